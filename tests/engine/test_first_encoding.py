@@ -66,8 +66,8 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_receipt_in_either_encoding_pays_for_its_own_and_nothing_else(case: Case) -> None:
     with scratch(DECLARED, POLICY) as world:
-        ready = prepared(case, world.handle, case.query).release
-        other = prepared(replace(case, epsilon=Fraction(1)), world.handle, case.query).release
+        ready = prepared(case, world.handle, case.query)
+        other = prepared(replace(case, epsilon=Fraction(1)), world.handle, case.query)
     for paid in (ready.digest, ready.digest_1()):
         check_receipt(receipt(paid, ready.epsilon), ready)
         with pytest.raises(DigestMismatch):

@@ -60,21 +60,13 @@ class Case:
         return Adjacency(self.domain, self.policy, axes, self.query.where, by_value=is_points)
 
 
-@dataclass(frozen=True, eq=False)
-class Ready:
-    """A release that can be charged: its request's digest and everything known before data is read."""
-
-    digest: str
-    release: Release
-
-
-def prepared(case: Case, handle: DatasetHandle, question: Query) -> Ready:
+def prepared(case: Case, handle: DatasetHandle, question: Query) -> Release:
     """The release of one query of a case; Declined or InvalidInput where it cannot be."""
     target = accuracy_target(epsilon=case.epsilon, mechanism=case.mechanism)
     if case.within is not None:
         target = accuracy_target(alpha=case.within, mechanism=case.mechanism)
     request = make_request(handle, synopsis_of(question) if case.as_synopsis else question, target)
-    return Ready(request.digest, prepare(handle, request))
+    return prepare(handle, request)
 
 
 Limit = tuple[ModuleType, str]
@@ -120,13 +112,14 @@ SPARE = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
-    """Two neighbouring tables as rows, and the records of each that count for somebody."""
+class Table:
+    """Made-up rows, and the records among them that count for somebody."""
 
-    before: list[TableRow]
-    after: list[TableRow]
-    records_before: list[Record]
-    records_after: list[Record]
+    rows: list[TableRow]
+    records: list[Record]
+
+
+Neighbours = tuple[Table, Table]
 
 
 def crowd(adjacency: Adjacency, base: Sequence[Record], change: Change, number: int, turn: int) -> list[Record]:
@@ -145,14 +138,16 @@ def crowd(adjacency: Adjacency, base: Sequence[Record], change: Change, number: 
     return [*elsewhere, *(record for record, times in ends if record is not None for _ in range(times))]
 
 
-def table_pair(adjacency: Adjacency, base: Sequence[Record], change: Change, random: np.random.Generator) -> Pair:
+def neighbours(adjacency: Adjacency, base: Sequence[Record], change: Change, random: np.random.Generator) -> Neighbours:
     """The two tables of a change over the same other records; those are spelled alike in both."""
     keep = [_row(adjacency, record, random) for record in base]
     if isinstance(adjacency.policy.unit, Person):
         return _people(adjacency, adjacency.policy.unit, base, keep, change, random)
-    before, after = ([record for record in side if record is not None] for side in (change.before, change.after))
-    rows, other_rows = ([*keep, *(_row(adjacency, record, random) for record in side)] for side in (before, after))
-    return Pair(rows, other_rows, [*base, *before], [*base, *after])
+    sides = ([record for record in side if record is not None] for side in (change.before, change.after))
+    before, after = (
+        Table([*keep, *(_row(adjacency, record, random) for record in side)], [*base, *side]) for side in sides
+    )
+    return before, after
 
 
 def _row(adjacency: Adjacency, record: Record, random: np.random.Generator) -> TableRow:
@@ -167,7 +162,7 @@ def _people(
     keep: list[TableRow],
     change: Change,
     random: np.random.Generator,
-) -> Pair:
+) -> Neighbours:
     """One person has more rows than count, and all of them change; so do all others have a few rows too many."""
     each = unit.at_most + SPARE
     others: list[TableRow] = []
@@ -184,14 +179,14 @@ def _people(
         others += [{**row, unit.id: "tied", unit.order_by: key} for row, key in zip(keep, keys, strict=False)]
         counted += base[: unit.at_most - 1]
     others += [{**row, unit.id: None, unit.order_by: key} for key, row in enumerate(keep[:SPARE])]
-    sides: list[tuple[list[TableRow], list[Record]]] = []
-    for (moved,) in (change.before, change.after):
+
+    def table(moved: Record | None) -> Table:
         mine = [] if moved is None else [moved] * each
         rows = [_row(adjacency, record, random) for record in mine]
         numbered = [{**row, unit.id: "the one", unit.order_by: place} for place, row in enumerate(rows)]
-        sides.append(([*others, *numbered], [*counted, *mine[: unit.at_most]]))
-    (rows_before, records_before), (rows_after, records_after) = sides
-    return Pair(rows_before, rows_after, records_before, records_after)
+        return Table([*others, *numbered], [*counted, *mine[: unit.at_most]])
+
+    return table(change.before[0]), table(change.after[0])
 
 
 MOST_CELLS = 4096

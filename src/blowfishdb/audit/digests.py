@@ -156,7 +156,7 @@ def _stale_quotes(handle: DatasetHandle) -> Iterator[str]:
     ranking.forget()
     for name, policy in policies.items():
         case = Case(name, DECLARED, policy, question)
-        release = prepared(case, replace(handle, policy=policy), question).release
+        release = prepared(case, replace(handle, policy=policy), question)
         if not isinstance(release, PlanRelease):
             yield f"{name}: no fixed plan is offered"
         elif certify(release.best.plan, release.compiled.cells.graph) != release.best.certificate:
@@ -223,11 +223,11 @@ def _violations(handle: DatasetHandle, order: Sequence[Case]) -> Iterator[str]:
 def _fault(quotes: QuoteCache, handle: DatasetHandle, case: Case) -> str:
     """What is wrong with a quote or its release, by the definitions: a change that costs more, or none that does."""
     request = make_request(handle, case.query, PRICE)
-    ready = quotes.quote(ANALYST, request.text, case.domain, case.policy, lambda: prepare(handle, request))
-    plan = ready.best.plan if isinstance(ready, PlanRelease) else None
-    if not isinstance(ready, PlanRelease) or not isinstance(plan, Plan):
+    release = quotes.quote(ANALYST, request.text, case.domain, case.policy, lambda: prepare(handle, request))
+    plan = release.best.plan if isinstance(release, PlanRelease) else None
+    if not isinstance(release, PlanRelease) or not isinstance(plan, Plan):
         return "no fixed plan is offered"
-    proof, cells = ready.best.certificate, compile_query(case.domain, case.policy, case.query).cells
+    proof, cells = release.best.certificate, compile_query(case.domain, case.policy, case.query).cells
     everyone = sample_records(case.adjacency, np.random.default_rng(0))
     steps = steps_of(cells, changes(case.adjacency, everyone))
     if plan.exact is not None and any(NoisyRows.of(measured_once(plan.exact)).losses(steps)):
@@ -238,6 +238,6 @@ def _fault(quotes: QuoteCache, handle: DatasetHandle, case: Case) -> str:
         return f"a hidden change loses {amount(worst)}, certified {amount(proof.epsilon)}"
     if proof.is_tight and worst < proof.epsilon:
         return f"certified as tight at {amount(proof.epsilon)}, and no hidden change loses more than {amount(worst)}"
-    counts = np.zeros(ready.compiled.problem.graph.cells, dtype=np.int64)
-    released = Answer.from_json(ready.payload(counts, handle)).certificate
-    return "" if released == proof else "the release carries another certificate than its quote"
+    counts = np.zeros(release.compiled.problem.graph.cells, dtype=np.int64)
+    certificate = Answer.from_json(release.payload(counts, handle)).certificate
+    return "" if certificate == proof else "the release carries another certificate than its quote"

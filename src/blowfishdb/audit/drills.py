@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from blowfishdb.audit.cases import Case, Pair, Ready, prepared, table_pair
+from blowfishdb.audit.cases import Case, Neighbours, neighbours, prepared
 from blowfishdb.audit.definitions import changes, sample_records
 from blowfishdb.audit.replay import Outcome, released
 from blowfishdb.audit.report import Line, broken, judged, refused
@@ -23,7 +23,7 @@ from blowfishdb.audit.scratch import READ, SECRET, Scratch, Watch, scratch, watc
 from blowfishdb.audit.stages import Recorder, watched_stages
 from blowfishdb.audit.tape import TapeError
 from blowfishdb.engine.measure import run_program
-from blowfishdb.engine.release import ProgramRelease
+from blowfishdb.engine.release import ProgramRelease, Release
 from blowfishdb.errors import (
     AllowanceExceeded,
     BudgetExceeded,
@@ -53,21 +53,20 @@ def drills(case: Case, seed: int) -> list[Line]:
     adjacency = case.adjacency
     everyone = sample_records(adjacency, random)
     base = [everyone[int(i)] for i in random.integers(len(everyone), size=case.rows)]
-    pair = table_pair(adjacency, base, changes(adjacency, everyone)[0], random)
+    tables = neighbours(adjacency, base, changes(adjacency, everyone)[0], random)
     limit = case.epsilon * Fraction(5, 2)
     with scratch(case.domain, case.policy, case.accounting, limit) as world, watched_stages() as recorder:
-        ready = prepared(case, world.handle, case.query)
-        twice = prepared(replace(case, epsilon=2 * case.epsilon), world.handle, case.query)
-        expensive = replace(ready, release=twice.release)
+        release = prepared(case, world.handle, case.query)
+        expensive = prepared(replace(case, epsilon=2 * case.epsilon), world.handle, case.query)
         line = partial(judged, f"drills: {case.name}")
         lines = [
-            line("a failing source", _failing_source(world, recorder, ready, expensive, pair), "tells nothing", 2),
-            line("failing noise", _failing_noise(world, recorder, ready, pair), "tells nothing", 2),
-            line("broken counts", _broken_counts(world, recorder, ready), "tells nothing", 3),
-            line("the budget", _budget(world, recorder, ready, limit), "is never passed", 3),
+            line("a failing source", _failing_source(world, recorder, release, expensive, tables), "tells nothing", 2),
+            line("failing noise", _failing_noise(world, recorder, release, tables), "tells nothing", 2),
+            line("broken counts", _broken_counts(world, recorder, release), "tells nothing", 3),
+            line("the budget", _budget(world, recorder, release, limit), "is never passed", 3),
         ]
-        if isinstance(ready.release, ProgramRelease):
-            lines.append(line("a stage that wants too much", _greedy(ready.release), "is stopped", 1))
+        if isinstance(release, ProgramRelease):
+            lines.append(line("a stage that wants too much", _greedy(release), "is stopped", 1))
         return lines
 
 
@@ -78,39 +77,41 @@ def _told(outcome: Outcome) -> list[str]:
     return [f"the message repeats {word}: {heard[:120]}" for word in secrets if word in heard]
 
 
-def _failing_source(world: Scratch, recorder: Recorder, ready: Ready, expensive: Ready, pair: Pair) -> list[str]:
+def _failing_source(
+    world: Scratch, recorder: Recorder, release: Release, expensive: Release, tables: Neighbours
+) -> list[str]:
     """The engine fails and quotes rows: both tables must be told the same, and the charge must stay, once.
 
     What was charged for then pays for this release alone, and not for an `expensive` one.
     """
     recorder.record()
     outcomes = list[Outcome]()
-    for number, rows in enumerate((pair.before, pair.after)):
-        world.fill(rows)
+    for number, table in enumerate(tables):
+        world.fill(table.rows)
         world.watch.failure = RuntimeError(f"{SECRET} row {number}")
-        outcomes.append(released(world, ready, "failing source"))
+        outcomes.append(released(world, release, "failing source"))
         world.watch.failure = None
     first, second = outcomes
-    dearer, again = released(world, expensive, "failing source"), released(world, ready, "failing source")
+    dearer, again = released(world, expensive, "failing source"), released(world, release, "failing source")
     charged = [first.spent, second.spent]
     rules = {
         "a failing source gave an answer": not first.error or not second.error,
         "the message of a failing source depends on the data": first.public_error != second.public_error,
-        "a failed release must be charged once, however often it is tried": charged != [ready.release.epsilon, 0],
+        "a failed release must be charged once, however often it is tried": charged != [release.epsilon, 0],
         "what was charged for one release paid for another that costs twice as much": not dearer.error,
         "a release whose count failed must be free to try again": again.error or again.spent,
     }
     return [*_told(first), *_told(second), *broken(rules)]
 
 
-def _failing_noise(world: Scratch, recorder: Recorder, ready: Ready, pair: Pair) -> list[str]:
+def _failing_noise(world: Scratch, recorder: Recorder, release: Release, tables: Neighbours) -> list[str]:
     """Noise fails after the counts are there: nobody may learn more than that it failed, and never a second draw."""
     outcomes = list[Outcome]()
-    for rows in (pair.before, pair.after):
-        world.fill(rows)
+    for table in tables:
+        world.fill(table.rows)
         recorder.record()
         recorder.tape.play([np.zeros(10**4 + 7, dtype=np.int64)])
-        outcomes.append(released(world, ready, "failing noise"))
+        outcomes.append(released(world, release, "failing noise"))
         recorder.tape.draw_for_real()
     first, second = outcomes
     rules = {
@@ -122,12 +123,12 @@ def _failing_noise(world: Scratch, recorder: Recorder, ready: Ready, pair: Pair)
     return [*_told(first), *_told(second), *broken(rules)]
 
 
-def _broken_counts(world: Scratch, recorder: Recorder, ready: Ready) -> Iterator[str]:
+def _broken_counts(world: Scratch, recorder: Recorder, release: Release) -> Iterator[str]:
     """Counts of a wrong shape, or too large to add up: no message may quote them."""
     recorder.record()
     for size in (3, 10**4 + 7):
         try:
-            ready.release.payload(np.full(size, TELLTALE, dtype=np.int64), world.handle)
+            release.payload(np.full(size, TELLTALE, dtype=np.int64), world.handle)
             yield "counts of a wrong shape were measured"
         except Exception as failure:  # noqa: BLE001  # whatever it is, its words are looked at
             if str(TELLTALE) in str(failure):
@@ -148,11 +149,11 @@ def _greedy(release: ProgramRelease) -> list[str]:
     return []
 
 
-def _budget(world: Scratch, recorder: Recorder, ready: Ready, limit: Fraction) -> list[str]:
+def _budget(world: Scratch, recorder: Recorder, release: Release, limit: Fraction) -> list[str]:
     """Two releases were charged by now; half of a third one is left, so it is refused and reads nothing."""
     recorder.record()
-    before, price = world.spent, ready.release.epsilon
-    third = released(world, ready, "one too many")
+    before, price = world.spent, release.epsilon
+    third = released(world, release, "one too many")
     outcome = third.error[:80] or "answered"
     return broken(
         {

@@ -347,9 +347,9 @@ def point_lines(*, quick: bool, seed: int) -> list[Line]:
             # A joint threshold is shared out finely, as it is for short columns, or coarsely, as for long ones.
             point_plans.SHARES = point_plans.LEAST_SHARES = (usual[0], 2, 1)[number % 3]
             points = compile_points(adjacency.domain, adjacency.policy, adjacency.axes, adjacency.where)
-            pairs = _moves(adjacency, points)
+            places, ends = _moves(adjacency, points)
             for _ in range(POINT_PLANS):
-                violations += _violations(random, points, pairs)
+                violations += _violations(random, points, places, ends)
                 tried += 1
         except BlowfishError:
             continue
@@ -358,54 +358,36 @@ def point_lines(*, quick: bool, seed: int) -> list[Line]:
     return [judged("made-up weights on points", "every edge", violations, "none certified too low", tried)]
 
 
-def _moves(adjacency: Adjacency, points: Points) -> list[tuple[Ints | None, Ints | None]]:
-    """The points that every hidden change of one record leads from and to; None for what does not count."""
+def _moves(adjacency: Adjacency, points: Points) -> tuple[Ints, Ints]:
+    """The points of all records, and which of them each hidden change leads from and to; -1: it does not count."""
     everyone = sample_records(adjacency, np.random.default_rng(1), MOST_POINT_RECORDS)
+    listed = [(change.before[0], change.after[0]) for change in changes(adjacency, everyone)]
+    ends = [(adjacency.place(one), adjacency.place(two)) for one, two in listed]
+    numbers = {place: number for number, place in enumerate({place for pair in ends for place in pair} - {None})}
     names = [axis.attribute for axis in adjacency.axes]
-    order = [names.index(name) for name in points.axes]
-    ends_of_moves = []
-    for change in changes(adjacency, everyone):
-        ends = [adjacency.place(record) for record in (change.before[0], change.after[0])]
-        one, two = (np.array([place[k] for k in order]) if isinstance(place, tuple) else None for place in ends)
-        ends_of_moves.append((one, two))
-    return ends_of_moves
+    places = np.array(list(numbers), dtype=np.int64).reshape(-1, len(names))
+    moved = np.array([[numbers.get(place, -1) for place in pair] for pair in ends], dtype=np.int64).reshape(-1, 2)
+    return places[:, [names.index(name) for name in points.axes]], moved
 
 
-def _violations(random: np.random.Generator, points: Points, pairs: list[tuple[Ints | None, Ints | None]]) -> list[str]:
-    plan, each = _plan(random, points.graph.plain), points.graph.rows_per_person
-    nothing = np.zeros(plan.grid_points + math.prod(plan.block_shape), dtype=np.int64)
-    shown: dict[bytes, Ints] = {}
-    moved = []
-    for ends in pairs:
-        one, two = (nothing if end is None else _weights(plan, end, shown) for end in ends)
-        moved.append(np.abs(one - two))
-    loss = each * max((int(change[: plan.grid_points].sum()) for change in moved), default=0)
-    tells = any(change[plan.grid_points :].any() for change in moved)
-    violations = list[str]()
+def _violations(random: np.random.Generator, points: Points, places: Ints, ends: Ints) -> Iterator[str]:
+    plan, number = _plan(random, points.graph.plain), np.arange(len(places))
+    # What each place adds to every point of the grid and to the counts of the blocks; the last line adds nothing.
+    added = np.zeros((len(places) + 1, plan.grid_points + math.prod(plan.block_shape)), dtype=np.int64)
+    grid_points, weights = plan.rows_at(places)
+    np.add.at(added, (number[:, None], grid_points), weights)
+    added[number, plan.grid_points + plan.blocks_at(places)] += 1
+    moved = np.abs(added[ends[:, 0]] - added[ends[:, 1]])
+    loss = points.graph.rows_per_person * int(moved[:, : plan.grid_points].sum(axis=1).max(initial=0))
     with suppress(BlowfishError):
         priced, proof = calibrate_points(replace(plan, blocks=()), points.graph, Fraction(1))
-        claimed = 0 if priced.unit is None else proof.epsilon * priced.unit
+        claimed = Fraction(0) if priced.unit is None else proof.epsilon * priced.unit
         if claimed < loss:
-            violations.append(
-                f"weights that change by {amount(Fraction(loss))} are certified for {amount(Fraction(claimed))}"
-            )
+            yield f"weights that change by {loss} are certified for {amount(claimed)}"
     with suppress(BlowfishError):
         certify_points(plan.with_unit(Fraction(1)), points.graph)
-        if tells:
-            violations.append("counts of blocks that a hidden move changes may be released exactly")
-    return violations
-
-
-def _weights(plan: PointPlan, point: Ints, known: dict[bytes, Ints]) -> Ints:
-    """What one point adds to every point of the grid, and to the counts of the blocks."""
-    key = point.tobytes()
-    if key not in known:
-        added = np.zeros(plan.grid_points + math.prod(plan.block_shape), dtype=np.int64)
-        grid_points, weights = plan.rows_at(point.reshape(1, -1))
-        np.add.at(added, grid_points.reshape(-1), weights.reshape(-1))
-        added[plan.grid_points + int(plan.blocks_at(point.reshape(1, -1))[0])] += 1
-        known[key] = added
-    return known[key]
+        if moved[:, plan.grid_points :].any():
+            yield "counts of blocks that a hidden move changes may be released exactly"
 
 
 def _plan(random: np.random.Generator, plain: tuple[int, ...]) -> PointPlan:

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from blowfishdb.audit.cases import LIMITS, Case, Pair, Ready, crowd, limited, prepared, table_pair
+from blowfishdb.audit.cases import LIMITS, Case, Neighbours, crowd, limited, neighbours, prepared
 from blowfishdb.audit.definitions import MOST_RECORDS, Adjacency, Change, Place, Record, changes, moves, sample_records
 from blowfishdb.audit.report import Line, Losses, amount, broken, judged, not_tested
 from blowfishdb.audit.scratch import CHARGED, READ, Scratch, listening, opened, scratch, sealed
@@ -78,21 +78,21 @@ def _outcome(world: Scratch, run: Callable[[], bytes]) -> Outcome:
     return Outcome(payload, error, events, statements, heard, world.spent - before)
 
 
-def released(world: Scratch, ready: Ready, key: str) -> Outcome:
+def released(world: Scratch, release: Release, key: str) -> Outcome:
     """Charges and runs a release as an analyst's session does."""
     # Every release is a request of its own; otherwise the second one would be answered from the record.
-    request = hashlib.sha256(f"{ready.digest} {key}".encode()).hexdigest()
+    request = hashlib.sha256(key.encode()).hexdigest()
     run = Run(key=key, progress=world.watch.events.append)
-    charged = partial(charged_payload, world.ledger, world.handle, ANALYST, request, lambda: ready.release, run)
+    charged = partial(charged_payload, world.ledger, world.handle, ANALYST, request, lambda: release, run)
     outcome = _outcome(world, charged)
     charges = world.ledger.charges_of(world.handle.account, ANALYST, 1)
     outcome.receipt = charges[0][0] if charges and charges[0][0].charge.key == key else None
     return outcome
 
 
-def charge_violations(ready: Ready, case: Case, outcome: Outcome) -> list[str]:
+def charge_violations(release: Release, case: Case, outcome: Outcome) -> list[str]:
     """The price must be the certificate's, on record before any row is read, and taken from the account once."""
-    price, events = ready.release.epsilon, outcome.events
+    price, events = release.epsilon, outcome.events
     rules: dict[str, object] = {
         f"the release failed: {outcome.error[:200]}": outcome.error,
         f"asked to spend {case.epsilon}, would charge {price}": case.within is None and price not in (case.epsilon, 0),
@@ -119,9 +119,9 @@ def charge_violations(ready: Ready, case: Case, outcome: Outcome) -> list[str]:
     return broken(rules)
 
 
-def repeat_violations(world: Scratch, ready: Ready, key: str, first: Outcome) -> list[str]:
+def repeat_violations(world: Scratch, release: Release, key: str, first: Outcome) -> list[str]:
     """The same request again must be answered from the record: nothing drawn, read or charged."""
-    again = released(world, ready, key)
+    again = released(world, release, key)
     is_charged = again.spent or {CHARGED, READ} & set(again.events)
     return broken(
         {
@@ -181,16 +181,16 @@ def placing_violations(adjacency: Adjacency, release: Release, everyone: Sequenc
 
 
 def source_violations(
-    world: Scratch, adjacency: Adjacency, release: Release, counting: Counting, pair: Pair
+    world: Scratch, adjacency: Adjacency, release: Release, counting: Counting, tables: Neighbours
 ) -> Iterator[str]:
     """The source must count what the made-up rows hold, cell by cell."""
-    for rows, records in ((pair.before, pair.records_before), (pair.after, pair.records_after)):
-        world.fill(rows)
+    for table in tables:
+        world.fill(table.rows)
         if isinstance(release, PointsRelease):
-            yield from _point_violations(world, adjacency, release, records)
+            yield from _point_violations(world, adjacency, release, table.records)
             continue
         if release.compiled is not None:
-            counts = as_counts(release.compiled.cells, records)
+            counts = as_counts(release.compiled.cells, table.records)
             if not np.array_equal(opened(counting.run(None)), counts):
                 yield "the source counts other records than the table holds"
 
@@ -231,11 +231,12 @@ def replay(case: Case, effort: Effort, seed: int) -> list[Line]:
         # Whoever looks at a count on the way from the source to the noise finds it sealed.
         world.source.seals = True
         try:
-            ready = prepared(case, world.handle, case.query)
+            release = prepared(case, world.handle, case.query)
+            price = release.epsilon
             is_early = READ in world.watch.events
         except (Declined, InvalidInput) as refusal:
             return [not_tested(case.name, "release", f"refused: {refusal.message[:160]}")]
-        lines = _Replay(case, effort, world, recorder, ready, random).lines()
+        lines = _Replay(case, effort, world, recorder, release, price, random).lines()
         if is_early:
             lines.insert(0, judged(case.name, "charge", ["rows were read before anything was charged"]))
         return lines
@@ -247,15 +248,12 @@ class _Replay:
     effort: Effort
     world: Scratch
     recorder: Recorder
-    ready: Ready
+    release: Release
+    price: Fraction
     random: np.random.Generator
 
-    @property
-    def price(self) -> Fraction:
-        return self.ready.release.epsilon
-
     def lines(self) -> list[Line]:
-        adjacency, release, name = self.case.adjacency, self.ready.release, self.case.name
+        adjacency, release, name = self.case.adjacency, self.release, self.case.name
         everyone = sample_records(adjacency, self.random, self.effort.records)
         listed = changes(adjacency, everyone)
         moved = moved_by_all(self.recorder, release, listed, adjacency)
@@ -274,19 +272,19 @@ class _Replay:
         base = [everyone[int(i)] for i in self.random.integers(len(everyone), size=self.case.rows)]
         for number, change in enumerate(chosen):
             others = crowd(adjacency, base, change, number, len(name))
-            pair = table_pair(adjacency, others, change, self.random)
+            tables = neighbours(adjacency, others, change, self.random)
             if number == 0:
                 # A charge needs no second look for every change.
-                first, second = self._on_neighbours(pair, partial(released, self.world, self.ready), charging)
+                first, second = self._on_neighbours(tables, partial(released, self.world, self.release), charging)
             else:
-                first, second = self._on_neighbours(pair, self._uncharged)
+                first, second = self._on_neighbours(tables, self._uncharged)
             runs.append(first.looked)
             steps = self.recorder.replayed
             public += [*public_violations(first, second), *(wrong for step in steps for wrong in step.violations)]
             if len(steps) != len(first.accesses):
                 public.append("neighbours make different numbers of accesses to the data")
             if number < 3:
-                counting += source_violations(self.world, adjacency, release, self._statement(), pair)
+                counting += source_violations(self.world, adjacency, release, self._statement(), tables)
             losses.compare(_in_words(change), sum((step.loss for step in steps), Fraction(0)), self.price)
         tried, price = len(chosen), amount(self.price)
         return [
@@ -300,27 +298,27 @@ class _Replay:
 
     def _statement(self) -> Counting:
         """The statement that the last release ran; weights on points have another kind of statement."""
-        release, last = self.ready.release, self.world.source.last
+        release, last = self.release, self.world.source.last
         return release.counting(self.world.handle) if last is None or isinstance(release, PointsRelease) else last
 
     def _uncharged(self, _key: str) -> Outcome:
         """The part of a release that reads data, with a statement at hand and its counts sealed."""
-        release, counting, handle = self.ready.release, self._statement(), self.world.handle
+        release, counting, handle = self.release, self._statement(), self.world.handle
         return _outcome(self.world, lambda: release.payload(sealed(counting.run(None)), handle))
 
     def _on_neighbours(
-        self, pair: Pair, run: Callable[[str], Outcome], charging: list[str] | None = None
+        self, tables: Neighbours, run: Callable[[str], Outcome], charging: list[str] | None = None
     ) -> tuple[Outcome, Outcome]:
         """A run on a table, then on its neighbour with the noisy outputs forced to be the same."""
         self.recorder.record()
-        self.world.fill(pair.before)
+        self.world.fill(tables[0].rows)
         first = run("before")
         first.accesses, first.looked = list(self.recorder.accesses), list(self.recorder.looked)
         if charging is not None:
-            charging += charge_violations(self.ready, self.case, first)
-            charging += repeat_violations(self.world, self.ready, "before", first)
+            charging += charge_violations(self.release, self.case, first)
+            charging += repeat_violations(self.world, self.release, "before", first)
         self.recorder.repeat(first.accesses)
-        self.world.fill(pair.after)
+        self.world.fill(tables[1].rows)
         return first, run("after")
 
     def _all_changes(self, moved: Moved, listed: list[Change], *, complete: bool) -> Line:
@@ -336,10 +334,10 @@ class _Replay:
 
     def _every_stage(self, runs: list[list[Looked]], listed: list[Change], adjacency: Adjacency) -> Iterator[Line]:
         """What all changes lose in the rows of every stage, and what selections may cost beside, for each run."""
-        release, losses, each = inner_release(self.ready.release), Losses(), adjacency.policy.rows_per_person
+        release, losses, each = inner_release(self.release), Losses(), adjacency.policy.rows_per_person
         if not isinstance(release, ProgramRelease):
             return
-        allowed = {each.stage: each.epsilon for each in release.program.allowances}
+        allowed = {allowance.stage: allowance.epsilon for allowance in release.program.allowances}
         for looked in runs:
             selecting = sum((allowed[stage.name] for stage in looked if stage.plan is None), Fraction(0))
             by_change = moved_by_stages(self.recorder, looked, release.compiled.cells, listed, each)
@@ -393,16 +391,16 @@ def replay_account(case: Case, seed: int) -> list[Line]:
     lost, violations = [Fraction(0)] * len(listed), list[str]()
     with scratch(case.domain, case.policy, case.accounting) as world, watched_stages() as recorder:
         base = [everyone[int(i)] for i in random.integers(len(everyone), size=case.rows)]
-        world.fill(table_pair(adjacency, base, listed[0], random).before)
+        world.fill(neighbours(adjacency, base, listed[0], random)[0].rows)
         for number, question in enumerate(queries):
-            ready = prepared(case, world.handle, question)
-            moved = moved_by_all(recorder, ready.release, listed, adjacency)
+            release = prepared(case, world.handle, question)
+            moved = moved_by_all(recorder, release, listed, adjacency)
             if moved is None:
                 violations.append("a release of an account has no fixed plan")
                 continue
             lost = [before + now for before, now in zip(lost, moved.losses, strict=True)]
             recorder.record()
-            outcome = released(world, ready, f"question {number}")
+            outcome = released(world, release, f"question {number}")
             violations += broken({f"the release failed: {outcome.error[:120]}": outcome.error})
         spent, losses = world.spent, Losses()
         violations += broken({"the ledger does not verify after these releases": not world.ledger.verify().is_sound})

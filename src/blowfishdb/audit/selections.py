@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -131,10 +132,8 @@ def selection_loss(ran: Selected, other: Ints, enough: float = 0.0) -> float:
     if ran.is_refinement:
         return abs(_log_chance(ran, ran.counts) - _log_chance(ran, other))
     own = _own_items(ran)
-    sets: list[tuple[int, ...]] = [(item,) for item in own]
-    sets += list(itertools.combinations(own, 2))
     least = math.inf
-    for items in sets:
+    for items in itertools.chain(itertools.combinations(own, 1), itertools.combinations(own, 2)):
         least = min(least, _loss_of(ran, other, items))
         if least <= enough:
             return least
@@ -194,24 +193,12 @@ def _own_items(ran: Selected) -> list[int]:
 
 def _least(is_enough: Callable[[int], bool]) -> int:
     """The least level that is enough, when all above it are; at least -FAR. Searched from 0 outwards."""
-    step = 1
-    if is_enough(0):
-        high = 0
-        while step < FAR and is_enough(high - step):
-            high, step = high - step, 2 * step
-        low = high - step
-    else:
-        low = 0
-        while step < FAR and not is_enough(low + step):
-            low, step = low + step, 2 * step
-        high = low + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        if is_enough(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    is_below, place, step = is_enough(0), 0, 1
+    side = -1 if is_below else 1
+    while step < FAR and is_enough(place + side * step) == is_below:
+        place, step = place + side * step, 2 * step
+    low, high = sorted((place, place + side * step))
+    return low + 1 + bisect_left(range(low + 1, high), True, key=is_enough)
 
 
 def _log_chance(ran: Selected, counts: Ints) -> float:

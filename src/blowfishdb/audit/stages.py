@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -133,11 +132,12 @@ class Recorder:
 
     def _expected(self, name: str, identity: str) -> Access | None:
         """The access that the neighbour made at this place; None, and a violation, where it made another or none."""
-        before = next(itertools.islice(self.past or (), len(self.replayed), None), None)
-        if before is not None and (before.name, before.identity) == (name, identity):
-            return before
-        wrong = "the neighbour asked for another plan or stage although all earlier outputs were the same"
-        wrong = wrong if before is not None else "an access that the neighbour did not make"
+        past, place = self.past or [], len(self.replayed)
+        if place < len(past) and (past[place].name, past[place].identity) == (name, identity):
+            return past[place]
+        wrong = "an access that the neighbour did not make"
+        if place < len(past):
+            wrong = "the neighbour asked for another plan or stage although all earlier outputs were the same"
         self.replayed.append(Replayed(name, 0, [f"{name}: {wrong}"]))
         return None
 

@@ -129,21 +129,21 @@ def published(*, quick: bool) -> Iterator[Line]:
         "published histogram", declared, Policy({"g": public()}), query("histogram2d", ("g", "x")), "identity", EPSILON
     )
     with scratch(case.domain, case.policy) as world:
-        ready = prepared(case, world.handle, case.query)
-        violations = _row_by_row(ready.release)
+        release = prepared(case, world.handle, case.query)
+        violations = _row_by_row(release)
         yield judged(case.name, "noise row by row", violations, "each row has its own", 2 * GROUPS[True][0])
         seen = []
         for side in (0, 1):
             world.fill([])
             # One record in every group, on this side.
             world.database.execute(f"INSERT INTO {NAME} SELECT range, {side} FROM range({groups})")
-            answers = [released(world, ready, f"side {side} number {number}") for number in range(releases)]
+            answers = [released(world, release, f"side {side} number {number}") for number in range(releases)]
             failed = [answer.error for answer in answers if answer.error]
             if failed:
                 yield judged(case.name, "release", [f"the release failed: {failed[0][:120]}"])
                 return
             seen.append(np.concatenate([Answer.from_json(each.payload).raw.reshape(groups, 2) for each in answers]))
-        charged = ready.release.epsilon
+        charged = release.epsilon
     yield _events(*seen, charged)
     yield from _ratios(*seen, charged)
 
@@ -211,7 +211,7 @@ def residuals(*, quick: bool) -> Iterator[Line]:
             case = Case(f"{name}, {family}", ONE, Policy({"x": FAMILIES[family]}), question, name, Fraction(1, 2))
             with scratch(case.domain, case.policy) as world:
                 try:
-                    release = prepared(case, world.handle, case.query).release
+                    release = prepared(case, world.handle, case.query)
                     plan = release.best.plan if isinstance(release, PlanRelease) else None
                 except (Declined, InvalidInput):
                     continue
