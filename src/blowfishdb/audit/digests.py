@@ -40,8 +40,11 @@ DECLARED = domain({"x": integers(0, 7, null=0), "y": categorical(["a", "b"], nul
 
 def digest_lines() -> list[Line]:
     """Graphs, plans, programs and requests that differ in one thing; and quotes that must not be taken for others."""
-    things = {"graphs": _graphs(), "plans": _plans(), "programs": _programs()}
-    digests = {kind: {name: thing.digest() for name, thing in listed.items()} for kind, listed in things.items()}
+    digests = {
+        "graphs": {name: graph.digest() for name, graph in _graphs().items()},
+        "plans": {name: plan.digest() for name, plan in _plans().items()},
+        "programs": {name: program.digest() for name, program in _programs().items()},
+    }
     fine = "nothing is taken for another"
     with scratch(DECLARED, Policy({"x": line()})) as world:
         digests["requests"] = {name: request.digest for name, request in _requests(world.handle).items()}

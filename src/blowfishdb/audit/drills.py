@@ -196,8 +196,8 @@ def ledger_lines() -> list[Line]:
 
 
 def _charge(account: str, key: str, epsilon: Fraction, analyst: str = ANALYST) -> Charge:
-    digests = (hashlib.sha256(f"{what} {key}".encode()).hexdigest() for what in ("request", "program"))
-    return Charge(account, analyst, epsilon, key, *digests, 1, 1, 1, "{}")
+    request, program = (hashlib.sha256(f"{what} {key}".encode()).hexdigest() for what in ("request", "program"))
+    return Charge(account, analyst, epsilon, key, request, program, 1, 1, 1, "{}")
 
 
 def _amounts(one: Ledger, two: Ledger, account: str) -> list[str]:

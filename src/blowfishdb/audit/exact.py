@@ -16,7 +16,7 @@ from blowfishdb.audit.cases import LIMITS, limited
 from blowfishdb.audit.definitions import measured_once
 from blowfishdb.audit.report import Line, Losses, amount, judged, not_tested, refused
 from blowfishdb.audit.selections import NONE, window_graph
-from blowfishdb.audit.tape import taped
+from blowfishdb.audit.tape import Draw, taped
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.measure import measure
 from blowfishdb.errors import Declined
@@ -29,7 +29,7 @@ from blowfishdb.model.query import Kind, query
 from blowfishdb.model.workload import Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import CertifiedPlan, calibrate, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan, Problem
-from blowfishdb.plan.program import Allowance, MeasurementStage, Program, ProgramRun
+from blowfishdb.plan.program import Allowance, Measured, MeasurementStage, Program, ProgramRun
 
 CELLS = 3
 REACH = 2
@@ -93,12 +93,13 @@ def largest_ratio(
     The rows and the scales are those that the engine's own measurement uses; rows are independent, so each row's
     outputs are gone through on their own.
     """
-    worst, shown = Fraction(0), {}
+    worst, shown = Fraction(0), dict[tuple[int, ...], tuple[Measured, Draw]]()
     with taped() as tape:
         for counts in tables:
             tape.play([])
             measured = measure(certified, np.array(counts, dtype=np.int64))
-            shown[counts] = measured, *tape.take()
+            (draw,) = tape.take()
+            shown[counts] = measured, draw
     for counts in tables:
         for source, target in (*pairs, *((b, a) for a, b in pairs)):
             moved = list(counts)

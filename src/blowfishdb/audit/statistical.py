@@ -144,8 +144,8 @@ def published(*, quick: bool) -> Iterator[Line]:
                 return
             seen.append(np.concatenate([Answer.from_json(each.payload).raw.reshape(groups, 2) for each in answers]))
         charged = release.epsilon
-    yield _events(*seen, charged)
-    yield from _ratios(*seen, charged)
+    yield _events(seen[0], seen[1], charged)
+    yield from _ratios(seen[0], seen[1], charged)
 
 
 def _row_by_row(release: Release) -> list[str]:
