@@ -92,13 +92,13 @@ def _failing_source(
         outcomes.append(released(world, release, "failing source"))
         world.watch.failure = None
     first, second = outcomes
-    dearer, again = released(world, expensive, "failing source"), released(world, release, "failing source")
+    other, again = released(world, expensive, "failing source"), released(world, release, "failing source")
     charged = [first.spent, second.spent]
     rules = {
         "a failing source gave an answer": not first.error or not second.error,
         "the message of a failing source depends on the data": first.public_error != second.public_error,
         "a failed release must be charged once, however often it is tried": charged != [release.epsilon, 0],
-        "what was charged for one release paid for another that costs twice as much": not dearer.error,
+        "what was charged for one release paid for another that costs twice as much": not other.error,
         "a release whose count failed must be free to try again": again.error or again.spent,
     }
     return [*_told(first), *_told(second), *broken(rules)]
