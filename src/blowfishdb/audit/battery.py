@@ -1,4 +1,4 @@
-"""What is audited when no dataset is named: every mechanism on every family of policies, and every special case."""
+"""The built-in cases of an audit: every mechanism on every family of policies, and every special case."""
 
 from __future__ import annotations
 

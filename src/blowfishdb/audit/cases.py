@@ -1,4 +1,4 @@
-"""What is audited: a declaration, a query, a price and a mechanism, on made-up tables or for a declared dataset."""
+"""Cases of an audit: a declaration, a query, a price and a mechanism; their made-up tables; those of a dataset."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from blowfishdb.sql import parse, query_of
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What is declared, asked and paid. `by_structure` certifies without listing edges, as for large questions.
+    """A declaration, a query and a price. `by_structure` certifies without listing edges, as for large questions.
 
     `rows` is the size of the made-up table. `further` are questions that are released as well, for accounts that do
     not simply add up.
@@ -103,12 +103,12 @@ def limited(limits: Sequence[Limit]) -> Iterator[None]:
 
 
 COUNTS: tuple[tuple[int, int], ...] = ((4, 1), (9, 6), (10, 2), (19, 14), (99, 49), (29, 24))
-"""How many other records share the place that the changing one leaves, and the one it goes to.
+"""Numbers of other records at the place that the changing one leaves, and at the one it goes to.
 
 So that what only shows when a count passes a limit that people like does show; each case tries another one.
 """
 SPARE = 2
-"""So many rows more than count does a person have in made-up tables."""
+"""Rows of a person in made-up tables beyond those that count."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ def codes(attribute: Attribute) -> list[int]:
 
 
 def interval(attribute: Attribute, code: int) -> tuple[Fraction, Fraction]:
-    """Where a declared value lies: one point, or a bin."""
+    """The ends of a declared value: one point, or a bin."""
     if isinstance(attribute, Bins):
         return attribute.edge(code), attribute.edge(code + 1)
     if isinstance(attribute, Integers):
@@ -229,7 +229,7 @@ MOST_SETS = 1500
 
 
 def signatures(domain: Domain, constraints: Sequence[Constraint], vertices: Sequence[Record | None]) -> list[Told]:
-    """What each constraint counts of each record; a marginal has an entry for every combination that occurs."""
+    """For each record the counts of each constraint; a marginal has one for every combination that occurs."""
     columns: list[list[int]] = []
     for constraint in constraints:
         if isinstance(constraint, MarginalConstraint):
@@ -287,7 +287,7 @@ Step = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class NoisyRows:
-    """What each cell adds to every row, zeros in the last line for what does not count, and the noise of the rows."""
+    """The rows of a plan by cell, zeros in the last line for what does not count, and the noise of the rows."""
 
     columns: Ints
     weights: Ints
@@ -321,14 +321,14 @@ def dense_rows(part: Measurement | KroneckerMeasurement) -> Ints:
 
 
 Place = Hashable
-"""Where the question counts a record: its groups, or None where it does not count."""
+"""The groups in which a query counts a record; None where it does not count."""
 MOST_RECORDS = 64
 """Up to this many different records all pairs of them are tried; beyond, a sample with the ends of every attribute."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What differs between two neighbouring tables: these records become those; None is absence."""
+    """The records in which two neighbouring tables differ, before and after; None is absence."""
 
     before: tuple[Record | None, ...]
     after: tuple[Record | None, ...]

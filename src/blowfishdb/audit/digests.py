@@ -211,7 +211,7 @@ def process_lines() -> list[Line]:
 
 
 def _violations(handle: DatasetHandle, order: Sequence[Case]) -> Iterator[str]:
-    """What is wrong with the releases; all datasets have one account and one version, so only declarations differ."""
+    """Faults of the releases; all datasets have one account and one version, so only declarations differ."""
     ranking.forget()
     quotes = QuoteCache()
     for case in order:
@@ -224,7 +224,7 @@ def _violations(handle: DatasetHandle, order: Sequence[Case]) -> Iterator[str]:
 
 
 def _fault(quotes: QuoteCache, handle: DatasetHandle, case: Case) -> str:
-    """What is wrong with a quote or its release, by the definitions: a change that costs more, or none that does."""
+    """The fault of a quote or its release, by the definitions: a change that costs more, or none that does."""
     request = make_request(handle, case.query, PRICE)
     release = quotes.quote(ANALYST, request.text, case.domain, case.policy, lambda: prepare(handle, request))
     plan = release.best.plan if isinstance(release, PlanRelease) else None

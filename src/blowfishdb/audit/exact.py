@@ -33,7 +33,7 @@ from blowfishdb.plan.program import Allowance, Measured, MeasurementStage, Progr
 
 CELLS = 3
 REACH = 2
-"""How far beyond the true rows outputs are tried; further out the ratios are constant."""
+"""The outputs tried beyond the true rows; further out the ratios are constant."""
 TABLES = tuple(counts for counts in itertools.product(range(3), repeat=CELLS) if sum(counts) == 2)
 PLAIN, WITH_NULL = domain({"x": integers(0, CELLS - 1, null=0)}), domain({"x": integers(0, CELLS - 2)})
 

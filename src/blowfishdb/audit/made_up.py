@@ -59,7 +59,7 @@ from blowfishdb.plan.points import PointAxis, PointPlan, calibrate_points, certi
 from blowfishdb.plan.program import merge_graph
 
 SIZES: dict[int, tuple[int, int]] = {1: (4, 14), 2: (3, 6), 3: (2, 3)}
-"""How many values an attribute has, at least and at most, by the number of attributes."""
+"""The least and the largest number of values of an attribute, by the number of attributes."""
 COMPOSITIONS: tuple[Composition, ...] = ("record", "attribute")
 PRESENCES: tuple[Presence, ...] = ("public", "secret", "only")
 PUBLIC: tuple[Presence, ...] = ("public", "public")
@@ -192,7 +192,7 @@ def _comparison(random: np.random.Generator, declared: Domain) -> Predicate:
 
 PLANS, MOST_RECORDS = 6, 150
 WAYS = {"edges listed": (), "by structure": LIMITS, "too large to list": (*LIMITS, *LISTS)}
-"""Which limits are taken to be passed, so that small questions are certified as large ones are."""
+"""Limits that count as passed, so that small questions are certified as large ones are."""
 PRICE = Fraction(3, 7)
 
 
@@ -242,7 +242,7 @@ class _Known:
         return cls(adjacency, cells.graph, steps, is_plain)
 
     def violations(self, random: np.random.Generator, *, in_buckets: bool) -> Iterator[str]:
-        """What is wrong with the certificate of one plan, in cells or in buckets of them."""
+        """Faults of the certificate of one plan, in cells or in buckets of them."""
         cells = self.graph.cells
         buckets = _buckets(random, cells) if in_buckets else np.arange(cells)
         graph = merge_graph(self.graph, buckets) if in_buckets else self.graph
@@ -463,7 +463,7 @@ def _connected(random: np.random.Generator, declared: Domain) -> Policy:
 
 
 def _joined(policy: Policy, adjacency: Adjacency, everyone: list[dict[str, int]]) -> Bools:
-    """Which two records an edge joins, absence the last of them."""
+    """A matrix of the records that an edge joins, absence the last of them."""
     declared, size = policy.applied(adjacency.domain), len(everyone)
     joined = np.zeros((size + 1, size + 1), dtype=np.bool_)
     for i, j in itertools.combinations(range(size), 2):
@@ -474,7 +474,7 @@ def _joined(policy: Policy, adjacency: Adjacency, everyone: list[dict[str, int]]
 
 
 SPARE = 1
-"""So many rows more than count does the person have, at most."""
+"""Rows of the person beyond those that count, at most."""
 KNOWN = (["count(x = 1)"], ["marginal(x)"], ["range(x, 0, 1)", "rows = 9"], ["count(x is null)"], ["rows"])
 FAMILIES: tuple[Family, ...] = (full(), line(), partition(cuts=[1]), public())
 FILTERS: tuple[Predicate | None, ...] = (None, Column("x") >= 1)

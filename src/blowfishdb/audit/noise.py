@@ -97,7 +97,7 @@ def _system_says(given: Callable[[int], bytes]) -> Iterator[None]:
 
 
 def _drawn(function: str, bit: int | None) -> tuple[bytes, list[int]]:
-    """What a call draws when the system gives zeros, but for one bit; and how many bytes it asks for each time."""
+    """The draws of a call when the system gives zeros but for one bit, and the sizes of its requests in bytes."""
     sizes: list[int] = []
 
     def given(size: int) -> bytes:
@@ -141,7 +141,7 @@ DIGIT_SCALES: tuple[tuple[Fraction, int], ...] = (
 )
 """Units and weights; the last unit is one that no short fraction and no float is equal to."""
 HALVES: dict[str, tuple[tuple[int, int], ...]] = {"sample": ((0, 1), (1, -1)), "sample_geometric": ((0, 1),)}
-"""Which half of the random bits counts for the draw, and with which sign."""
+"""The halves of the random bits that count for a draw, and their signs."""
 
 
 class Scripted:
@@ -151,7 +151,7 @@ class Scripted:
     """
 
     def write(self, heads: Sequence[int], ties: Sequence[int], half: int) -> None:
-        """What comes next."""
+        """Sets the bits to come."""
         self._heads = list(heads)
         self._ties = list(ties)
         self._half = half
@@ -178,7 +178,7 @@ def chance(rate: Fraction, *, of_digit: bool) -> int:
 
 
 def digit_violations() -> list[str]:
-    """What is wrong with a digit, a tie or a carry at any of the scales."""
+    """Faults of digits, ties and carries at any of the scales."""
     bits = Scripted()
     with replaced({Keystream: bits.opened}):
         return [violation for unit, weight in DIGIT_SCALES for violation in _at_scale(bits, unit, weight)]
@@ -332,7 +332,7 @@ def independence_tests(law: NoiseLaw, first: Ints, second: Ints) -> Tests:
 
 
 def _together(one: Ints, two: Ints, *, two_sided: bool) -> Tests:
-    """How often both are not 0, given how often each is; and then, how often with the same sign.
+    """Tests of the number of places where both are not 0, given that of each, and of those with the same sign.
 
     Counts and not a correlation: where few draws differ from 0, one coincidence would look like a strong one.
     """

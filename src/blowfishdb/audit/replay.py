@@ -46,7 +46,7 @@ INCIDENT = re.compile(r"\b[0-9a-f]{12}\b")
 
 @dataclass
 class Outcome:
-    """What a release left behind: the payload or the error, what happened in which order, and the receipt."""
+    """The traces of a release: its payload or error, the events in their order, and the receipt."""
 
     payload: bytes
     error: str
@@ -333,7 +333,7 @@ class _Replay:
         return judged(self.case.name, "every edge", violations, fine, len(moved.losses))
 
     def _every_stage(self, runs: list[list[Looked]], listed: list[Change], adjacency: Adjacency) -> Iterator[Line]:
-        """What all changes lose in the rows of every stage, and what selections may cost beside, for each run."""
+        """For each run the loss of all changes in the rows of every stage, and the allowances of its selections."""
         release, losses, each = inner_release(self.release), Losses(), adjacency.policy.rows_per_person
         if not isinstance(release, ProgramRelease):
             return

@@ -31,7 +31,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """What to run: of which dataset (None: the built-in battery), how long, which sections, from which seed."""
+    """The dataset of an audit (None: the built-in battery), its length, its sections and its seed."""
 
     subject: Subject | None = None
     quick: bool = False

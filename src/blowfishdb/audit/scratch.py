@@ -100,12 +100,12 @@ SCHEMA_QUERY = "duckdb_columns()"
 READ = "rows were read"
 CHARGED = "the charge was committed"
 SECRET = "ward B has 731931 records, its cells 92713 and 40961"
-"""What a failing engine says in the drills; nobody but the curator's log may hear of it."""
+"""The message of a failing engine in the drills; nobody but the curator's log may hear of it."""
 
 
 @dataclass
 class Watch:
-    """What happened to the data and to the ledger, in order, and the texts of the statements."""
+    """Events on the data and on the ledger, in order, and the texts of the statements."""
 
     events: list[str] = field(default_factory=list)
     statements: list[str] = field(default_factory=list)
@@ -267,7 +267,7 @@ class Scratch:
 
     @property
     def spent(self) -> Fraction:
-        """What the account has spent by now."""
+        """The amount that the account has spent by now."""
         return self.ledger.account(self.handle.account).spent
 
 

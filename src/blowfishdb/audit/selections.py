@@ -142,7 +142,7 @@ def selection_loss(ran: Selected, other: Ints, enough: float = 0.0) -> float:
 
 
 def _loss_of(ran: Selected, other: Ints, items: tuple[int, ...]) -> float:
-    """What raising these items costs; infinite where raising them without end does not make the winner win."""
+    """The cost of raising these items; infinite where raising them without end does not make the winner win."""
     scales = ran.scales[list(items)]
     shares = scales / float(scales.max())
     if not ran.wins(other, _raised(ran.draws, items, shares, FAR)):
@@ -395,7 +395,7 @@ def _worst_path(noise: RefinementNoise) -> float:
 
 
 def _above(noise: RefinementNoise, level: Ints | int, score: Ints | int) -> Ints:
-    """What is compared with the noise: how far a score lies above its threshold, or as far below as counts."""
+    """The number compared with the noise: the score less its threshold, or as far below as counts."""
     return np.maximum(score - noise.first - level * noise.spacing, -noise.clip)
 
 
@@ -415,7 +415,7 @@ def cost_lines() -> Iterator[Line]:
 
 
 def choice_lines() -> Iterator[Line]:
-    """What a selection compares may be all that it sees: noise that makes up for other counts gives the same winner."""
+    """Selections see their scores alone: noise that makes up for other counts gives the same winner."""
     for cells in (np.array([1, 1, 2, 3, 1, 4, 2, 1]), np.ones(MOST_COMPLETE + 2, dtype=np.int64)):
         matching = MatchingPartition(cells, Fraction(3), Fraction(2**28))
         yield _told_apart(f"winners of a matching of {cells.size}", matching, cells.size, partial(_joined, matching))
@@ -438,7 +438,7 @@ def _from_levels(bucket: WorstBucket, counts: Ints) -> Ints:
 
 
 def _scores_above(refinement: L1Refinement, counts: Ints) -> Ints:
-    """How far the score of every block lies above the threshold of its level, or as far below as counts."""
+    """The score of every block less the threshold of its level, or as far below as counts."""
     scores = [deviations(counts, size) for size in refinement.blocks]
     return np.concatenate([_above(refinement.noise, level, score) for level, score in enumerate(scores)])
 
@@ -459,7 +459,7 @@ def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[In
 
 
 def _sensitivity(subject: str, costs: Callable[[Ints], Ints], allowed: Ints | int = 1) -> Line:
-    """How far one record more moves the costs or scores, against how far the noise is made for."""
+    """The change of the costs or scores by one record more, against the change that the noise is made for."""
     random, worst = np.random.default_rng(SEED), 0.0
     violations: list[str] = []
     tables = [random.integers(0, random.choice([2, 4, 40, 10**6]), size=COST_CELLS) for _ in range(TRIES)]

@@ -83,7 +83,7 @@ class Looked:
 
 @dataclass
 class Replayed:
-    """What an access cost on the neighbour, and what was wrong with it."""
+    """The loss of an access on the neighbour, and its violations."""
 
     name: str
     loss: Fraction | float
@@ -100,7 +100,7 @@ class Recorder:
     replayed: list[Replayed] = field(default_factory=list)
     looked: list[Looked] = field(default_factory=list)
     allowed: dict[str, float] = field(default_factory=dict)
-    """What each selection may cost, by its name; only saves looking for a cheaper proof."""
+    """The allowance of each selection, by its name; only saves looking for a cheaper proof."""
 
     def record(self) -> None:
         """From now on releases draw noise of their own."""
@@ -264,7 +264,7 @@ class Moved:
     losses: list[Fraction]
     claims_tight: bool
     certified: Fraction
-    """What the certificate says when it is computed once more."""
+    """The epsilon of the certificate when it is computed once more."""
 
 
 def inner_release(release: Release) -> Release:
@@ -339,6 +339,6 @@ def cells_of_records(cells: Cells, records: Sequence[Record]) -> list[int]:
 
 
 def as_counts(cells: Cells, records: Sequence[Record]) -> Ints:
-    """How many of the records each cell counts."""
+    """The number of records in each cell."""
     placed = np.array(cells_of_records(cells, records), dtype=np.int64)
     return np.bincount(placed[placed >= 0], minlength=cells.graph.cells)

@@ -35,18 +35,18 @@ from blowfishdb.plan.plan import Plan
 
 
 def lower(seen: int, tries: int, level: float) -> float:
-    """What the probability exceeds, except with probability `level`."""
+    """A lower bound of the probability, wrong with probability `level` at most."""
     return 0.0 if seen == 0 else float(stats.beta.ppf(level, seen, tries - seen + 1))
 
 
 def upper(seen: int, tries: int, level: float) -> float:
-    """What the probability stays below, except with probability `level`."""
+    """An upper bound of the probability, wrong with probability `level` at most."""
     return 1.0 if seen == tries else float(stats.beta.isf(level, seen + 1, tries - seen))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How often an event was seen on each of two neighbouring tables."""
+    """The frequency of an event on each of two neighbouring tables."""
 
     event: str
     first: int
@@ -102,7 +102,7 @@ FEW_MECHANISMS = ("identity", "ordered", "hierarchy", "optimized")
 
 
 def statistical_power(*, quick: bool) -> list[str]:
-    """What the tests of published histograms can and cannot miss."""
+    """The power of the tests of published histograms, in words."""
     tries = releases_a_side(quick=quick)
     short = NoiseLaw(2.0 / float(EPSILON) / TEN_PERCENT)
     likely, unlikely = short.at_least(0) ** 2, short.at_least(1) ** 2
@@ -116,7 +116,7 @@ def statistical_power(*, quick: bool) -> list[str]:
 
 
 def releases_a_side(*, quick: bool) -> int:
-    """How many releases of the small histogram are made on each of two neighbouring tables."""
+    """The number of releases of the small histogram on each of two neighbouring tables."""
     groups, releases = GROUPS[quick]
     return groups * releases
 
@@ -203,7 +203,7 @@ def _ratios(first: Floats, second: Floats, charged: Fraction) -> Iterator[Line]:
 
 
 def residuals(*, quick: bool) -> Iterator[Line]:
-    """What every mechanism adds to its rows, over the scale that its charge claims."""
+    """The noise of every mechanism on its rows, over the scale that its charge claims."""
     rows_wanted = 10_000 if quick else 200_000
     for name in FEW_MECHANISMS if quick else MECHANISMS:
         for family in ("threshold",) if quick else ("threshold", "full"):
@@ -235,7 +235,7 @@ def _residual(case: Case, release: PlanRelease, plan: Plan, rows_wanted: int) ->
 
 
 def selections(*, quick: bool) -> Iterator[Line]:
-    """How often each outcome of a selection is chosen on two neighbouring tables, with real noise."""
+    """The frequency of each outcome of a selection on two neighbouring tables, with real noise."""
     tries = 2_000 if quick else 40_000
     epsilon, graph, long = Fraction(3), line_graph(4, "public"), line_graph(16, "public")
     gate, at_gate = gate_of(16, "public", 8 * epsilon)

@@ -35,11 +35,11 @@ class Draw:
 
     @property
     def variables(self) -> tuple[Law, Fraction, bytes]:
-        """What was asked for."""
+        """The law, the unit and the weights of the variables."""
         return self.law, self.unit, self.weights.tobytes()
 
     def loss(self, shift: Ints) -> Fraction:
-        """What it costs to draw values further out by `shift`: the sum of |shift| over the scale."""
+        """The loss of values further out by `shift`: the sum of |shift| over the scale."""
         whole = sum(abs(int(s)) * int(w) for s, w in zip(shift, self.weights, strict=True) if s)
         return Fraction(whole) / self.unit
 
@@ -64,7 +64,7 @@ class Tape:
         self.queue = None
 
     def take(self) -> list[Draw]:
-        """What was recorded since the last time."""
+        """The draws recorded since the last time."""
         draws, self.recorded = self.recorded, []
         return draws
 

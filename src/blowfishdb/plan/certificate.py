@@ -231,7 +231,7 @@ def _stacked_intervals(plan: Plan) -> tuple[Intervals, Ints] | None:
 LISTED_PAIRS = 1_000_000
 """Up to this many pairs of cells are compared one by one; beyond, a group's two largest column norms bound its loss."""
 SWEPT_GROUPS = 64
-"""So many groups of a long axis are swept one after the other, where the plan is made of intervals."""
+"""The most groups of a long axis that are swept one after the other, where the plan is made of intervals."""
 
 
 def _group_losses(moves: ConstraintMoves, single: WorstEdge, plan: Plan, *, is_axis: bool) -> tuple[WorstEdge, Ints]:

@@ -27,7 +27,7 @@ from blowfishdb.model.workload import (
 )
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
 
-NAMES: dict[type, str] = {Identity: "identity", Prefix: "prefix", AllRanges: "all ranges"}
+NAMES: dict[type, bytes] = {Identity: b"identity", Prefix: b"prefix", AllRanges: b"all ranges"}
 
 
 def plan_digest(plan: Plan | EdgePlan) -> str:
@@ -61,7 +61,7 @@ def graph_digest(graph: CellGraph) -> str:
 
 def hashed(parts: Iterable[bytes]) -> str:
     """The hash of parts, each behind its length."""
-    return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
+    return hashlib.sha256(_framed(parts)).hexdigest()
 
 
 def _factor(factor: Factor) -> bytes:
@@ -95,21 +95,21 @@ def _part(part: Measurement | KroneckerMeasurement) -> bytes:
 def _rows(rows: Rows) -> bytes:
     match rows:
         case Identity() | Prefix() | AllRanges():
-            return _framed(NAMES[type(rows)], [str(rows.cells).encode()])
+            return _framed([NAMES[type(rows)], str(rows.cells).encode()])
         case Intervals():
-            return _framed("intervals", [str(rows.cells).encode(), rows.low.tobytes(), rows.high.tobytes()])
+            return _framed([b"intervals", str(rows.cells).encode(), rows.low.tobytes(), rows.high.tobytes()])
         case Rectangles():
-            return _framed("boxes", [str(rows.grid).encode(), rows.low.tobytes(), rows.high.tobytes()])
+            return _framed([b"boxes", str(rows.grid).encode(), rows.low.tobytes(), rows.high.tobytes()])
         case Sparse():
             arrays = (rows.matrix.indptr, rows.matrix.indices, rows.matrix.data)
             entries = [array.astype(np.int64).tobytes() for array in arrays]
-            return _framed("sparse", [str(rows.shape).encode(), *entries])
+            return _framed([b"sparse", str(rows.shape).encode(), *entries])
         case Kronecker():
-            return _framed("product", [_rows(factor) for factor in rows.factors])
+            return _framed([b"product", *(_rows(factor) for factor in rows.factors)])
         case Stacked():
-            return _framed("union", [_rows(part) for part in rows.parts])
+            return _framed([b"union", *(_rows(part) for part in rows.parts)])
     raise TypeError(f"the first encoding has no rows {type(rows)}")
 
 
-def _framed(kind: str, parts: Iterable[bytes]) -> bytes:
-    return b"".join(len(piece).to_bytes(8, "big") + piece for piece in (kind.encode(), *parts))
+def _framed(parts: Iterable[bytes]) -> bytes:
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)

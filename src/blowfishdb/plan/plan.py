@@ -160,7 +160,7 @@ class EdgePlan:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is asked of the counts over the cells of `graph`, in row-major order."""
+    """A workload over the counts of the cells of `graph`, in row-major order."""
 
     graph: CellGraph
     workload: Rows

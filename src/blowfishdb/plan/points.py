@@ -27,7 +27,7 @@ MOST_POINTS = 2**20
 
 @dataclass(frozen=True, eq=False)
 class PointAxis:
-    """Where each value of a column stands among the nodes: `places` are steps from the first node, never decreasing.
+    """The values of a column among the nodes: `places` are steps from the first node, never decreasing.
 
     A value at place a * steps + x, x < steps, gives node a the weight steps - x and node a + 1 the weight x. With one
     step every value stands on a node, and the weights are counts of cells.
@@ -49,7 +49,7 @@ class PointAxis:
         return -(-int(self.places[-1]) // self.steps) + 1
 
     def kept(self, first: Ints, second: Ints) -> Ints:
-        """What the weights of two values share: the sum over the nodes of the smaller one."""
+        """The weight that two values share: the sum over the nodes of the smaller one."""
         one, two = self.places[first], self.places[second]
         low, high = np.minimum(one, two), np.maximum(one, two)
         apart, low, high = high // self.steps - low // self.steps, low % self.steps, high % self.steps
@@ -94,7 +94,7 @@ class PointPlan:
 
     @property
     def rounding(self) -> int:
-        """What the product of the weights is divided by, to the nearest whole number; 1 when nothing is rounded."""
+        """The divisor of the product of the weights, to the nearest whole number; 1 when nothing is rounded."""
         return self._whole // self.total
 
     @property

@@ -68,7 +68,7 @@ class RefinementNoise:
         return np.ones(1, dtype=np.int64)
 
     def cut(self, level: int, scores: Ints, draws: Ints) -> Bools:
-        """Which nodes of one level are cut."""
+        """The nodes of one level that are cut, as a mask."""
         above = np.maximum(scores - (self.first + level * self.spacing), -self.clip)
         return np.asarray(above + draws > 0)
 
@@ -134,7 +134,7 @@ class MeasurementStage:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What may leave: noisy rows and exact rows of a plan, or, for an edge plan, its finished answers in `noisy`."""
+    """The public outcome: noisy rows and exact rows of a plan; for an edge plan, its finished answers in `noisy`."""
 
     noisy: Ints
     exact: Ints
@@ -194,12 +194,12 @@ class Selection(Stage, Protocol):
 
     @property
     def cells(self) -> int:
-        """How many counts it reads."""
+        """The number of counts it reads."""
         ...
 
     @property
     def noise(self) -> SelectionNoise | RefinementNoise:
-        """What is to be drawn, one variable per item, class by class in order; then the words that break ties."""
+        """The noise to draw, one variable per item, class by class in order; then the words that break ties."""
         ...
 
     def choose(self, counts: Ints, draws: Ints) -> Ints:
@@ -222,12 +222,12 @@ class Ask:
 
 
 Reply: TypeAlias = Measured | Ints
-"""What the data's side answers: the measured rows, or the selected candidate. Both are public from then on."""
+"""The answer of the data's side: measured rows or the selected candidate. Both are public from then on."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What one stage of a program may spend."""
+    """The budget of one stage of a program."""
 
     stage: str
     epsilon: Fraction
@@ -250,7 +250,7 @@ class Program:
 
     @property
     def epsilon(self) -> Fraction:
-        """What the whole program is charged: the sum over its stages."""
+        """The charge of the whole program: the sum over its stages."""
         return sum((allowance.epsilon for allowance in self.allowances), Fraction(0))
 
     def digest(self) -> str:
@@ -265,7 +265,7 @@ class Program:
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """How far a program has come. Each admitted stage gives the next value; nothing is ever admitted twice."""
+    """The progress of a program. Each admitted stage gives the next value; nothing is ever admitted twice."""
 
     program: Program
     receipt_digest: str
@@ -316,7 +316,7 @@ def merge_counts(counts: Ints, buckets: Ints) -> Ints:
 
 
 def bucket_count(cells: int, buckets: Ints) -> int:
-    """How many buckets there are; PlanError unless they are numbered 0, 1, ... with none left out."""
+    """The number of buckets; PlanError unless they are numbered 0, 1, ... with none left out."""
     if buckets.shape != (cells,) or buckets.dtype != np.int64:
         raise PlanError(f"buckets are one whole number for each of {cells} cells")
     if int(buckets.min()) < 0 or int(buckets.max()) >= cells or np.any(np.bincount(buckets) == 0):
