@@ -207,7 +207,7 @@ def test_the_budget_runs_out(page: Page, place: Place) -> None:
     ask_wards(page, "1")
     expect(page.get_by_text("more than you have")).to_be_visible()
     expect(page.get_by_test_id("run")).to_be_disabled()
-    shoot(page, "explore-too-dear")
+    shoot(page, "explore-too-expensive")
     ask_wards(page, "100")
     page.get_by_test_id("run").click()
     # Meanwhile the rest is spent elsewhere: the ledger refuses, whatever this page was told.
@@ -246,7 +246,7 @@ def test_a_visit_ends(page: Page, place: Place) -> None:
     place.clock.ahead += 13 * 60 * 60
     page.get_by_label("Within ±").fill("350")
     expect(page.get_by_text("Your session has ended")).to_be_visible()
-    shoot(page, "visit-ended")
+    shoot(page, "session-ended")
     assert place.app_state.session("ana").budget("clinic").spent == before
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()

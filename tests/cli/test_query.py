@@ -50,9 +50,9 @@ def test_an_answer_that_comes_again_says_so(people: Run) -> None:
 
 
 def test_a_preview_that_is_too_dear_names_what_the_budget_buys(people: Run) -> None:
-    dear = people("preview", "people", "--histogram", "age", "--within", "1", *ANA).out
-    assert "this is too expensive" in dear and "Run it with" not in dear
-    assert "What your budget buys: blowfish preview people --histogram age --epsilon 0.5 --analyst ana" in dear
+    expensive = people("preview", "people", "--histogram", "age", "--within", "1", *ANA).out
+    assert "this is too expensive" in expensive and "Run it with" not in expensive
+    assert "What your budget buys: blowfish preview people --histogram age --epsilon 0.5 --analyst ana" in expensive
     people("release", "people", "--count", "--where", "age > 30", "--epsilon", "0.5", *ANA)
     spent_up = people("preview", "people", "--histogram", "age", "--within", "1", *ANA).out
     assert "this is too expensive" in spent_up and "What your budget buys" not in spent_up
@@ -100,9 +100,9 @@ def test_explain_ends_with_the_command_that_answers(people: Run) -> None:
 
 
 def test_explain_that_is_too_dear_names_what_the_budget_buys(people: Run) -> None:
-    dear = people("sql", "EXPLAIN SELECT age, COUNT(*) FROM people GROUP BY 1 OPTIONS (alpha = 1)", *ANA).out
-    assert "Run it with" not in dear
-    cheaper = people(*command_after("What your budget buys: ", dear)).out
+    expensive = people("sql", "EXPLAIN SELECT age, COUNT(*) FROM people GROUP BY 1 OPTIONS (alpha = 1)", *ANA).out
+    assert "Run it with" not in expensive
+    cheaper = people(*command_after("What your budget buys: ", expensive)).out
     assert "for epsilon 0.5" in cheaper
     assert people(*command_after("Run it with: ", cheaper)).code == 0
 

@@ -39,8 +39,8 @@ def test_a_preview_costs_nothing_and_ends_with_the_command(people: Run) -> None:
     aware = ("--attributes", "cost", "--epsilon", "0.1", "--mechanism", "dawa")
     unknown = people("synopsis", "preview", "people", *aware, *ANA)
     assert "is not known before: dawa" in " ".join(unknown.out.split())
-    dear = people(*asked[:6], "0.5", *ANA).out
-    assert "this is too expensive" in dear and "Run it with" not in dear
+    expensive = people(*asked[:6], "0.5", *ANA).out
+    assert "this is too expensive" in expensive and "Run it with" not in expensive
 
 
 def test_it_is_charged_once(people: Run, made: Path) -> None:

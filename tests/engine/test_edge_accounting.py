@@ -91,14 +91,14 @@ def true_losses(policy: bf.Policy, found: PlanRelease) -> np.ndarray:
 
 
 def accounted(history: History) -> tuple[Fraction, float]:
-    """The worst class of the books, and the worst edge in truth."""
-    held, books = handle(history), ClassLosses()
+    """The worst class of the ledger, and the worst edge in truth."""
+    held, losses = handle(history), ClassLosses()
     total: np.ndarray | float = 0.0
     for asked, epsilon in history.asked:
         found = ready(held, asked, epsilon)
-        books = books.plus(found.epsilon, edge_losses(held, found))
+        losses = losses.plus(found.epsilon, edge_losses(held, found))
         total = total + true_losses(history.policy, found)
-    return books.worst, float(np.max(total, initial=0.0))
+    return losses.worst, float(np.max(total, initial=0.0))
 
 
 @settings(max_examples=150)

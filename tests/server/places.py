@@ -34,7 +34,7 @@ AGES = {"query": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accurac
 
 @dataclass
 class Place:
-    """An office behind a running server. `secrets` are tokens with everything that each role may do."""
+    """The application state behind a running server. `secrets` are tokens with everything that each role may do."""
 
     folder: Path
     app_state: AppState
@@ -95,7 +95,7 @@ def free_door() -> socket.socket:
 
 @contextmanager
 def served(app: FastAPI, settings: Settings | None = None) -> Iterator[str]:
-    """The address of a server that runs the app; its office is closed by whoever opened it."""
+    """The address of a server that runs the app; its application state is closed by whoever opened it."""
     door = free_door()
     chosen = replace(settings or Settings(), host="127.0.0.1", port=door.getsockname()[1])
     config = listening(app, chosen)

@@ -136,13 +136,13 @@ def test_signing_in_never_leads_to_another_site(wanted: str) -> None:
 
 
 def test_what_is_left_buys_what_it_says(db: Session) -> None:
-    dear = read_form(db, QueryDraft("clinic", "histogram", (AGE,)), AccuracyDraft(alpha="1"), "", "")
-    assert dear.preview().epsilon > 1
-    within = dear.within(Fraction(1, 3))
+    expensive = read_form(db, QueryDraft("clinic", "histogram", (AGE,)), AccuracyDraft(alpha="1"), "", "")
+    assert expensive.preview().epsilon > 1
+    within = expensive.within(Fraction(1, 3))
     assert within is not None
     again = read_form(db, QueryDraft("clinic", "histogram", (AGE,)), AccuracyDraft(alpha=str(within)), "", "").preview()
     assert again.epsilon <= Fraction(1, 3)
-    assert dear.within(Fraction(1, 10_000)) is None, "less than any price"
+    assert expensive.within(Fraction(1, 10_000)) is None, "less than any price"
 
 
 def test_curators_see_what_is_left_exactly() -> None:

@@ -1,4 +1,4 @@
-"""The routes do what they say: datasets, policies, budgets, books, people."""
+"""The routes do what they say: datasets, policies, budgets, the ledger, users."""
 
 from __future__ import annotations
 

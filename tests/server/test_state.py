@@ -1,4 +1,4 @@
-"""The office: one ledger for all desks, the file as it is now, and an end that waits for what runs."""
+"""The application state: one ledger for all backends, the current file, and an end that waits for what runs."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 @pytest.fixture(scope="module")
 def synopsis(session: Session) -> bf.Synopsis:
-    """So dear that noise hardly matters, so that answers can be compared with the table."""
+    """So much epsilon that noise hardly matters, and answers can be compared with the table."""
     return session["visits"].histogram(col("age").bins(5), "ward").publish(epsilon=1000)
 
 

@@ -1,4 +1,4 @@
-"""The conformance suite on Spark, in one test: a session is dear, and each worker would start its own."""
+"""The conformance suite on Spark, in one test: a session is expensive, and each worker would start its own."""
 
 from __future__ import annotations
 

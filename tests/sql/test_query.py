@@ -117,7 +117,7 @@ def test_explain_and_options() -> None:
 )
 def test_options_are_written_as_they_are_read(wanted: TargetOptions) -> None:
     select = 'SELECT "odd ""name", COUNT(*) -- why\nFROM t WHERE state = \'a;b\' GROUP BY 1'
-    statement = parse(f"  EXPLAIN /* dear? */ {select} {write_options(wanted)};")
+    statement = parse(f"  EXPLAIN /* expensive? */ {select} {write_options(wanted)};")
     assert statement.text == select
     again = parse(f"{statement.text} {write_options(statement.options)}")
     assert (again.explain, again.options, again.text) == (False, wanted, select)

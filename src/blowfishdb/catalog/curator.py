@@ -146,7 +146,7 @@ class Curator:
         self,
         name: str,
         policies: Mapping[str, Policy],
-        asked: Query,
+        query: Query,
         target: AccuracyTarget,
         pairs: Sequence[Pair] = (),
     ) -> tuple[PolicyPrice, ...]:
@@ -154,7 +154,7 @@ class Curator:
         # Loaded here, because commands that ask nothing should not wait for every mechanism.
         from blowfishdb.engine.preview import what_if
 
-        return what_if(self.config.dataset(name).domain, policies, asked, target, pairs)
+        return what_if(self.config.dataset(name).domain, policies, query, target, pairs)
 
     def true_counts(self, name: str, compiled: Compiled) -> Ints:
         """The true count of each cell of a question, for the curator's eyes alone; whoever calls this notes it."""

@@ -92,12 +92,12 @@ def audit(
     processes = jobs or min(4, os.cpu_count() or 1)
     with _bar(quiet=as_json) as progress:
         outcome = run_audit(plan, jobs=processes, progress=progress)
-    written = [] if report is None else write_report(outcome, report)
+    paths = [] if report is None else write_report(outcome, report)
     if as_json:
         print_json(as_document(outcome))
     else:
         _show(outcome)
-        for path in written:
+        for path in paths:
             say(f"Written: {path}", style="dim")
     if not outcome.is_clean:
         raise typer.Exit(VIOLATION)

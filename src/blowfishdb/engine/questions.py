@@ -26,7 +26,7 @@ class Questions(ABC, Generic[Asked]):
     most_boxes: ClassVar[float] = math.inf
 
     @abstractmethod
-    def _ask(self, asked: Query) -> Asked:
+    def _ask(self, query: Query) -> Asked:
         """What a query of these records leads to."""
 
     @abstractmethod

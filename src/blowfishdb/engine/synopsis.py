@@ -479,12 +479,12 @@ class Synopsis(Questions[Answer]):
             raise InvalidInput("a share is of a public whole number, at least 1")
         return float(self.count().values[0]) / of
 
-    def answer(self, asked: Query, beta: float = BETA) -> Answer:
+    def answer(self, query: Query, beta: float = BETA) -> Answer:
         """The answer to any question over the attributes, with intervals for the noise at beta."""
-        unknown = [axis.attribute for axis in asked.axes if axis.attribute not in self.domain]
+        unknown = [axis.attribute for axis in query.axes if axis.attribute not in self.domain]
         if unknown:
             raise QueryError(f"{unknown[0]} is not in this synopsis; it has {', '.join(self.artefact.names)}")
-        return read(self.artefact, asked, beta)
+        return read(self.artefact, query, beta)
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row per cell: labels, count, low, high."""
@@ -496,8 +496,8 @@ class Synopsis(Questions[Answer]):
         where.write_bytes(to_bytes(self.artefact))
         return where
 
-    def _ask(self, asked: Query) -> Answer:
-        return self.answer(asked)
+    def _ask(self, query: Query) -> Answer:
+        return self.answer(query)
 
     def _cells(self, axes: tuple[Axis, ...]) -> Cells:
         return compile_cells(self.domain, Policy({}), axes, self.filter)

@@ -22,7 +22,7 @@ def subtract(vector: Any, basis: Any, plus: Any, minus: Any, count: int) -> int:
                 down |= 1 << i
         if up == 0 and down == 0:
             return looked_at
-        found = False
+        is_reduced = False
         for j in range(count):
             looked_at += 1
             sign = 0
@@ -40,9 +40,9 @@ def subtract(vector: Any, basis: Any, plus: Any, minus: Any, count: int) -> int:
             if inside:
                 for i in range(width):
                     vector[i] -= sign * basis[j, i]
-                found = True
+                is_reduced = True
                 break
-        if not found:
+        if not is_reduced:
             return looked_at
 
 

@@ -188,15 +188,15 @@ class Table(Questions[Question]):
         """Numeric attributes as points, for analyses such as bf.analysis.kmeans; reads nothing."""
         return Columns(self.name, grouped(names), self.filter, self.domain, self._backend)
 
-    def question(self, asked: Query) -> Question:
+    def question(self, query: Query) -> Question:
         """The question that a query asks of these records; its condition is added to the filter."""
-        table = self if asked.where is None else self.where(asked.where)
-        return table._ask(replace(asked, where=table.filter))
+        table = self if query.where is None else self.where(query.where)
+        return table._ask(replace(query, where=table.filter))
 
-    def _ask(self, asked: Query) -> Question:
-        for axis in asked.axes:
+    def _ask(self, query: Query) -> Question:
+        for axis in query.axes:
             self.domain.find(axis.attribute)
-        return Question(self.name, asked, self.domain, self._backend)
+        return Question(self.name, query, self.domain, self._backend)
 
     def _cells(self, axes: tuple[Axis, ...]) -> Cells:
         return compile_cells(self.domain, self.policy, axes, self.filter)

@@ -98,12 +98,12 @@ def stepping(grid: Grid) -> Stepping | None:
 
 def _nearly(grid: Grid) -> list[tuple[Formula, Callable[[Expr], Expr]]]:
     """Quotients that may be slightly off: as they are, and with a factor that is the next double above."""
-    found: list[tuple[Formula, Callable[[Expr], Expr]]] = [(_candidates(grid)[0][0], lambda x: _place(grid, x))]
+    choices: list[tuple[Formula, Callable[[Expr], Expr]]] = [(_candidates(grid)[0][0], lambda x: _place(grid, x))]
     if _is_aligned(grid):
         more, width = math.nextafter(float(grid.scale), math.inf), grid.width
         factor = exact_double(Fraction(more))
-        found.append((lambda x: np.floor(x * more / width), lambda x: _divided(x * factor, width)))
-    return found
+        choices.append((lambda x: np.floor(x * more / width), lambda x: _divided(x * factor, width)))
+    return choices
 
 
 def _is_never_low(grid: Grid, formula: Formula, edges: Floats) -> bool:
@@ -130,14 +130,14 @@ def _whole_numbers(grid: Grid) -> Stepping:
 
 
 def _candidates(grid: Grid) -> list[tuple[Formula, Stepping]]:
-    found: list[tuple[Formula, Stepping]] = []
+    choices: list[tuple[Formula, Stepping]] = []
     width, scale = float(grid.width), float(grid.scale)
     if _is_aligned(grid):
         way = Stepping(lambda x: floor(_multiple(grid, x)), _origin(grid))
-        found.append((lambda x: np.floor(x * scale / width), way))
+        choices.append((lambda x: np.floor(x * scale / width), way))
     low, step = grid.edge(0), Fraction(grid.width, grid.scale)
-    found.append((lambda x: np.floor((x - float(low)) / float(step)), Stepping(lambda x: floor(_quotient(grid, x)))))
-    return found
+    choices.append((lambda x: np.floor((x - float(low)) / float(step)), Stepping(lambda x: floor(_quotient(grid, x)))))
+    return choices
 
 
 def _is_aligned(grid: Grid) -> bool:

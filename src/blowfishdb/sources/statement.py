@@ -187,7 +187,7 @@ def _rows(
     return rows, where
 
 
-def _bounded(main: Expr, kept: Mapping[str, Expr], table: Table, unit: Row | Person, engine: Engine) -> Expr:
+def _bounded(main: Expr, columns: Mapping[str, Expr], table: Table, unit: Row | Person, engine: Engine) -> Expr:
     """Of each person the first rows in the order of the key; a tie that does not fit whole is left out.
 
     The running count includes all rows with an equal key, so which rows stay never depends on anything but the keys.
@@ -196,13 +196,13 @@ def _bounded(main: Expr, kept: Mapping[str, Expr], table: Table, unit: Row | Per
     import ibis
 
     if isinstance(unit, Row):
-        return main.select(**kept) if kept else main
+        return main.select(**columns) if columns else main
     id_kind = table.find(unit.id, MATCHED, "the id of a person").kind
     order_kind = table.find(unit.order_by, ORDERED, "the order of rows").kind
     person, order = engine.comparable(main[unit.id], id_kind), engine.comparable(main[unit.order_by], order_kind)
-    keyed = main.select(**kept, person=person, key=order, keyless=null_flag(order))
+    keyed = main.select(**columns, person=person, key=order, keyless=null_flag(order))
     window = ibis.window(group_by=keyed.person, order_by=[keyed.keyless, keyed.key], range=(None, 0))
-    ranked = keyed.select(*kept, "person", rank=keyed.count().over(window))
+    ranked = keyed.select(*columns, "person", rank=keyed.count().over(window))
     return ranked.filter((ranked["rank"] <= unit.at_most) & ranked.person.notnull())
 
 

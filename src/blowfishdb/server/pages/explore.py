@@ -179,7 +179,7 @@ def _offers(preview: Preview) -> None:
         more = len(preview.offers) - SHOWN_OFFERS
         text = [sentence(preview.why)]
         if more > 0:
-            text.append(f"{more} more would be dearer still." if by_price else f"{more} more would be less accurate.")
+            text.append(f"{more} more would be {'more expensive' if by_price else 'less accurate'}.")
         small(" ".join(text), "margin-top:6px")
 
 

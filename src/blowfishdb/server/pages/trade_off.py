@@ -340,9 +340,9 @@ class Board:
             self._points.append(Point(f"in force: {family_words(current)[:40]}", "", current))
         self._draw_curves()
         redraw(self._closer, self._draw_closer)
-        asked, domain = self._query(), self._dataset.domain
+        query, domain = self._query(), self._dataset.domain
         for number, point in enumerate(self._points, 1):
-            offer = await self._context.run(partial(OFFERS.offer, domain, self._policy(point), asked))
+            offer = await self._context.run(partial(OFFERS.offer, domain, self._policy(point), query))
             if not is_wanted():
                 return
             self._offers[point] = offer
@@ -388,8 +388,8 @@ class Board:
         # The accuracy or the price exactly as the slider shows it.
         number = short_number(f"{self._value:.4g}" if self._value < 10_000 else str(round(self._value)), "the slider")
         target = AccuracyTarget(number, None) if self._wants_epsilon else AccuracyTarget(None, number)
-        policy, asked = self._policy(point), self._query()
-        view = PointView(self._context, self._dataset, self._attribute, point.words, policy, asked, target)
+        policy, query = self._policy(point), self._query()
+        view = PointView(self._context, self._dataset, self._attribute, point.words, policy, query, target)
         self._point_box.clear()
         with self._point_box:
             await show_point(view)
