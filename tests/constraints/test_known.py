@@ -13,7 +13,7 @@ import blowfishdb as bf
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.infer import constrained_answers
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.inference.consistent import (
+from blowfishdb.inference.consistency import (
     ConstrainedAnswers,
     consistent_cdf,
     consistent_counts,

@@ -20,7 +20,7 @@ from blowfishdb.ledger import Charge, Receipt
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.policy import Policy, line, threshold
 from blowfishdb.model.query import query
-from blowfishdb.present.released import Evidence
+from blowfishdb.present.answer_values import Evidence
 
 HERE = Path(__file__).parent.parent
 ANSWERS: dict[str, Any] = json.loads((HERE / "plan" / "version_1.json").read_text(encoding="utf-8"))["answers"]

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from blowfishdb.ledger import Account, Charge, Ledger, Receipt, charging
+from blowfishdb.ledger import Account, Charge, Ledger, Receipt, charges
 from blowfishdb.ledger import ledger as ledger_module
 from blowfishdb.ledger.records import Cursor
 from blowfishdb.ledger.sqlite import SqliteCursor, SqliteStore
@@ -74,14 +74,14 @@ def second_draw(number: int) -> None:
 
 def no_limits(number: int) -> None:
     """Forgets to look at the limits when it charges."""
-    post_charge, load_analyst = charging.post_charge, charging.ensure_analyst
+    post_charge, load_analyst = charges.post_charge, charges.ensure_analyst
 
     class Endless(SqliteCursor):
         def account(self, account: str) -> Account:
             return replace(super().account(account), limit=Fraction(10**6))
 
-    charging.post_charge = lambda cursor, *values: post_charge(Endless(cursor.connection), *values)
-    charging.ensure_analyst = lambda *values: replace(load_analyst(*values), limit=None)
+    charges.post_charge = lambda cursor, *values: post_charge(Endless(cursor.connection), *values)
+    charges.ensure_analyst = lambda *values: replace(load_analyst(*values), limit=None)
 
 
 def forgetful(number: int) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference import consistent as module
-from blowfishdb.inference.consistent import fill_to_total, isotonic_in_band, nonnegative
+from blowfishdb.inference import consistency as module
+from blowfishdb.inference.consistency import fill_to_total, isotonic_in_band, nonnegative
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 numbers = st.integers(-8, 8).map(float)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from blowfishdb.errors import DigestMismatch, LedgerCorrupt, TooLarge
-from blowfishdb.ledger import Ledger, charging
+from blowfishdb.ledger import Ledger, charges
 from tests.ledger.support import charge_of, opened
 
 
@@ -108,7 +108,7 @@ def test_a_deleted_answer_is_noticed_and_never_drawn_again(ledger: Ledger) -> No
 
 
 def test_huge_answers_are_refused(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(charging, "LARGEST_ANSWER", 10)
+    monkeypatch.setattr(charges, "LARGEST_ANSWER", 10)
     receipt = ledger.charge(charge_of(opened(ledger, 1), 1, "a"))
     with pytest.raises(TooLarge):
         ledger.store_answer(receipt, b"x" * 11)

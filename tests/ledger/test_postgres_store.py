@@ -74,7 +74,7 @@ def test_both_ways_of_charging_agree(ledger: Ledger) -> None:
         fast = store.quick_charge(charge, charge_body(charge, "now")) is not None
         try:
             with store.write() as cursor:
-                from blowfishdb.ledger.charging import post_charge
+                from blowfishdb.ledger.charges import post_charge
 
                 other = charge_of(account, amount, f"k{number}", analyst="slow")
                 post_charge(cursor, other, charge_body(other, "now"), lambda step: None)

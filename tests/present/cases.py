@@ -13,10 +13,10 @@ import blowfishdb as bf
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.inference.consistent import Consistent
+from blowfishdb.inference.consistency import Consistent
 from blowfishdb.model.query import Query
 from blowfishdb.plan.certificate import Certificate
-from blowfishdb.present.released import AnswerAxis, AnswerTable, Bounds, single
+from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Bounds, single
 
 DOMAIN = bf.domain(
     {

@@ -17,7 +17,7 @@ from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.patches import StepPatch
 
-from blowfishdb.inference.consistent import Consistent
+from blowfishdb.inference.consistency import Consistent
 from blowfishdb.present.chart import evenly, largest, regular, runs, shade, tallest
 from tests.present.cases import QUESTIONS, constructed, released
 

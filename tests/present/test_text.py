@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.present.answer_values import Bounds
 from blowfishdb.present.chart_terminal import drawing
-from blowfishdb.present.released import Bounds
 from blowfishdb.present.words import Digits, digits_of, epsilon_words, percent, printable, shortened
 from tests.present.cases import QUESTIONS, answers, constructed, released
 

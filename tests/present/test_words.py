@@ -11,7 +11,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.predicate import Predicate, condition_words
-from blowfishdb.present.released import AnswerAxis, AnswerTable
+from blowfishdb.present.answer_values import AnswerAxis, AnswerTable
 from blowfishdb.present.words import policy_words, question_words
 from tests.present.cases import DOMAIN, POLICY, QUESTIONS, constructed, released
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from blowfishdb.engine.points import PointWeights
 from blowfishdb.engine.target import Number
 from blowfishdb.errors import InvalidInput, NotRevealed
-from blowfishdb.inference.consistent import nonnegative
+from blowfishdb.inference.consistency import nonnegative
 from blowfishdb.mechanisms.products import mapped
 from blowfishdb.model.numbers import Floats, Ints
 

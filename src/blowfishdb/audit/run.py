@@ -15,8 +15,8 @@ from blowfishdb.audit.cases import Subject, dataset_cases
 from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills, joined_lines, ledger_lines
 from blowfishdb.audit.exact import exact_lines, refusal_lines, threshold_lines
-from blowfishdb.audit.made_up import certificate_lines, declaration_lines, people_constraint_lines, point_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
+from blowfishdb.audit.random_cases import certificate_lines, declaration_lines, people_constraint_lines, point_lines
 from blowfishdb.audit.replay import Effort, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, Line, Section, judged
 from blowfishdb.audit.selections import choice_lines, cost_lines, refinement_lines, selection_lines

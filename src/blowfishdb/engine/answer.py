@@ -17,7 +17,7 @@ from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError, InvalidInput
-from blowfishdb.inference.consistent import Consistent
+from blowfishdb.inference.consistency import Consistent
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.document import Document, read_document, write_document
@@ -30,7 +30,7 @@ from blowfishdb.model.serialize import Field, Fields
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import Certificate, certify, reason
 from blowfishdb.plan.program import Allowance, Program
-from blowfishdb.present.released import AnswerAxis, AnswerTable, Bounds, Evidence, Released
+from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Bounds, Evidence, Released
 
 if TYPE_CHECKING:
     import pandas

@@ -19,7 +19,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import PUBLISHED, Measure, Query, measure_of, workload
 from blowfishdb.model.workload import AllRanges, as_intervals
 from blowfishdb.plan.plan import Problem
-from blowfishdb.present.released import AnswerAxis, AnswerTable, single
+from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, single
 from blowfishdb.sources.base import Source
 
 

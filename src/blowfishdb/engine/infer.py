@@ -9,7 +9,7 @@ import numpy as np
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, cell_ends
-from blowfishdb.inference.consistent import (
+from blowfishdb.inference.consistency import (
     NO_CONSTRAINED_ANSWERS,
     Consistent,
     ConstrainedAnswers,
@@ -22,7 +22,7 @@ from blowfishdb.model.cells import NO_PART, ConstrainedParts
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.query import Measure
 from blowfishdb.plan.certificate import Certificate
-from blowfishdb.present.released import Bounds, around
+from blowfishdb.present.answer_values import Bounds, around
 from blowfishdb.present.words import question_words
 
 MOST_ENTRIES = 2**24

@@ -34,7 +34,7 @@ from blowfishdb.model.serialize import Field, Fields, read_attribute, write_attr
 from blowfishdb.model.workload import Rows, Sparse, as_intervals
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
-from blowfishdb.present.released import AnswerAxis, software_version
+from blowfishdb.present.answer_values import AnswerAxis, software_version
 from blowfishdb.present.table import free_name
 
 if TYPE_CHECKING:

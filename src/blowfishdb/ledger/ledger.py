@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from blowfishdb.errors import InvalidInput, LedgerRolledBack, LedgerUnavailable
-from blowfishdb.ledger.charging import Charging
+from blowfishdb.ledger.charges import Charging
 from blowfishdb.ledger.curation import Curation
 from blowfishdb.ledger.mark import HighWaterMark, check_not_rolled_back
 from blowfishdb.ledger.records import ENTRY_COLUMNS, Field, StepHook, digest, entry_of

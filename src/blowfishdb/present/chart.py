@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.released import AnswerAxis, AnswerTable, Released
+from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Released
 from blowfishdb.present.table import row_labels
 from blowfishdb.present.words import Digits, accuracy_words, caption_words, digits_of, price_words
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
+from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import (
     BAND,
     BAR,
@@ -24,7 +25,6 @@ from blowfishdb.present.chart import (
     chart_of,
     regular,
 )
-from blowfishdb.present.released import Released
 from blowfishdb.present.table import needed
 from blowfishdb.present.words import shortened
 

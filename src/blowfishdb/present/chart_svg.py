@@ -12,6 +12,7 @@ from html import escape
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
+from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import (
     BAND,
     BAR,
@@ -28,7 +29,6 @@ from blowfishdb.present.chart import (
     runs,
     shade,
 )
-from blowfishdb.present.released import Released
 from blowfishdb.present.words import printable, shortened
 
 

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import Chart, ChartAxis, Detail, chart_of
-from blowfishdb.present.released import Released
 from blowfishdb.present.words import printable, shortened
 
 DETAIL = Detail(bars=24, points=24, dots=24, squares=(24, 30), listed=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped, picture
-from blowfishdb.present.released import Released
 from blowfishdb.present.table import cells, column_names, shown_rows
 from blowfishdb.present.words import caption_words, digits_of, epsilon_words, percent, printable
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from blowfishdb.errors import ExtraMissing
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.released import Released
+from blowfishdb.present.answer_values import Released
 from blowfishdb.present.words import accuracy_words, digits_of, price_words, printable, shortened
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from blowfishdb.model.numbers import show
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, condition_words
 from blowfishdb.model.query import Query
-from blowfishdb.present.released import Released
+from blowfishdb.present.answer_values import Released
 
 SHORT_EPSILON = 12
 """An epsilon with a longer exact form is shown rounded up, with a sign that says so."""

@@ -19,7 +19,7 @@ from starlette.routing import compile_path
 
 from blowfishdb.errors import BlowfishError
 from blowfishdb.incidents import public_error
-from blowfishdb.present.released import software_version
+from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.access import COOKIE, CSRF_HEADER
 from blowfishdb.server.auth.users import new_password
 from blowfishdb.server.middleware import Metrics, ServerMiddleware

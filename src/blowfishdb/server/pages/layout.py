@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from nicegui import app, ui
 
 from blowfishdb.errors import BlowfishError, NotSignedIn
-from blowfishdb.present.released import software_version
+from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.access import app_state_of, identity_of, secret_of
 from blowfishdb.server.auth.users import Identity, Scope
 from blowfishdb.server.pages.controls import heading, icon_button, paragraph

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.present.released import Bounds, around, of_counts, of_running_counts
+from blowfishdb.present.answer_values import Bounds, around, of_counts, of_running_counts
 
 ERRORS = st.lists(st.floats(-1, 1), min_size=1, max_size=12)
 

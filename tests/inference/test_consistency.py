@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference.consistent import (
+from blowfishdb.inference.consistency import (
     Consistent,
     consistent_cdf,
     consistent_counts,

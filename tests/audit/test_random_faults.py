@@ -12,7 +12,7 @@ import pytest
 
 from blowfishdb.audit.drills import joined_lines, ledger_lines
 from blowfishdb.audit.exact import refusal_lines, threshold_lines
-from blowfishdb.audit.made_up import certificate_lines, declaration_lines, people_constraint_lines, point_lines
+from blowfishdb.audit.random_cases import certificate_lines, declaration_lines, people_constraint_lines, point_lines
 from blowfishdb.audit.report import Line
 from blowfishdb.audit.selections import choice_lines, refinement_lines
 from blowfishdb.catalog import stretch

@@ -15,7 +15,7 @@ import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference.consistent import Consistent
+from blowfishdb.inference.consistency import Consistent
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.query import PUBLISHED, Kind
 from blowfishdb.plan.certificate import Certificate
