@@ -103,7 +103,7 @@ def accounted(history: History) -> tuple[Fraction, float]:
 
 @settings(max_examples=150)
 @given(histories())
-def test_books_are_never_below_the_truth(history: History) -> None:
+def test_class_losses_are_never_below_the_truth(history: History) -> None:
     try:
         check_parallel(DOMAIN, history.policy, history.accounting[-1])
     except PolicyError:

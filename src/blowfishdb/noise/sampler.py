@@ -247,8 +247,11 @@ def _draw(table: DigitTable, rows: Rows, copies: int, size: int, stream: BitStre
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
         part = None if rows is None else rows[start:stop]
-        first, *second = _draw_block(table, part, copies, stop - start, stream)
-        result[start:stop] = first - second[0] if second else first
+        drawn = _draw_block(table, part, copies, stop - start, stream)
+        if copies == 1:
+            result[start:stop] = drawn[0]
+        else:
+            np.subtract(drawn[0], drawn[1], out=result[start:stop])
     return result
 
 
