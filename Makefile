@@ -15,7 +15,7 @@ OPENBLAS_NUM_THREADS ?= 1
 export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench faults docs docs-serve package-check system-parts fuzz licences sbom vulnerabilities clean
+.PHONY: help setup demo test lint format bench faults docs docs-serve package-check system-parts fuzz nightly licences sbom vulnerabilities clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ system-parts: $(STAMP)
 
 fuzz: $(STAMP) ## search minutes long for inputs that break something (tests/fuzz)
 	@HYPOTHESIS_PROFILE=nightly $(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 tests/fuzz $(ARGS)
+
+nightly: system-parts ## the long forms of the checks that `make test` runs in short
+	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 -m nightly $(ARGS)
 
 licences: $(STAMP) ## write docs/licences.md; fails on a licence that nobody approved
 	@$(RUN) -m tools.supply_chain licences
