@@ -320,6 +320,20 @@ class BudgetExceeded(LedgerError):
         self.instead = instead
 
 
+class SpendingCapReached(LedgerError):
+    """A charge above what whoever asks allowed for it; nothing was charged and no data was read."""
+
+    code = "spending-cap-reached"
+
+    def __init__(self, requested: Fraction, allowed: Fraction) -> None:
+        super().__init__(
+            f"not run, nothing charged: this costs epsilon {amount(requested)}, and {amount(allowed)} may be spent. "
+            "Allow more, or ask for less accuracy."
+        )
+        self.requested = requested
+        self.allowed = allowed
+
+
 class AmountTooFine(LedgerError):
     """An amount whose denominator the exact account cannot carry; `nearest_above` always works."""
 

@@ -28,6 +28,7 @@ from blowfishdb.errors import (
     SchemaDrift,
     SourceError,
     SourceFailed,
+    SpendingCapReached,
     StaleVersion,
 )
 from blowfishdb.ledger import Receipt
@@ -244,8 +245,19 @@ def test_a_deadline_reaches_the_source_or_stops_before_the_charge(held: Bench) -
     assert (held.rows.reads, held.spent) == (1, HALF)
 
 
+def test_a_price_above_the_cap_is_refused_and_a_replay_is_free(held: Bench) -> None:
+    with pytest.raises(SpendingCapReached) as refusal:
+        held.release(run=Run(spend=Fraction(49, 100)))
+    assert (refusal.value.requested, refusal.value.allowed) == (HALF, Fraction(49, 100))
+    assert (held.rows.reads, held.spent) == (0, 0)
+    first = held.release(run=Run(spend=HALF))
+    assert held.release(run=Run(spend=Fraction(0))).to_json() == first.to_json()
+    assert (held.rows.reads, held.spent) == (1, HALF)
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"key": ""}, {"key": "a\nb"}, {"key": "k" * 10**6}, {"progress": 7}, {"deadline": -1}]
+    "wrong",
+    [{"key": ""}, {"key": "a\nb"}, {"key": "k" * 10**6}, {"progress": 7}, {"deadline": -1}, {"spend": Fraction(-1)}],
 )
 def test_runs_that_make_no_sense(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):

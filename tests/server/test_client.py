@@ -20,6 +20,7 @@ from blowfishdb.errors import (
     QueryError,
     ServerUnreachable,
     SignInRefused,
+    SpendingCapReached,
     UnknownAnswer,
     UnknownDataset,
 )
@@ -106,6 +107,9 @@ def test_errors_come_back_with_their_type_and_fields(db: Session) -> None:
     assert refusal.value.requested == 9
     assert isinstance(refusal.value.remaining_analyst, Fraction)
     assert refusal.value.instead
+    with pytest.raises(SpendingCapReached) as capped:
+        db["visits"].histogram("age").release(epsilon="0.07", spend="0.05")
+    assert (capped.value.requested, capped.value.allowed) == (Fraction(7, 100), Fraction(1, 20))
     with pytest.raises(UnknownDataset, match="visits"):
         db["visit"]
     with pytest.raises(QueryError):

@@ -6,7 +6,7 @@ import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -178,7 +178,7 @@ def run_release(
     """Releases the answer to a query, prints it and writes its files."""
     question: Question = query_of(query, session[name])
     with steps("asking", quiet=as_json) as (taken, report):
-        answer = question.release(**keywords(accuracy), key=run.key, progress=report, deadline=run.deadline)
+        answer = question.release(**keywords(accuracy), progress=report, **asdict(run))
     print_answer(session, answer, files, taken, as_json=as_json)
 
 
@@ -194,7 +194,7 @@ def run_sql(
     """Answers a statement, or shows the preview of one that begins with EXPLAIN."""
     with analyst.session() as session:
         with steps("asking", quiet=as_json) as (taken, report):
-            outcome = session.sql(statement, **keywords(accuracy), key=run.key, progress=report, deadline=run.deadline)
+            outcome = session.sql(statement, **keywords(accuracy), progress=report, **asdict(run))
         if isinstance(outcome, Answer):
             print_answer(session, outcome, files, taken, as_json=as_json)
             return

@@ -116,13 +116,16 @@ class AccuracyOptions:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Key and deadline of a release."""
+    """Key, deadline and spending cap of a release."""
 
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Names this request; the same key never pays twice.")
     ] = None
     deadline: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Give up reading the data after so long.")
+    ] = None
+    spend: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Refuse a price above this; 0 takes only what is free.")
     ] = None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blowfishdb import errors
-from blowfishdb.errors import BlowfishError, BudgetExceeded, ExtraMissing
+from blowfishdb.errors import BlowfishError, BudgetExceeded, ExtraMissing, SpendingCapReached
 from blowfishdb.incidents import curator_log
 
 if TYPE_CHECKING:
@@ -232,6 +232,7 @@ EXIT_CODES = {
 KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.AccessError, 3),
     (BudgetExceeded, 4),
+    (SpendingCapReached, 4),
     (errors.AllowanceExceeded, 4),
     (errors.LedgerError, 5),
     (errors.DigestMismatch, 5),

@@ -113,6 +113,7 @@ def make(
                 key=run.key,
                 progress=report,
                 deadline=run.deadline,
+                spend=run.spend,
             )
         published.save(path)
         advice = f"Written: {path}. Ask it for ever: blowfish synopsis ask {path} --help"

@@ -32,6 +32,7 @@ from blowfishdb.errors import (
     SchemaDrift,
     SourceError,
     SourceFailed,
+    SpendingCapReached,
     TooLarge,
 )
 from blowfishdb.incidents import new_incident
@@ -96,11 +97,12 @@ FAILED = b'{"failed": '
 
 @dataclass(frozen=True)
 class Run:
-    """How one release is to run: under which key, who hears of its steps, and when it must not begin any more."""
+    """Terms of one release: its key, who hears of its steps, its deadline, and the most that it may charge."""
 
     key: str | None = None
     progress: Progress | None = None
     deadline: float | None = None
+    spend: Fraction | None = None
 
     def __post_init__(self) -> None:
         if self.key is not None:
@@ -110,6 +112,8 @@ class Run:
         number = isinstance(self.deadline, int | float) and not isinstance(self.deadline, bool)
         if self.deadline is not None and not (number and 0 < self.deadline < 10**7):
             raise AccuracyError("a deadline is a positive number of seconds")
+        if self.spend is not None and self.spend < 0:
+            raise AccuracyError("what may be spent is an epsilon of 0 or more")
 
     def report(self, step: str) -> None:
         """Tells whoever listens."""
@@ -135,6 +139,8 @@ def charged_payload(
     run.report("quote")
     release = prepared()
     charge = _charge(handle, analyst, release, key, request_digest)
+    if run.spend is not None and charge.epsilon > run.spend:
+        raise SpendingCapReached(charge.epsilon, run.spend)
     counting = _prepared_count(handle, release)
     left = None if run.deadline is None else run.deadline - (time.monotonic() - started)
     if left is not None and left <= 0:

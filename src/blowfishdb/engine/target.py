@@ -141,6 +141,11 @@ def short_number(value: object, what: str) -> Fraction:
     raise AccuracyError(f"{what} is a number, not {type(value).__name__}")
 
 
+def spending_cap(spend: Number | None) -> Fraction | None:
+    """The most that a release may charge, as an exact number; None for no cap."""
+    return None if spend is None else short_number(spend, "spend")
+
+
 TARGET_KEYS = {"alpha", "epsilon", "beta", "guarantee", "mechanism"}
 
 

@@ -33,6 +33,7 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.AccountsUnavailable, 503),
     (errors.AccessError, 403),
     (errors.BudgetExceeded, 402),
+    (errors.SpendingCapReached, 402),
     (errors.AllowanceExceeded, 402),
     (errors.KeyReused, 409),
     (errors.StaleVersion, 409),

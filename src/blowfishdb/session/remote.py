@@ -113,7 +113,8 @@ def open_remote(
     def release(dataset: str, query: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Released:
         del domain
         run.report("charge")
-        body = {**_body(query, target), "deadline": run.deadline}
+        spend = None if run.spend is None else str(run.spend)
+        body = {**_body(query, target), "deadline": run.deadline, "spend": spend}
         reply = decode(ask("POST", place(dataset, "answers"), body, run.key).content)
         run.report_done()
         return reply

@@ -79,6 +79,7 @@ class Session:
         key: str | None = None,
         progress: Progress | None = None,
         deadline: float | None = None,
+        spend: Number | None = None,
     ) -> Answer | Preview:
         """The answer to a SELECT; for EXPLAIN SELECT the preview. The text is parsed, never executed."""
         from blowfishdb.sql import merged, parse, query_of, write_options
@@ -90,7 +91,7 @@ class Session:
         options = merged(statement.options, given)
         if statement.explain:
             return question.preview(**options).run_by(f"{statement.text} {write_options(options)}")
-        return question.release(**options, key=key, progress=progress, deadline=deadline)
+        return question.release(**options, key=key, progress=progress, deadline=deadline, spend=spend)
 
     def close(self) -> None:
         """Lets go of the ledger."""

@@ -13,7 +13,7 @@ from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.questions import Grouped, Questions, grouped
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import SynopsisPreview
-from blowfishdb.engine.target import Number, accuracy_target
+from blowfishdb.engine.target import Number, accuracy_target, spending_cap
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
@@ -124,14 +124,15 @@ class Question:
         key: str | None = None,
         progress: Progress | None = None,
         deadline: float | None = None,
+        spend: Number | None = None,
     ) -> Answer:
         """The answer: charged before any data is read, stored, and replayed free when the same is asked again.
 
         `key` names this request; without one the request's own digest is its key. `progress` hears the name of each
-        step, and `deadline` is in seconds.
+        step, `deadline` is in seconds, and a price above `spend` is refused.
         """
         target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
-        run = Run(key, progress, deadline)
+        run = Run(key, progress, deadline, spending_cap(spend))
         return expect(self._backend.release(self.dataset, self.query, self.domain, target, run), Answer)
 
     def publish_preview(self, *, epsilon: Number, mechanism: str | None = None) -> SynopsisPreview:
@@ -148,9 +149,11 @@ class Question:
         key: str | None = None,
         progress: Progress | None = None,
         deadline: float | None = None,
+        spend: Number | None = None,
     ) -> Synopsis:
         """A synopsis of this histogram: charged once, then asked for ever, free; `save` writes it to a file."""
-        target, run = accuracy_target(epsilon=epsilon, mechanism=mechanism), Run(key, progress, deadline)
+        target = accuracy_target(epsilon=epsilon, mechanism=mechanism)
+        run = Run(key, progress, deadline, spending_cap(spend))
         return expect(self._backend.release(self.dataset, synopsis_of(self.query), self.domain, target, run), Synopsis)
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from blowfishdb.engine.charge import Released, Run
 from blowfishdb.engine.request import read_query
 from blowfishdb.engine.synopsis import Synopsis, to_bytes
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_target, read_target_options
+from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_target, read_target_options, spending_cap
 from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query
@@ -24,12 +24,13 @@ LONGEST_SQL = 100_000
 
 
 class Ask(Strict):
-    """One query as `write_query` writes it, or `sql`; and its accuracy target."""
+    """One query as `write_query` writes it, or `sql`; its accuracy target, and the most that a release may charge."""
 
     query: dict[str, Any] | None = None
     sql: str | None = Field(default=None, max_length=LONGEST_SQL)
     accuracy_target: dict[str, Any] = Field(default_factory=dict)
     deadline: float | None = None
+    spend: str | None = None
 
 
 def read_ask(caller: Caller, name: str, sent: Ask) -> tuple[Backend, Query, Domain, AccuracyTarget]:
@@ -89,7 +90,7 @@ async def release(name: str, sent: Ask, caller: Analyst, request: Request, key: 
 
     def work() -> Response:
         backend, query, domain, target = read_ask(caller, name, sent)
-        run = Run(key=key, deadline=sent.deadline)
+        run = Run(key=key, deadline=sent.deadline, spend=spending_cap(sent.spend))
         caller.note(NOTES.get(query.kind, "asked for an answer"), name)
         return reply(backend.release(name, query, domain, target, run))
 
