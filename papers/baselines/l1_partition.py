@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from blowfishdb.errors import PlanError, TooLarge
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints, distinct

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 
 import blowfishdb as bf
 from blowfishdb.errors import InvalidInput
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.numbers import Floats, Ints
 from papers.data import PIXELS, PLACES, generator, given_file, histogram

@@ -1,4 +1,4 @@
-"""Answers leave at whole steps after their charge, failures too, and a deadline tells no more than that."""
+"""Answers leave at whole steps after their charge, failures too, and a deadline tells nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import blowfishdb as bf
 from blowfishdb.engine import charge as module
-from blowfishdb.engine.charge import Pace, Run, padded, whole_steps
+from blowfishdb.engine.charge import LONGEST_COUNT, Pace, Run, padded
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import CatalogError, ReleaseFailed, SourceFailed
 from blowfishdb.model.domain import integers
 from tests.engine.held import Bench, bench
@@ -73,14 +74,6 @@ def test_failures_wait_as_long_as_answers() -> None:
     assert clock.seconds == pytest.approx(100.5)
 
 
-@given(st.floats(0.001, 100), st.sampled_from([Fraction(1, 100), QUARTER]))
-def test_a_deadline_is_rounded_up_to_whole_steps(seconds: float, step: Fraction) -> None:
-    found = Fraction(whole_steps(seconds, step)).limit_denominator(1000)
-    assert found % step == 0
-    assert 0 <= found - Fraction(seconds) < step
-    assert whole_steps(seconds, None) == seconds
-
-
 @pytest.fixture
 def held(tmp_path: Path) -> Bench:
     found = bench(tmp_path)
@@ -137,11 +130,22 @@ def test_a_failing_count_is_padded_and_its_charge_stays(held: Bench, monkeypatch
     assert held.spent == Fraction(1, 2)
 
 
-def test_the_source_is_given_the_rounded_deadline(held: Bench) -> None:
-    held.release(run=Run(deadline=500.0))
-    (given,) = held.rows.deadlines
-    assert given is not None
-    assert 10 * given == pytest.approx(round(10 * given), abs=1e-9)
+@pytest.mark.parametrize("seconds", [0.0, 0.04], ids=["a quick count", "a slow count"])
+@pytest.mark.parametrize("pad_to", [None, Fraction(1, 100)], ids=["plain", "padded"])
+def test_no_deadline_of_the_analyst_tells_how_long_the_count_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, pad_to: Fraction | None
+) -> None:
+    """Deadlines around the counting time, each under a key of its own and then retried: all outcomes are the same."""
+    clock, held = FakeTime(), bench(tmp_path)
+    held = replace(held, handle=replace(held.handle, pad_to=pad_to))
+    held.rows.before = clock.work(seconds)
+    monkeypatch.setattr(time, "monotonic", lambda: clock.seconds)
+    monkeypatch.setattr(module, "padded", lambda step, work: padded(step, work, clock.pace()))
+    for deadline in (0.001, 0.02, 0.04, 0.05, 1.0):
+        target = accuracy_target(epsilon=f"{deadline}")
+        outcomes = [held.release(wanted=target, run=Run(f"{deadline}", None, deadline)) for _ in range(2)]
+        assert outcomes[0].to_json() == outcomes[1].to_json()
+    assert held.rows.deadlines == [LONGEST_COUNT] * 5
 
 
 def test_a_replay_waits_for_nothing(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

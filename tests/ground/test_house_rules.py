@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -32,6 +33,38 @@ def test_files_are_short() -> None:
 
 def test_nothing_is_hidden_from_coverage() -> None:
     assert [path for path in python_files() if "pragma: " + "no cover" in path.read_text()] == []
+
+
+def locked_properties(path: Path) -> list[str]:
+    """Where a file takes the cached property of functools, which has one lock for all instances on Python 3.11."""
+    return [
+        f"{path.name}:{node.lineno}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.ImportFrom) and node.module == "functools" and "cached_property" in names_of(node))
+        or (
+            isinstance(node, ast.Attribute)
+            and node.attr == "cached_property"
+            and ast.unparse(node.value) == "functools"
+        )
+    ]
+
+
+def names_of(node: ast.ImportFrom) -> set[str]:
+    return {alias.name for alias in node.names}
+
+
+def test_no_cached_property_has_a_lock_that_analysts_share() -> None:
+    files = [path for folder in ("src", "papers") for path in (ROOT / folder).rglob("*.py")]
+    assert [place for path in files for place in locked_properties(path)] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["from functools import cache, cached_property as lazy", "import functools\nf = functools.cached_property"]
+)
+def test_a_cached_property_with_a_lock_is_noticed(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "file.py"
+    path.write_text(text)
+    assert len(locked_properties(path)) == 1
 
 
 def test_importing_the_package_is_light() -> None:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
 from blowfishdb.accuracy.candidates import LEAST_SCALE, Candidate, CountsTerms, WritesOut, first_passing, least_passing
 from blowfishdb.accuracy.tails import LaplaceSums, Tails, equal_sums, from_coefficients, from_variances
 from blowfishdb.errors import TooLarge
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise import distribution
 

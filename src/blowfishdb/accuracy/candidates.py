@@ -6,13 +6,13 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from blowfishdb.errors import AccuracyError
 from blowfishdb.mechanisms.strategy import Strategy
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints, distinct
 from blowfishdb.noise import distribution
 from blowfishdb.plan.certificate import Certificate, calibrate, certify, rescaled

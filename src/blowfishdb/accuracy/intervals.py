@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from blowfishdb.accuracy.simulation import LargeSimulation, Simulation, large_si
 from blowfishdb.accuracy.tails import ExactTails, Tails, equal_sums
 from blowfishdb.errors import Declined, TooLarge
 from blowfishdb.mechanisms.strategy import Strategy
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats
 from blowfishdb.noise import distribution
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem

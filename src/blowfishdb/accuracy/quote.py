@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
@@ -24,6 +23,7 @@ from blowfishdb.accuracy.ranking import LOOKED_AT, RankedCandidate, ranking_of, 
 from blowfishdb.errors import AccuracyError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from blowfishdb.mechanisms import (
 )
 from blowfishdb.mechanisms.axis import EstimatingStrategy
 from blowfishdb.mechanisms.strategy import Mechanism
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges, Identity, as_intervals

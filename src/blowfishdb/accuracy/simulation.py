@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from scipy.special import bdtr
 
 from blowfishdb.accuracy.candidates import Candidate, EstimatesCells, first_passing, round_up
 from blowfishdb.mechanisms.axis import STEADY_SCALE, EstimatingStrategy, TreeCorrection
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints, distinct
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, sums_before
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blowfishdb.engine.synopsis import Artefact, Synopsis, SynopsisAxis
 from blowfishdb.errors import InvalidInput, TooLarge
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.domain import Bins, Categorical, Integers
 from blowfishdb.model.numbers import Floats, Ints

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +23,7 @@ from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.ledger.values import SUM
 from blowfishdb.model import graphs, projection
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query, query, synopsis_of

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
 from blowfishdb.errors import QueryError
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import SECONDS, Dates, Duration, Timestamps, find_zone, periods_of_days
 from blowfishdb.model.constraints import (
     Constraint,

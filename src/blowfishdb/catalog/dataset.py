@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from blowfishdb.engine.accounting import check_parallel
 from blowfishdb.engine.target import Number, short_number
 from blowfishdb.errors import CatalogError, DomainError, PolicyError
 from blowfishdb.ledger.values import SUM, check_accounting, check_text, parallel_attribute
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
 from blowfishdb.model.domain import domain as make_domain

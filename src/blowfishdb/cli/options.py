@@ -122,7 +122,7 @@ class RunOptions:
         str | None, typer.Option(metavar="TEXT", help="Names this request; the same key never pays twice.")
     ] = None
     deadline: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Give up reading the data after so long.")
+        float | None, typer.Option(metavar="SECONDS", help="Give up, uncharged, if planning takes longer.")
     ] = None
     spend: Annotated[
         str | None, typer.Option(metavar="NUMBER", help="Refuse a price above this; 0 takes only what is free.")

@@ -93,11 +93,16 @@ Progress = Callable[[str], None]
 STEPS = ("quote", "charge", "answer", "done")
 """What a progress callback hears. None is called between the draw of noise and the record of the answer."""
 FAILED = b'{"failed": '
+LONGEST_COUNT = 3600.0
+"""Seconds after which a count is given up, the same for every query, so that a hung engine does not hold a thread."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Terms of one release: its key, who hears of its steps, its deadline, and the most that it may charge."""
+    """Terms of one release: its key, who hears of its steps, its deadline, and the most that it may charge.
+
+    The deadline is the number of seconds of waiting and planning after which nothing is charged any more.
+    """
 
     key: str | None = None
     progress: Progress | None = None
@@ -142,19 +147,19 @@ def charged_payload(
     if run.spend is not None and charge.epsilon > run.spend:
         raise SpendingCapReached(charge.epsilon, run.spend)
     counting = _prepared_count(handle, release)
-    left = None if run.deadline is None else run.deadline - (time.monotonic() - started)
-    if left is not None and left <= 0:
-        raise DeadlinePassed(run.deadline or 0)
+    # From the charge on nothing of the analyst's stops the count: retries with other deadlines, which are free, would
+    # measure how long it takes.
+    if run.deadline is not None and time.monotonic() - started >= run.deadline:
+        raise DeadlinePassed(run.deadline)
     run.report("charge")
     receipt = ledger.charge(charge)
     stored = ledger.answer_for(receipt)
     if stored is None:
         check_receipt(receipt, release)
         run.report("answer")
-        limit = None if left is None else whole_steps(left, handle.pad_to)
         # All that takes a time which depends on data. The record comes after the wait: from it on others can see that
         # there is an answer, in the list of synopses and in the numbers of entries.
-        measured = padded(handle.pad_to, lambda: _measured(handle, release, counting, receipt, limit))
+        measured = padded(handle.pad_to, lambda: _measured(handle, release, counting, receipt))
         stored = ledger.store_answer(receipt, measured)
     run.report_done()
     return published(stored, receipt)
@@ -194,9 +199,7 @@ def _prepared_count(handle: DatasetHandle, release: Release) -> Counting:
         raise SchemaDrift(handle.name, error.message) from None
 
 
-def _measured(
-    handle: DatasetHandle, release: Release, counting: Counting, receipt: Receipt, deadline: float | None
-) -> bytes:
+def _measured(handle: DatasetHandle, release: Release, counting: Counting, receipt: Receipt) -> bytes:
     """The payload of this receipt's one draw: an answer, or the note that making it failed.
 
     Failing to count comes before any noise, so it may be tried again. Once noise is drawn, a failure is itself an
@@ -205,7 +208,7 @@ def _measured(
     charge, place = receipt.charge, f"a release of {handle.name}"
     incident = ""
     try:
-        counts = counting.run(deadline)
+        counts = counting.run(LONGEST_COUNT)
     except SourceFailed as failure:
         incident = failure.incident
     except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
@@ -254,11 +257,6 @@ def padded(step: Fraction | None, work: Callable[[], Result], pace: Pace | None 
         raise
     _hold(began, float(step), clock)
     return result
-
-
-def whole_steps(seconds: float, step: Fraction | None) -> float:
-    """A deadline rounded up to a multiple of the step: a shorter one would tell how long the data took."""
-    return seconds if step is None else float(math.ceil(Fraction(seconds) / step) * step)
 
 
 def _hold(began: float, step: float, clock: Pace) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
 from blowfishdb.errors import QueryError
 from blowfishdb.ledger.values import SUM
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import DAY, Dates, Timestamps
 from blowfishdb.model.cells import Cells, ConstrainedParts, compile_cells, constrained_parts
 from blowfishdb.model.domain import Bins, Domain, Integers

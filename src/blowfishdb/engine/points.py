@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from blowfishdb.engine.release import Release, ledger_document
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import AccuracyError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.mechanisms.points import Offer, offers
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Points, compile_points
 from blowfishdb.model.numbers import Floats, Ints, check_sum
 from blowfishdb.model.query import Query

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.linalg import solveh_banded
 
 from blowfishdb.inference.kernels import compiled, filter_and_smooth
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive
 
 COMPILED = 5_000

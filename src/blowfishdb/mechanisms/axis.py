@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, vstack
 from blowfishdb.errors import Declined
 from blowfishdb.inference.trees import Chain, Tree, TreeSolver, range_variances
 from blowfishdb.mechanisms.strategy import CellStrategy, chosen_rows, spread_choice
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO, WindowGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive, distinct
 from blowfishdb.model.workload import (

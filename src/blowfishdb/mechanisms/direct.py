@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
 from blowfishdb.errors import Declined
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.workload import Identity, Sparse

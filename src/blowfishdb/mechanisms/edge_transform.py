@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array, eye_array, hstack
@@ -14,6 +13,7 @@ from blowfishdb.errors import Declined, TooLarge
 from blowfishdb.mechanisms.forest import ForestStrategy
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.spanning_tree import best_forest, listed_edges, tree_strategy
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints, as_ints, consecutive
 from blowfishdb.model.workload import Rectangles

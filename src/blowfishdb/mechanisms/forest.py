@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -17,6 +16,7 @@ from blowfishdb.mechanisms.strategy import (
     squared,
     value_counts,
 )
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges, Intervals, Rows, Stacked, as_intervals
 from blowfishdb.plan.plan import Measurement, Plan, Problem

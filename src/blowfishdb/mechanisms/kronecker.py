@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import reduce
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -30,6 +30,7 @@ from blowfishdb.mechanisms.products import (
     summed_over_queries,
 )
 from blowfishdb.mechanisms.strategy import CellStrategy
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Kronecker, Sparse
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem

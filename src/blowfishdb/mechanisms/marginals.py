@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.product_choice import ways_to_move
 from blowfishdb.mechanisms.products import SHARPNESS, improved_weights
 from blowfishdb.mechanisms.strategy import CellStrategy
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Kronecker, Rows, Stacked, as_intervals, marginals, total

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from blowfishdb.mechanisms.products import (
     summed_by_query,
     summed_over_queries,
 )
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import AxisGraph, CellGraph, Factor, GridGraph
 from blowfishdb.model.numbers import Floats, Ints
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from blowfishdb.mechanisms.strategy import spread_choice
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import AxisGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.workload import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -11,6 +10,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.forest import ForestStrategy
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.workload import Intervals, Rows, Sparse

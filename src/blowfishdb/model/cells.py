@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import overload
 
 import numpy as np
 
 from blowfishdb.errors import QueryError, TooLarge
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraint_graph import constrained_graph, moves_at_once, pieces_of
 from blowfishdb.model.constraints import (
     CountConstraint,

@@ -9,12 +9,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from functools import cached_property
 from typing import Self, TypeAlias
 
 import numpy as np
 
 from blowfishdb.errors import DomainError, InvalidInput, QueryError
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import (
     LARGEST,
     LARGEST_EXPONENT,

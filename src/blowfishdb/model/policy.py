@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias, get_args
 
 import numpy as np
 
 from blowfishdb.errors import DomainError, PolicyError, TooLarge
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import MARGIN, SECONDS, Dates, Duration, Readings, Timestamps, parse_duration
 from blowfishdb.model.constraints import Constraint, as_constraints, check_constraints
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, is_storable

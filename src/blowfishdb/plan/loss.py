@@ -7,12 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, kron, vstack
 
 from blowfishdb.errors import CannotCertify, InfiniteLoss, PlanError, TooLarge
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO, AxisGraph, CellGraph, Factor, GridGraph, WindowGraph, factor_shape
 from blowfishdb.model.numbers import Ints, Numbers, check_sum, total_weight
 from blowfishdb.model.workload import AllRanges, Intervals, Kronecker, Rows, Sparse, Stacked, as_intervals

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache
 from importlib import metadata
 from typing import Any, get_args
 
@@ -16,6 +16,7 @@ import numpy as np
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.errors import InvalidInput
 from blowfishdb.inference.consistency import Consistent
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.query import PUBLISHED, Kind
 from blowfishdb.plan.certificate import Certificate

@@ -129,7 +129,8 @@ class Question:
         """The answer: charged before any data is read, stored, and replayed free when the same is asked again.
 
         `key` names this request; without one the request's own digest is its key. `progress` hears the name of each
-        step, `deadline` is in seconds, and a price above `spend` is refused.
+        step. After `deadline` seconds of waiting and planning nothing is charged any more, and what was charged runs to
+        its end. A price above `spend` is refused.
         """
         target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
         run = Run(key, progress, deadline, spending_cap(spend))

@@ -6,13 +6,13 @@ import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from blowfishdb.errors import SourceError, SourceFailed
 from blowfishdb.incidents import redact_errors
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import ROW, Person, Row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anyth
 from blowfishdb.mechanisms.forest import LineStrategy
 from blowfishdb.mechanisms.optimized import SmoothShape, TreeShape, choose, level_plans
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy, chosen_rows, row_variances
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints, as_ints
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, as_intervals

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cholesky_banded, solve_triangular
@@ -11,6 +10,7 @@ from scipy.linalg.lapack import dtbtrs
 from scipy.sparse import csr_array
 
 from blowfishdb.mechanisms.axis import CoarseCorrection
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
 
 FEW_COLUMNS = 64

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from blowfishdb.errors import PlanError
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Bools, Ints, consecutive, distinct
 from blowfishdb.model.workload import Rectangles
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
 from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.data_aware.script import counts_touched
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints, as_ints

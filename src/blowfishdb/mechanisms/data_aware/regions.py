@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve
 from blowfishdb.mechanisms.data_aware.script import Finding, counts_touched, measured_rows
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.strategy import row_variances, squared
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints, as_ints
 from blowfishdb.model.workload import AXIS_LIMIT, AllRanges, Identity, Intervals, Rectangles, Rows, as_intervals

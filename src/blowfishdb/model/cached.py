@@ -1,0 +1,34 @@
+"""cached_property: an attribute that is computed at its first use, without a lock between instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, overload
+
+Value = TypeVar("Value")
+
+
+class cached_property(Generic[Value]):  # read as a decorator, beside `property`
+    """The attribute that `compute` gives at its first use, kept in the instance; frozen dataclasses may have it.
+
+    That of functools has, up to Python 3.11, one lock per attribute of a class: whoever computes it for one instance
+    keeps waiting whoever needs it of any other. Here two threads that need one value at once may both compute it; all
+    of them get the one that was kept first.
+    """
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Value: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | Value:
+        if instance is None:
+            return self
+        value: Value = instance.__dict__.setdefault(self._name, self._compute(instance))
+        return value
