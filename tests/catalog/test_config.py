@@ -43,7 +43,7 @@ def test_a_small_configuration(tmp_path: Path) -> None:
     found = config.dataset("visits")
     assert (found.epsilon, found.per_analyst, found.policy) == (Fraction(1, 3), None, bf.Policy())
     assert config.ledger_url() == f"sqlite:///{tmp_path}/books.ledger"
-    assert config.mark_path() is None
+    assert config.mark_place() is None
 
 
 @pytest.mark.parametrize(

@@ -63,3 +63,27 @@ def test_a_restored_ledger_is_noticed_and_accepted_on_record(people: Run, folder
     assert people("ledger", "accept", "--reason", "the disk died", "--json").json["entries"] == 3
     assert people("dataset", "list").code == 0
     assert "the disk died" in people("ledger", "show").out
+
+
+def test_a_signed_checkpoint_notices_what_the_mark_cannot(people: Run, folder: Path) -> None:
+    """Ledger and mark are restored together."""
+    files = ("blowfish.ledger", "blowfish.mark")
+    config = folder / "blowfish.toml"
+    backup = {name: (folder / name).read_bytes() for name in files}
+    asked(people)
+    signed = people("ledger", "checkpoint", "people.checkpoint", "--key", "secret.key", "--json").json
+    assert signed["sequence"] == 4
+    again = people("ledger", "checkpoint", "people.checkpoint", "--key", "secret.key")
+    lines = f'checkpoint = "people.checkpoint"\n  checkpoint_key = "{signed["checkpoint_key"]}"'
+    assert lines in again.out
+    config.write_text(lines.replace("  ", "") + "\n" + config.read_text())
+    assert people("dataset", "list").code == 0
+    for name, content in backup.items():
+        (folder / name).write_bytes(content)
+    for extra in folder.glob("blowfish.ledger-*al"):
+        extra.unlink()
+    refused = people("dataset", "list")
+    assert refused.code == 5
+    assert "ends at entry 2, but entry 4 had been written" in refused.err
+    config.write_text(config.read_text().replace('checkpoint = "people.checkpoint"\n', ""))
+    assert "belong together" in people("dataset", "list").err

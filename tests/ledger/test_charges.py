@@ -183,7 +183,7 @@ def test_clock_jumps_change_nothing(ledger: Ledger) -> None:
     from datetime import UTC, datetime, timedelta
 
     times = iter([datetime(2030, 1, 1, tzinfo=UTC) - timedelta(days=500 * number) for number in range(20)])
-    jumping = Ledger(ledger.store, ledger.mark, ledger.id, ledger.watch, clock=lambda: next(times))
+    jumping = Ledger(ledger.store, ledger.mark, ledger.mark_id, ledger.id, ledger.watch, clock=lambda: next(times))
     account = opened(jumping, 1)
     receipts = [jumping.charge(charge_of(account, "1/10", f"k{number}")) for number in range(10)]
     assert [receipt.sequence for receipt in receipts] == list(range(3, 13))

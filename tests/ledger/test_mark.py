@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from blowfishdb.errors import LedgerRolledBack, LedgerUnavailable
 from blowfishdb.ledger import Head, accept_restored_ledger, default_mark, open_ledger
-from blowfishdb.ledger.mark import SLOT, HighWaterMark
+from blowfishdb.ledger.mark import SLOT, FileMark
 from tests.ledger.support import Place, charge_of, opened
 
 
@@ -21,7 +20,7 @@ def at(sequence: int, hash: str = "", ledger: str = "one") -> Head:
 
 
 def test_the_mark_only_rises(tmp_path: Path) -> None:
-    mark = HighWaterMark(tmp_path / "new folder" / "mark")
+    mark = FileMark(tmp_path / "new folder" / "mark")
     assert mark.read() is None
     for sequence in (0, 3, 1, 7, 7, 2):
         mark.advance(at(sequence))
@@ -36,7 +35,7 @@ def test_the_mark_only_rises(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("slot", [0, 1])
 def test_a_torn_write_keeps_the_last_whole_mark(tmp_path: Path, slot: int) -> None:
-    mark = HighWaterMark(tmp_path / "mark")
+    mark = FileMark(tmp_path / "mark")
     for sequence in range(5):
         mark.advance(at(sequence))
     content = bytearray(mark.path.read_bytes())
@@ -50,13 +49,13 @@ def test_a_torn_write_keeps_the_last_whole_mark(tmp_path: Path, slot: int) -> No
 
 
 def test_an_unreadable_mark_is_refused_and_an_empty_one_is_none(tmp_path: Path) -> None:
-    mark = HighWaterMark(tmp_path / "mark")
+    mark = FileMark(tmp_path / "mark")
     mark.path.write_bytes(b"x" * 2 * SLOT)
     with pytest.raises(LedgerRolledBack):
         mark.read()
     mark.path.write_bytes(b"")
     assert mark.read() is None
-    folder = HighWaterMark(tmp_path)
+    folder = FileMark(tmp_path)
     with pytest.raises(LedgerUnavailable):
         folder.read()
     with pytest.raises(LedgerUnavailable):
@@ -64,7 +63,7 @@ def test_an_unreadable_mark_is_refused_and_an_empty_one_is_none(tmp_path: Path) 
 
 
 def test_many_writers_leave_the_highest(tmp_path: Path) -> None:
-    mark = HighWaterMark(tmp_path / "mark")
+    mark = FileMark(tmp_path / "mark")
     threads = [
         threading.Thread(target=lambda first=first: [mark.advance(at(n)) for n in range(first, 60, 6)])
         for first in range(6)
@@ -77,7 +76,7 @@ def test_many_writers_leave_the_highest(tmp_path: Path) -> None:
 
 
 def test_who_waited_marks_for_all_who_wait_behind(tmp_path: Path) -> None:
-    mark, asked = HighWaterMark(tmp_path / "mark"), []
+    mark, asked = FileMark(tmp_path / "mark"), []
 
     def newest() -> Head:
         asked.append(1)
@@ -123,7 +122,7 @@ def test_a_lost_mark_is_noticed(place: Place) -> None:
 def test_a_rewritten_history_is_noticed(place: Place) -> None:
     with place.open() as ledger:
         opened(ledger, 1)
-    mark = HighWaterMark(place.mark)
+    mark = FileMark(place.mark)
     known = mark.read()
     assert known is not None
     mark.replace(Head(known.ledger, known.sequence - 1, "0" * 64))
@@ -159,25 +158,15 @@ def test_a_backup_that_grew_past_the_mark_is_still_another_history(file_place: P
     with file_place.open() as ledger:
         account = opened(ledger, 1)
     shutil.copy(tmp_path / "ledger.db", tmp_path / "backup.db")
+    early = Path(shutil.copy(file_place.mark, tmp_path / "early mark"))
     with file_place.open() as ledger:
         ledger.charge(charge_of(account, 1, "a"))
     shutil.copy(tmp_path / "backup.db", tmp_path / "ledger.db")
-    with open_ledger(file_place.url, mark=_copied(file_place.mark, 2)) as ledger:
+    with open_ledger(file_place.url, mark=early) as ledger:
         for number in range(3):
             ledger.charge(charge_of(account, "1/3", f"b{number}"))
     with pytest.raises(LedgerRolledBack):
         file_place.open()
-
-
-def _copied(mark: Path, sequence: int) -> Path:
-    """A mark of somebody who had seen the ledger only up to `sequence`."""
-    other = HighWaterMark(mark.with_name("other"))
-    connection = sqlite3.connect(mark.parents[1] / "ledger.db")
-    ledger, number, own = connection.execute("SELECT ledger, sequence, hash FROM head").fetchone()
-    connection.close()
-    assert number == sequence
-    other.replace(Head(ledger, number, own))
-    return other.path
 
 
 def test_a_backup_restored_under_a_running_process_is_noticed(place: Place) -> None:

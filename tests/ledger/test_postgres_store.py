@@ -71,7 +71,7 @@ def test_both_ways_of_charging_agree(ledger: Ledger) -> None:
     amounts += [Fraction(11, 10) - sum(amounts[index] for index in (0, 2, 3, 4)), Fraction(1, 10**30)]
     for number, amount in enumerate(amounts):
         charge = charge_of(account, amount, f"k{number}", analyst="fast")
-        fast = store.quick_charge(charge, charge_body(charge, "now")) is not None
+        fast = store.quick_charge(charge, charge_body(charge, "now"), ledger.mark_id) is not None
         try:
             with store.write() as cursor:
                 from blowfishdb.ledger.charges import post_charge
@@ -106,8 +106,8 @@ def test_a_connection_lost_after_the_commit_does_not_pay_twice(
     ledger.charge(charge_of(account, "1/10", "first"))
     original = PostgresStore.quick_charge
 
-    def commit_then_lose(self: PostgresStore, charge: object, body: str) -> None:
-        assert original(self, charge, body) is not None
+    def commit_then_lose(self: PostgresStore, charge: object, body: str, mark: str) -> None:
+        assert original(self, charge, body, mark) is not None
         cut_connections(place.url)
 
     monkeypatch.setattr(PostgresStore, "quick_charge", commit_then_lose)
@@ -131,7 +131,7 @@ def test_an_old_ledger_is_migrated(place: Place, monkeypatch: pytest.MonkeyPatch
         account = opened(ledger, 1)
         ledger.charge(charge_of(account, "1/10", "first"))
         second = charge_of(account, "1/10", "second")
-        assert store_of(ledger).quick_charge(second, charge_body(second, "now")) is not None
+        assert store_of(ledger).quick_charge(second, charge_body(second, "now"), ledger.mark_id) is not None
         assert ledger.verify().is_sound
         with ledger.store.read() as cursor:
             assert cursor.rows("SELECT version FROM format") == [(ledger_store.NEWEST,)]
@@ -158,6 +158,7 @@ def test_an_old_ledger_is_migrated_and_a_newer_one_is_refused(place: Place) -> N
         connection.execute(f"DROP FUNCTION {SCHEMA}.charge".encode())
         connection.execute(f"ALTER TABLE {SCHEMA}.account DROP accounting, DROP edge_books".encode())
         connection.execute(f"ALTER TABLE {SCHEMA}.analyst DROP edge_books".encode())
+        connection.execute(f"ALTER TABLE {SCHEMA}.head DROP mark".encode())
         connection.execute(f"UPDATE {SCHEMA}.format SET version = 1".encode())
     with place.open() as ledger:
         receipt = ledger.charge(charge_of(account, 1, "a"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -14,11 +15,20 @@ import pytest
 
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger import accept_restored_ledger, open_ledger
+from blowfishdb.ledger.mark import SLOT
 from blowfishdb.ledger.sqlite import SqliteStore, open_sqlite
 from blowfishdb.ledger.store import NEWEST
 from tests.ledger.support import ROOT, Place, charge_of, opened
 
 OLD = Path(__file__).with_name("format_1.sql")
+UNNAMED = Path(__file__).with_name("format_3.sql")
+UNNAMED_MARK = {
+    "ledger": "467e9e3ebfb996e4acf7e947d9aac716",
+    "sequence": 9,
+    "hash": "de0647298f4f2f3fe7b703409ff7d2f42312c2b1222775f7aef321f3681c49c3",
+    "check": "c576eded808b9929858d72d180ce0e837fbae1af7522d931cb82fd5b3dfde42c",
+}
+"""The mark that went with it, as it was written then."""
 
 
 @pytest.fixture
@@ -88,6 +98,24 @@ def test_an_old_ledger_is_migrated_and_keeps_its_balances(place: Place, tmp_path
         assert ledger.verify().is_sound
         with ledger.store.read() as cursor:
             assert cursor.rows("PRAGMA user_version") == [(NEWEST,)]
+
+
+def test_a_ledger_whose_mark_had_no_name_opens_and_is_guarded_by_it_from_then_on(place: Place, tmp_path: Path) -> None:
+    old = sqlite3.connect(tmp_path / "ledger.db")
+    old.executescript(UNNAMED.read_text())
+    entries = old.execute("SELECT * FROM entry ORDER BY sequence").fetchall()
+    old.close()
+    place.mark.parent.mkdir()
+    place.mark.write_bytes(json.dumps(UNNAMED_MARK).encode().ljust(SLOT - 1) + b"\n")
+    with place.open() as ledger:
+        assert ledger.verify().is_sound
+        (account,) = ledger.accounts()
+        ledger.charge(charge_of(account, "1/100", "new", analyst="bob"))
+        with ledger.store.read() as cursor:
+            assert cursor.guard() == ledger.mark_id == ledger.mark.identity()
+            assert cursor.rows("SELECT * FROM entry ORDER BY sequence")[:9] == entries
+    with place.open() as ledger:
+        assert ledger.head().sequence == 10
 
 
 def test_a_migration_that_fails_half_way_changes_nothing(

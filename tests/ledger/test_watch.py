@@ -10,6 +10,7 @@ import pytest
 
 from blowfishdb.errors import LedgerCorrupt, LedgerRolledBack
 from blowfishdb.ledger import Account, Ledger, verification
+from blowfishdb.ledger.charges import ensure_analyst
 from blowfishdb.ledger.values import Head
 from blowfishdb.ledger.verification import (
     Checkpoint,
@@ -58,32 +59,80 @@ def _uses(ledger: Ledger, account: Account) -> list[Callable[[], object]]:
     ]
 
 
-def test_damage_under_a_running_ledger_is_found_at_the_next_look(
-    place: Place, caplog: pytest.LogCaptureFixture
+BALANCES = {
+    "spent": "UPDATE account SET spent_units = '0'",
+    "own": "UPDATE analyst SET spent_units = '0' WHERE name = 'ana'",
+    "limit": "UPDATE account SET limit_top = '50'",
+    "own limit": "UPDATE analyst SET limit_top = '50', limit_bottom = '1' WHERE name = 'ana'",
+    "charges": "UPDATE account SET charges = 0",
+    "vanished": "DELETE FROM analyst WHERE name = 'ana'",
+}
+"""What somebody may change by hand under a running server to have more."""
+
+
+@pytest.mark.parametrize("name", BALANCES)
+def test_a_balance_changed_by_hand_is_noticed_at_the_next_charge(
+    place: Place, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever asks is told that, and not what: other people's names and balances are for the curator's log."""
+    with place.open() as ledger:
+        account = opened(ledger, 1, Fraction(1, 2))
+        ledger.store_answer(ledger.charge(charge_of(account, "1/2", "a")), b"noisy")
+        damaged(ledger, BALANCES[name])
+        with pytest.raises(LedgerCorrupt, match="do not add up") as told:
+            ledger.charge(charge_of(account, "1/2", "b"))
+        assert account.id not in str(told.value)
+        assert not ledger.verify().is_sound
+        assert ledger.head().sequence == 4
+    assert account.id in caplog.text
+
+
+def test_damage_elsewhere_is_found_within_a_minute(place: Place) -> None:
     seconds = [0.0]
     with place.open() as first:
-        ledger = Ledger(first.store, first.mark, first.id, LedgerWatch(Path("nowhere"), clock=lambda: seconds[0]))
+        watch = LedgerWatch(Path("nowhere"), clock=lambda: seconds[0])
+        ledger = Ledger(first.store, first.mark, first.mark_id, first.id, watch)
         account = opened(ledger, 1)
+        ledger.charge(charge_of(account, "1/10", "a", analyst="bob"))
         ledger.charge(charge_of(account, "1/10", "a"))
-        damaged(ledger, "UPDATE account SET spent_units = '0'")
+        damaged(ledger, "UPDATE analyst SET spent_units = '0' WHERE name = 'bob'")
         seconds[0] = verification.EVERY - 1
         ledger.charge(charge_of(account, "1/10", "b"))
         seconds[0] = verification.EVERY
-        with pytest.raises(LedgerCorrupt, match="do not add up") as told:
+        with pytest.raises(LedgerCorrupt, match="do not add up"):
             ledger.charge(charge_of(account, "1/10", "c"))
-        assert account.id not in str(told.value)
-    assert "spent budget" in caplog.text
+
+
+@pytest.mark.parametrize("seconds", [0.0, verification.EVERY])
+def test_ledger_and_mark_taken_back_together_under_a_running_server_are_noticed(place: Place, seconds: float) -> None:
+    """The server itself remembers what it saw."""
+    now = [0.0]
+    with place.open() as first:
+        watch = LedgerWatch(Path("nowhere"), clock=lambda: now[0])
+        ledger = Ledger(first.store, first.mark, first.mark_id, first.id, watch)
+        account = opened(ledger, 1)
+        head = ledger.head()
+        ledger.charge(charge_of(account, "1/2", "a", analyst="bob"))
+        ledger.charge(charge_of(account, "1/4", "b", analyst="bob"))
+        with ledger.store.write() as cursor:
+            cursor.rows("DELETE FROM entry WHERE sequence > 2")
+            cursor.rows("UPDATE head SET sequence = 2, hash = ?", head.hash)
+            cursor.rows("UPDATE account SET charges = 0, spent_units = '0'")
+            cursor.rows("DELETE FROM analyst")
+        ledger.mark.replace(head)
+        assert ledger.verify().is_sound
+        now[0] = seconds
+        with pytest.raises(LedgerRolledBack):
+            ledger.charge(charge_of(account, 1, "c"))
 
 
 def test_a_missing_balance_is_not_opened_again_at_nothing(ledger: Ledger) -> None:
-    """Found at once, without waiting for the next check."""
+    """Found by the write itself, after the look before it."""
     account = opened(ledger, 1, Fraction(1, 2))
     ledger.charge(charge_of(account, "1/2", "a"))
     damaged(ledger, "DELETE FROM analyst")
-    with pytest.raises(LedgerCorrupt, match="no balance"):
-        ledger.charge(charge_of(account, "1/2", "b"))
+    with ledger.store.write() as cursor, pytest.raises(LedgerCorrupt, match="no balance"):
+        ensure_analyst(cursor, account, "ana")
 
 
 def test_a_ledger_that_regrew_on_another_past_is_refused(place: Place) -> None:
@@ -139,7 +188,7 @@ def test_a_checkpoint_that_was_changed_or_belongs_elsewhere_is_not_believed(ledg
         fault = verify_since(cursor, None, Checkpoint(Head("another", 1, "x"), LedgerState()))[0].fault
     assert fault is not None
     write_checkpoint(path, Checkpoint(Head(ledger.id, 2, "not its hash"), LedgerState()))
-    LedgerWatch(path).check_if_due(ledger.store, lambda: None)
+    LedgerWatch(path).check(ledger.store, lambda: None, None, None)
     write_checkpoint(tmp_path / "no folder" / "checkpoint", Checkpoint(ledger.head(), LedgerState()))
 
 
@@ -148,10 +197,10 @@ def test_a_wrong_checkpoint_stops_no_sound_ledger(ledger: Ledger, tmp_path: Path
     opened(ledger, 1)
     write_checkpoint(path, Checkpoint(ledger.head(), LedgerState()))
     assert path.stat().st_mode & 0o077 == 0
-    LedgerWatch(path).check_if_due(ledger.store, lambda: None)
+    LedgerWatch(path).check(ledger.store, lambda: None, None, None)
     damaged(ledger, "UPDATE account SET limit_top = '50'")
     with pytest.raises(LedgerCorrupt):
-        LedgerWatch(path).check_if_due(ledger.store, lambda: None)
+        LedgerWatch(path).check(ledger.store, lambda: None, None, None)
 
 
 def test_checkpoints_are_kept_as_the_ledger_grows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,22 @@ def _declared(dataset: Dataset, domain: str, policy: str) -> Dataset:
 def open_catalog(path: str | Path) -> Catalog:
     """The catalog of a configuration file."""
     config = read_config(path)
-    return Catalog(config, open_ledger(config.ledger_url(), mark=config.mark_path()))
+    return Catalog(config, ledger_of(config))
+
+
+def ledger_of(config: Config) -> Ledger:
+    """The ledger of a configuration; LedgerRolledBack when it is older than its mark or than the signed checkpoint."""
+    ledger = open_ledger(config.ledger_url(), mark=config.mark_place())
+    checkpoint = config.checkpoint_file()
+    if checkpoint is not None:
+        from blowfishdb.ledger.signed_checkpoint import check_contains, read_checkpoint_file
+
+        try:
+            check_contains(ledger, read_checkpoint_file(*checkpoint))
+        except BaseException:
+            ledger.close()
+            raise
+    return ledger
 
 
 class LiveCatalog:

@@ -141,7 +141,7 @@ USUAL_LEDGER = "sqlite:///blowfish.ledger"
 USUAL_USERS = "sqlite:///blowfish.users"
 OWN_SCHEMAS = ("blowfish_ledger", "blowfish_users")
 """Schemas of ledgers and of users in PostgreSQL."""
-KEYS = ("ledger", "mark", "datasets", "server")
+KEYS = ("ledger", "mark", "checkpoint", "checkpoint_key", "datasets", "server")
 DATASET_KEYS = ("source", "epsilon", "per_analyst", "accounting", "pad_to", "domain", "policy", "joins")
 NEEDED_KEYS = ("source", "domain")
 JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
@@ -162,6 +162,8 @@ class Config:
     path: Path
     ledger: str = USUAL_LEDGER
     mark: str | None = None
+    checkpoint: str | None = None
+    checkpoint_key: str | None = None
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
     server: Mapping[str, Any] = field(default_factory=dict)
     variables: tuple[str, ...] | None = None
@@ -177,9 +179,18 @@ class Config:
         """Where the ledger is, with secrets filled in and a relative path taken from the configuration's folder."""
         return located(filled_in(self.ledger), self.path.parent)
 
-    def mark_path(self) -> Path | None:
-        """Where the ledger's high-water mark is kept, unless in its usual place."""
-        return None if self.mark is None else self.path.parent / filled_in(self.mark)
+    def mark_place(self) -> str | Path | None:
+        """Where the ledger's high-water mark is kept, a file or a database, unless in its usual place."""
+        if self.mark is None:
+            return None
+        place = filled_in(self.mark)
+        return place if "://" in place else self.path.parent / place
+
+    def checkpoint_file(self) -> tuple[Path, str] | None:
+        """The signed checkpoint that the ledger must contain, and the public key that proves it."""
+        if self.checkpoint is None or self.checkpoint_key is None:
+            return None
+        return self.path.parent / filled_in(self.checkpoint), self.checkpoint_key
 
     def reachable(self, address: str) -> str:
         """A source's address with secrets filled in and a relative path taken from the configuration's folder.
@@ -238,10 +249,15 @@ def read_config(path: str | Path) -> Config:
     whole = Entry(text, (), parse_toml(text))
     whole.check_keys(KEYS)
     datasets = whole.table("datasets")
+    words = {key: whole.word(key) for key in ("mark", "checkpoint", "checkpoint_key") if key in whole.content}
+    if ("checkpoint" in words) != ("checkpoint_key" in words):
+        raise whole.wrong("checkpoint and checkpoint_key belong together: give both, or none")
     return Config(
         path=place,
         ledger=whole.word("ledger", USUAL_LEDGER),
-        mark=whole.word("mark") if "mark" in whole.content else None,
+        mark=words.get("mark"),
+        checkpoint=words.get("checkpoint"),
+        checkpoint_key=words.get("checkpoint_key"),
         datasets={name: _dataset(name, datasets.table(name)) for name in datasets.content},
         server=whole.table("server").content,
         text=text,

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from blowfishdb.catalog.catalog import Catalog, read_asked_domains, read_in_force, read_known
+from blowfishdb.catalog.catalog import Catalog, ledger_of, read_asked_domains, read_in_force, read_known
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch, with_past_attributes
@@ -23,7 +23,6 @@ from blowfishdb.ledger import (
     Verification,
     VersionChange,
     account_id,
-    open_ledger,
 )
 from blowfishdb.ledger.values import VersionKind, check_text
 from blowfishdb.ledger.verification import Progress
@@ -350,7 +349,7 @@ def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator
     check_text(by, "the curator's name")
     path = Path(config).expanduser().absolute()
     settings = read_config(path) if path.exists() else Config(path)
-    return Curator(Catalog(settings, open_ledger(settings.ledger_url(), mark=settings.mark_path())), by)
+    return Curator(Catalog(settings, ledger_of(settings)), by)
 
 
 def _check_columns(dataset: Dataset, columns: Mapping[str, ColumnType]) -> None:

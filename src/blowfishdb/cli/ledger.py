@@ -1,11 +1,11 @@
-"""blowfish ledger: show, verify, export, accept."""
+"""blowfish ledger: show, verify, export, accept, checkpoint."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -14,7 +14,7 @@ import typer
 
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, CuratorOption, OptionalName, existing, login
 from blowfishdb.cli.output import budget_line, console, print_json, print_result, say, table
-from blowfishdb.errors import CatalogError
+from blowfishdb.errors import CatalogError, LedgerCorrupt
 
 if TYPE_CHECKING:
     from blowfishdb.catalog import Curator
@@ -94,9 +94,46 @@ def accept(
     from blowfishdb.ledger.ledger import accept_restored_ledger
 
     settings = read_config(config)
-    head = accept_restored_ledger(settings.ledger_url(), mark=settings.mark_path(), by=by or login(), reason=reason)
+    head = accept_restored_ledger(settings.ledger_url(), mark=settings.mark_place(), by=by or login(), reason=reason)
     message = f"Accepted, on record as entry {head.sequence}."
     print_result({"entries": head.sequence, "head": head.hash}, message, as_json=as_json)
+
+
+@app.command()
+def checkpoint(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it; keep a copy on another machine.")],
+    key: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="The secret key that signs; made where there is none."),
+    ],
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Signs how far the ledger has got. A start with this checkpoint refuses a ledger that was taken back behind it.
+
+    \b
+    Example
+      blowfish ledger checkpoint visits.checkpoint --key /media/safe/blowfish.key
+    """
+    from datetime import UTC, datetime
+
+    from blowfishdb.ledger.signed_checkpoint import sign_checkpoint
+    from blowfishdb.ledger.values import Head
+
+    with existing(config) as curator:
+        outcome = verified(curator, quiet=as_json)
+        if outcome.fault is not None:
+            raise LedgerCorrupt(outcome.fault.reason, sequence=outcome.fault.sequence)
+        head = Head(curator.ledger.id, outcome.entries, outcome.head)
+    content, public_key = sign_checkpoint(head, datetime.now(UTC).isoformat(timespec="seconds"), key)
+    _replace(file, lambda lines: lines.write(content))
+    print_result(
+        {"file": str(file), "sequence": head.sequence, "hash": head.hash, "checkpoint_key": public_key},
+        f"Entry {head.sequence:,} is signed in {file}. The ledger was checked whole before.",
+        "To have it checked at every start, the configuration says",
+        f'  checkpoint = "{file}"\n  checkpoint_key = "{public_key}"',
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -182,10 +219,15 @@ def write_entries(entries: Iterable[Entry], file: Path | None) -> int:
     """Writes the entries as JSON lines, to the file or to the screen, and counts them."""
     if file is None:
         return _write(entries, sys.stdout)
+    return _replace(file, lambda lines: _write(entries, lines))
+
+
+def _replace(file: Path, write: Callable[[TextIO], int]) -> int:
+    """What `write` returns, once the file holds all that it wrote."""
     part = file.with_name(f"{file.name}.part")
     try:
         with part.open("w", encoding="utf-8") as lines:
-            count = _write(entries, lines)
+            count = write(lines)
         os.replace(part, file)
     except OSError:
         part.unlink(missing_ok=True)

@@ -54,9 +54,9 @@ class Charging(OpenLedger):
         BudgetExceeded, StaleVersion, AmountTooFine and KeyReused leave no trace. After LedgerUnavailable the charge
         may or may not be on record: repeat it with the same key, which never pays twice.
         """
-        seen = self._sound()
+        seen = self._sound(charge.account, charge.analyst)
         body = charge_body(charge, self._now())
-        receipt = None if charge.losses is not None else self.store.quick_charge(charge, body)
+        receipt = None if charge.losses is not None else self.store.quick_charge(charge, body, self.mark_id)
         if receipt is None:
             with self._writing() as cursor:
                 return post_charge(cursor, charge, body, self.reached)
@@ -94,7 +94,7 @@ class Charging(OpenLedger):
 
     def replay(self, account: str, request_digest: str, *, analyst: str | None = None) -> Replay | None:
         """The newest stored answer to this request under the versions in force, for free; None when there is none."""
-        self._sound()
+        self._sound(account)
         with self.store.read() as cursor:
             known = cursor.account(account)
             condition = f"account = ? AND request_digest = ? AND {ANSWERED} ORDER BY sequence DESC"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from blowfishdb.errors import InvalidInput, LedgerRolledBack, LedgerUnavailable
 from blowfishdb.ledger.charges import Charging
 from blowfishdb.ledger.curation import Curation
-from blowfishdb.ledger.mark import HighWaterMark, check_not_rolled_back
+from blowfishdb.ledger.mark import FileMark, HighWaterMark, check_guard, check_not_rolled_back, new_identity
 from blowfishdb.ledger.records import ENTRY_COLUMNS, Field, StepHook, digest, entry_of
 from blowfishdb.ledger.sqlite import open_sqlite
 from blowfishdb.ledger.store import PATIENCE, Store
@@ -62,6 +63,7 @@ class Ledger(Charging, Curation):
     def close(self) -> None:
         """Lets go of the database."""
         self.store.close()
+        self.mark.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -79,46 +81,58 @@ POSTGRES = ("postgresql", "postgres")
 def open_ledger(
     url: str | Path,
     *,
-    mark: Path | None = None,
+    mark: str | Path | None = None,
     patience: float = PATIENCE,
     clock: Callable[[], datetime] = utc_now,
     reached: StepHook = nothing_to_do,
 ) -> Ledger:
     """The ledger at `sqlite:///relative`, `sqlite:////absolute`, a plain path, or `postgresql://...`.
 
-    `mark` is the file of the high-water mark; keep it where a restored backup of the ledger does not restore it too.
-    LedgerRolledBack when the ledger is older than the mark.
+    `mark` is the high-water mark, a file or `postgresql://...`; keep it where a restored backup of the ledger does not
+    restore it too, and where every server of this ledger reaches it. LedgerRolledBack when the ledger is older than
+    its mark, or when another mark guards it.
     """
-    store = _open_store(str(url), patience)
-    try:
-        high_water = HighWaterMark(mark if mark is not None else default_mark(url))
+    with ExitStack() as opened:
+        store = opened.enter_context(closing(_open_store(str(url), patience)))
+        high_water = opened.enter_context(closing(_open_mark(url, mark)))
         seen = high_water.read()
         with store.read() as cursor:
             head = cursor.head()
             check_not_rolled_back(seen, head, cursor.hash_at)
+            check_guard(cursor.guard(), high_water.identity(), head)
         high_water.advance(head)
-        return Ledger(store, high_water, head.ledger, LedgerWatch(high_water.checkpoint_path), clock, reached)
-    except BaseException:
-        store.close()
-        raise
+        identity = high_water.identity() or new_identity()
+        check_guard(_guard(store, identity), identity, head)
+        watch = LedgerWatch(high_water.checkpoint_path)
+        opened.pop_all()
+        return Ledger(store, high_water, identity, head.ledger, watch, clock, reached)
+
+
+def _guard(store: Store[Any], identity: str) -> str:
+    """The mark that guards a ledger; this one, where none did before."""
+    with store.read() as cursor:
+        guard = cursor.guard()
+    if guard is None:
+        with store.write() as cursor:
+            guard = cursor.guard() or identity
+            cursor.set_guard(guard)
+    return guard
 
 
 def accept_restored_ledger(
-    url: str | Path, *, mark: Path | None = None, by: str, reason: str, clock: Callable[[], datetime] = utc_now
+    url: str | Path, *, mark: str | Path | None = None, by: str, reason: str, clock: Callable[[], datetime] = utc_now
 ) -> Head:
-    """Accepts a ledger that its mark contradicts: records who did so and why, then moves the mark.
+    """Accepts a ledger that its mark contradicts: records who did so and why, then moves the mark, which guards it now.
 
     Charges that the restored copy lacks are forgotten by it. Charge them again by hand where they are known.
     """
     check_text(by, "the curator's name")
     check_text(reason, "the reason")
-    high_water = HighWaterMark(mark if mark is not None else default_mark(url))
-    store = _open_store(str(url), PATIENCE)
-    try:
+    with closing(_open_store(str(url), PATIENCE)) as store, closing(_open_mark(url, mark)) as high_water:
         try:
-            seen = high_water.read()
+            seen, identity = high_water.read(), high_water.identity() or new_identity()
         except LedgerRolledBack:
-            seen = None
+            seen, identity = None, new_identity()
         with store.write() as cursor:
             fields: dict[str, Field] = {
                 "at": clock().isoformat(timespec="milliseconds"),
@@ -129,17 +143,32 @@ def accept_restored_ledger(
                 "mark_hash": seen.hash if seen else None,
             }
             cursor.append("restored", None, fields)
+            cursor.set_guard(identity)
             head = cursor.head()
-        high_water.replace(head)
+        high_water.replace(head, identity)
         return head
-    finally:
-        store.close()
 
 
 def default_mark(url: str | Path) -> Path:
     """Where the mark of this ledger is kept unless told otherwise: in the user's state folder."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(base) / "blowfishdb" / "marks" / f"{digest(_place(str(url)))[:32]}.mark"
+
+
+def _open_mark(url: str | Path, mark: str | Path | None) -> HighWaterMark:
+    """The mark at a path or at `postgresql://...`; where none is named, the usual one of this ledger."""
+    usual = default_mark(url)
+    if mark is None:
+        return FileMark(usual)
+    if isinstance(mark, Path) or mark.partition("://")[0] not in POSTGRES:
+        return FileMark(Path(mark))
+    if _scheme(str(url)) != "sqlite" and _place(mark) == _place(str(url)):
+        raise InvalidInput("the mark is in the ledger's own database: a restored dump would restore both. Use another.")
+    try:
+        from blowfishdb.ledger.postgres_mark import open_postgres_mark
+    except ImportError:
+        raise LedgerUnavailable("a mark in PostgreSQL needs psycopg: pip install blowfishdb[postgres]") from None
+    return open_postgres_mark(mark, usual.with_name(f"{usual.name}-checkpoint"))
 
 
 def _open_store(url: str, patience: float) -> Store[Any]:

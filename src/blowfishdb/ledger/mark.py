@@ -7,10 +7,12 @@ import json
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from blowfishdb.errors import LedgerRolledBack, LedgerUnavailable
 from blowfishdb.ledger.records import digest
@@ -88,49 +90,99 @@ SLOT = 512
 """The file has two slots of this size. The older one is overwritten, so a torn write spoils only what is new."""
 
 
-@dataclass(frozen=True)
-class HighWaterMark:
-    """The mark at `path`; several processes may advance it, and it never goes back by itself."""
+SHARED = "Servers that share a ledger share its mark: give each the same `mark` in its configuration."
 
-    path: Path
 
-    @property
-    def checkpoint_path(self) -> Path:
-        """Beside the mark: how far the ledger was checked, and what its entries added up to there."""
-        return self.path.with_name(f"{self.path.name}-checkpoint")
+class HighWaterMark(ABC):
+    """The one mark of a ledger; all who write to the ledger advance it, and it never goes back by itself."""
 
+    checkpoint_path: Path
+    """A file on this machine: how far the ledger was checked, and what its entries added up to there."""
+
+    @abstractmethod
     def read(self) -> Head | None:
         """The furthest head on record; None when there is no mark yet."""
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as problem:
-            raise LedgerUnavailable(f"cannot read the high-water mark: {problem.strerror}") from None
-        return _furthest(content)
 
+    @abstractmethod
+    def identity(self) -> str | None:
+        """The random name that the ledger knows its mark by; None when there is no mark yet."""
+
+    @abstractmethod
     def advance(self, head: Head, newest: Callable[[], Head] | None = None) -> None:
         """Makes sure, durably, that the mark is at least here; refuses a head that contradicts it.
 
         `newest` reads the ledger's head. Who had to wait marks that one, for all who wait behind: they need no write.
         """
+
+    @abstractmethod
+    def replace(self, head: Head, identity: str | None = None) -> None:
+        """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
+
+    def close(self) -> None:  # noqa: B027  # a file has nothing to let go of
+        """Lets go of connections."""
+
+
+def new_identity() -> str:
+    """A name for a new mark."""
+    return os.urandom(16).hex()
+
+
+@dataclass(frozen=True)
+class FileMark(HighWaterMark):
+    """The mark at `path`, on this machine or on a disk that several of them share."""
+
+    path: Path
+
+    @property
+    def checkpoint_path(self) -> Path:  # type: ignore[override]
+        """Beside the mark."""
+        return self.path.with_name(f"{self.path.name}-checkpoint")
+
+    def read(self) -> Head | None:
+        """The furthest head on record; None when there is no mark yet."""
+        return _furthest(self._content())
+
+    def identity(self) -> str | None:
+        """The name in the file, given to a mark of an older version here."""
+        content = self._content()
+        if not content or _identity(content) is not None:
+            return _identity(content)
+        with self._held() as held:
+            content = os.pread(held.descriptor, 2 * SLOT, 0)
+            known, identity = _furthest(content), _identity(content) or new_identity()
+            if known is not None:
+                _write(held.descriptor, known, _older_slot(content, known), identity)
+            return identity
+
+    def advance(self, head: Head, newest: Callable[[], Head] | None = None) -> None:
+        """Makes sure, durably, that the mark is at least here; refuses a head that contradicts it."""
         with self._held() as held:
             content = os.pread(held.descriptor, 2 * SLOT, 0)
             known = _furthest(content)
             if known is not None:
-                _check_same_history(known, head)
+                check_same_history(known, head)
                 if head.sequence <= known.sequence:
                     return
             furthest = newest() if newest is not None and held.was_busy else head
-            _check_same_history(head, furthest)
-            slot = 1 if known is not None and _slot(content[:SLOT]) == known else 0
-            _write(held.descriptor, max(head, furthest, key=lambda one: one.sequence), slot)
+            check_same_history(head, furthest)
+            identity = _identity(content) or new_identity()
+            newer = max(head, furthest, key=lambda one: one.sequence)
+            _write(held.descriptor, newer, _older_slot(content, known), identity)
 
-    def replace(self, head: Head) -> None:
+    def replace(self, head: Head, identity: str | None = None) -> None:
         """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
         with self._held() as held:
+            name = identity or _identity(os.pread(held.descriptor, 2 * SLOT, 0)) or new_identity()
             for slot in (0, 1):
-                _write(held.descriptor, head, slot)
+                _write(held.descriptor, head, slot, name)
+
+    def _content(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as problem:
+            raise LedgerUnavailable(f"cannot read the high-water mark: {problem.strerror}") from None
 
     @contextmanager
     def _held(self) -> Iterator[Held]:
@@ -153,7 +205,7 @@ def check_not_rolled_back(mark: Head | None, head: Head, hash_of: Callable[[int]
     if mark is None:
         if head.sequence == 0:
             return
-        reason = "this ledger has entries but no high-water mark here, so its age cannot be told."
+        reason = f"this ledger has entries but no high-water mark here, so its age cannot be told. {SHARED}"
     elif head.ledger != mark.ledger:
         reason = "the high-water mark belongs to another ledger: this one was created anew or exchanged."
     elif head.sequence < mark.sequence:
@@ -165,7 +217,14 @@ def check_not_rolled_back(mark: Head | None, head: Head, hash_of: Callable[[int]
     raise LedgerRolledBack(reason, found=head.sequence, expected=0 if mark is None else mark.sequence)
 
 
-def _check_same_history(known: Head, head: Head) -> None:
+def check_guard(guard: str | None, identity: str | None, head: Head) -> None:
+    """Refuses a ledger that another mark guards: what is written there, this mark would never hear of."""
+    if guard is not None and guard != identity:
+        reason = f"another high-water mark guards this ledger, so this one cannot tell how old it is. {SHARED}"
+        raise LedgerRolledBack(reason, found=head.sequence, expected=head.sequence)
+
+
+def check_same_history(known: Head, head: Head) -> None:
     if head.ledger != known.ledger or (head.sequence == known.sequence and head.hash != known.hash):
         reason = "the ledger and its high-water mark tell different histories."
         raise LedgerRolledBack(reason, found=head.sequence, expected=known.sequence)
@@ -180,21 +239,39 @@ def _furthest(content: bytes) -> Head | None:
     return max(heads, key=lambda head: head.sequence)
 
 
+def _identity(content: bytes) -> str | None:
+    """The mark's name; None in a file of an older version, or in none."""
+    names = (_fields(content[:SLOT]).get("mark"), _fields(content[SLOT : 2 * SLOT]).get("mark"))
+    return next((str(name) for name in names if name is not None), None)
+
+
+def _older_slot(content: bytes, known: Head | None) -> int:
+    return 1 if known is not None and _slot(content[:SLOT]) == known else 0
+
+
 def _slot(content: bytes) -> Head | None:
+    fields = _fields(content)
+    return Head(str(fields["ledger"]), int(fields["sequence"]), str(fields["hash"])) if fields else None
+
+
+def _fields(content: bytes) -> dict[str, Any]:
+    """What a slot says; nothing where it was torn."""
     try:
         fields = json.loads(content)
         head = Head(str(fields["ledger"]), int(fields["sequence"]), str(fields["hash"]))
-        return head if fields["check"] == _check(head) else None
+        return dict(fields) if fields["check"] == _check(head, fields.get("mark")) else {}
     except (ValueError, KeyError, TypeError):
-        return None
+        return {}
 
 
-def _check(head: Head) -> str:
-    return digest(f"{head.ledger}:{head.sequence}:{head.hash}")
+def _check(head: Head, identity: str | None) -> str:
+    name = "" if identity is None else f":{identity}"
+    return digest(f"{head.ledger}:{head.sequence}:{head.hash}{name}")
 
 
-def _write(descriptor: int, head: Head, slot: int) -> None:
-    fields = {"ledger": head.ledger, "sequence": head.sequence, "hash": head.hash, "check": _check(head)}
+def _write(descriptor: int, head: Head, slot: int, identity: str) -> None:
+    check = _check(head, identity)
+    fields = {"ledger": head.ledger, "sequence": head.sequence, "hash": head.hash, "mark": identity, "check": check}
     line = json.dumps(fields).encode().ljust(SLOT - 1) + b"\n"
     if os.pwrite(descriptor, line, slot * SLOT) != SLOT:
         raise LedgerUnavailable("cannot write the whole high-water mark: is the disk full?")

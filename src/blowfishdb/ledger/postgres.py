@@ -33,10 +33,13 @@ CHARGE_FUNCTION = """
 CREATE OR REPLACE FUNCTION charge(
     the_account TEXT, the_analyst TEXT, top NUMERIC, bottom NUMERIC, the_key TEXT, the_request TEXT,
     the_policy BIGINT, the_domain BIGINT, the_snapshot BIGINT, the_body TEXT, body_digest TEXT, finest NUMERIC,
-    OUT charge_sequence BIGINT, OUT charge_previous TEXT, OUT charge_hash TEXT
+    {guard}OUT charge_sequence BIGINT, OUT charge_previous TEXT, OUT charge_hash TEXT
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    SELECT h.hash INTO charge_previous FROM head h WHERE h.id = 1 FOR UPDATE;
+    SELECT h.hash INTO charge_previous FROM head h WHERE h.id = 1{is_guarded} FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'refused' USING ERRCODE = 'BF001';
+    END IF;
     UPDATE head h
        SET sequence = h.sequence + 1,
            hash = encode(sha256(convert_to(h.hash || ':' || (h.sequence + 1) || ':' || body_digest, 'UTF8')), 'hex')
@@ -74,7 +77,15 @@ BEGIN
 END $$
 """
 NEVER_OVER = "ALTER TABLE account ADD CHECK (spent_units * limit_bottom <= limit_top * spent_grid)"
-EXTRAS = {0: NEVER_OVER, 2: CHARGE_FUNCTION}
+EXTRAS = {
+    0: (NEVER_OVER,),
+    2: (CHARGE_FUNCTION.format(guard="", is_guarded=""),),
+    # A server of an older version, which does not name its mark, finds no function to call.
+    3: (
+        f"DROP FUNCTION {SCHEMA}.charge",
+        CHARGE_FUNCTION.format(guard="the_mark TEXT, ", is_guarded=" AND h.mark = the_mark"),
+    ),
+}
 """What a migration adds here beside the common tables."""
 
 
@@ -132,13 +143,13 @@ class PostgresStore(Store[Connection]):
                 f"the ledger's server cannot be used now ({type(problem).__name__}). Try again with the same key."
             ) from None
 
-    def quick_charge(self, charge: Charge, body: str) -> Receipt | None:
+    def quick_charge(self, charge: Charge, body: str, mark: str) -> Receipt | None:
         """The whole charge in one round trip; None when it was refused, or when the connection broke meanwhile."""
         with self._exclusive(), self._translated():
             try:
                 rows = self._writer.execute(
                     "SELECT charge_sequence, charge_previous, charge_hash FROM charge("
-                    "%s, %s, %s::numeric, %s::numeric, %s, %s, %s, %s, %s, %s, %s, %s::numeric)",
+                    "%s, %s, %s::numeric, %s::numeric, %s, %s, %s, %s, %s, %s, %s, %s::numeric, %s)",
                     (
                         charge.account,
                         charge.analyst,
@@ -152,6 +163,7 @@ class PostgresStore(Store[Connection]):
                         body,
                         digest(body),
                         str(FINEST),
+                        mark,
                     ),
                 ).fetchall()
             except pg.UniqueViolation:
@@ -182,7 +194,7 @@ class PostgresStore(Store[Connection]):
             try:
                 reader, is_new = self._readers.pop(), False
             except IndexError:
-                reader, is_new = _connect(self.url, self.patience), True
+                reader, is_new = connect(self.url, self.patience), True
             try:
                 reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 return reader
@@ -201,7 +213,7 @@ def open_postgres(url: str, patience: float = PATIENCE) -> PostgresStore:
     with PostgresStore._translated():
         writer = _connect_writer(url, patience)
         try:
-            _check_durable(writer)
+            check_durable(writer)
             with writer.transaction():
                 _prepare(PostgresCursor(writer))
         except BaseException:
@@ -216,11 +228,12 @@ def _connect_writer(url: str, patience: float) -> Connection:
     A client that froze, or whose network died, would otherwise keep the head row locked for hours; this way those who
     wait for it get their turn before they lose patience.
     """
-    return _connect(url, patience, f"-c idle_in_transaction_session_timeout={int(500 * patience)}")
+    return connect(url, patience, more=f"-c idle_in_transaction_session_timeout={int(500 * patience)}")
 
 
-def _connect(url: str, patience: float, more: str = "") -> Connection:
-    options = f"-c search_path={SCHEMA} -c synchronous_commit=on -c lock_timeout={int(1000 * patience)} {more}"
+def connect(url: str, patience: float, schema: str = SCHEMA, more: str = "") -> Connection:
+    """A connection to a schema of ours whose commits are durable."""
+    options = f"-c search_path={schema} -c synchronous_commit=on -c lock_timeout={int(1000 * patience)} {more}"
     options += r" -c default_transaction_isolation=read\ committed"
     given = conninfo_to_dict(url).get("options")
     info = make_conninfo(url, options=f"{given} {options}" if given else options, application_name="blowfishdb ledger")
@@ -229,7 +242,8 @@ def _connect(url: str, patience: float, more: str = "") -> Connection:
     return connection
 
 
-def _check_durable(connection: Connection) -> None:
+def check_durable(connection: Connection) -> None:
+    """LedgerUnavailable for a server that may forget what it committed."""
     for setting in ("fsync", "full_page_writes"):
         (value,) = connection.execute("SELECT current_setting(%s)", (setting,)).fetchone() or ("off",)
         if value != "on":
@@ -245,6 +259,6 @@ def _prepare(cursor: Cursor) -> None:
         cursor.rows("INSERT INTO format VALUES (0)")
     for step in pending(whole(cursor.rows("SELECT version FROM format")[0][0])):
         migrate(cursor, step, TYPES)
-        if step in EXTRAS:
-            cursor.rows(EXTRAS[step])
+        for statement in EXTRAS.get(step, ()):
+            cursor.rows(statement)
         cursor.rows("UPDATE format SET version = ?", step + 1)

@@ -115,6 +115,15 @@ class Cursor(ABC):
             raise LedgerCorrupt("the ledger has no single head")
         return Head(text(rows[0][0]), whole(rows[0][1]), text(rows[0][2]))
 
+    def guard(self) -> str | None:
+        """The name of the one high-water mark that guards the ledger; None until the first one does."""
+        name = self.rows("SELECT mark FROM head")[0][0]
+        return None if name is None else text(name)
+
+    def set_guard(self, mark: str) -> None:
+        """Lets the mark of this name guard the ledger, and no other."""
+        self.rows("UPDATE head SET mark = ? WHERE id = 1", mark)
+
     def account(self, account: str) -> Account:
         """One account; UnknownAccount when there is none."""
         rows = self.rows(f"SELECT {ACCOUNT_COLUMNS} FROM account WHERE id = ?", account)

@@ -96,7 +96,9 @@ _CLASS_LOSSES = (
     "ALTER TABLE analyst ADD COLUMN edge_books TEXT",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _CLASS_LOSSES)
+_MARKED = ("ALTER TABLE head ADD COLUMN mark TEXT",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _CLASS_LOSSES, _MARKED)
 """Migration i brings a ledger from version i to i + 1. Published migrations are never edited, only followed."""
 
 NEWEST = len(MIGRATIONS)
@@ -115,7 +117,7 @@ def migrate(cursor: Cursor, version: int, types: Mapping[str, str]) -> None:
         cursor.rows(statement.format(**types))
     if version == 0:
         ledger = os.urandom(16).hex()
-        cursor.rows("INSERT INTO head VALUES (1, ?, 0, ?)", ledger, genesis(ledger))
+        cursor.rows("INSERT INTO head (id, ledger, sequence, hash) VALUES (1, ?, 0, ?)", ledger, genesis(ledger))
 
 
 class Connection(Protocol):
@@ -164,9 +166,9 @@ class Store(ABC, Generic[C]):
                 self._roll_back(reader)
                 self._readers.append(reader)
 
-    def quick_charge(self, charge: Charge, body: str) -> Receipt | None:
+    def quick_charge(self, charge: Charge, body: str, mark: str) -> Receipt | None:
         """A durable charge in one round trip, or None: then a charge inside `write` decides and explains."""
-        del charge, body
+        del charge, body, mark
         return None
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from blowfishdb.ledger.mark import HighWaterMark, check_not_rolled_back
+from blowfishdb.ledger.mark import HighWaterMark, check_guard, check_not_rolled_back
 from blowfishdb.ledger.records import BEGUN, COMMITTED, MARKED, Cursor, Field, StepHook
 from blowfishdb.ledger.store import Store
 from blowfishdb.ledger.values import Head, Receipt, check_text
@@ -31,6 +31,7 @@ class OpenLedger:
 
     store: Store[Any]
     mark: HighWaterMark
+    mark_id: str
     id: str
     watch: LedgerWatch
     clock: Callable[[], datetime] = field(default=utc_now)
@@ -47,7 +48,9 @@ class OpenLedger:
         seen = self._sound()
         with self.store.write() as cursor:
             self.reached(BEGUN)
-            check_not_rolled_back(seen, cursor.head(), cursor.hash_at)
+            head = cursor.head()
+            check_not_rolled_back(seen, head, cursor.hash_at)
+            check_guard(cursor.guard(), self.mark_id, head)
             yield cursor
             head = cursor.head()
         self._mark(head)
@@ -58,9 +61,12 @@ class OpenLedger:
         self.mark.advance(head, self.head)
         self.reached(MARKED)
 
-    def _sound(self) -> Head | None:
-        """The mark as it is now; LedgerCorrupt when balances do not add up, before anything is built on them."""
-        self.watch.check_if_due(self.store, self.mark.read)
+    def _sound(self, account: str | None = None, analyst: str | None = None) -> Head | None:
+        """The mark as it is now; LedgerCorrupt when balances do not add up, before anything is built on them.
+
+        Those of the account and the analyst are looked at every time, and all of them once a minute.
+        """
+        self.watch.check(self.store, self.mark.read, account, analyst)
         return self.mark.read()
 
     def _check_past(self, seen: Head | None, receipt: Receipt) -> None:

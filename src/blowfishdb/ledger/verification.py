@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from blowfishdb.errors import BlowfishError, LedgerCorrupt
 from blowfishdb.incidents import curator_log
+from blowfishdb.ledger.mark import check_not_rolled_back
 from blowfishdb.ledger.records import ENTRY_COLUMNS, Cursor, digest, entry_of, genesis, link, receipt_of
 from blowfishdb.ledger.records import text as as_text
 from blowfishdb.ledger.records import whole as as_whole
@@ -24,6 +26,7 @@ from blowfishdb.ledger.values import (
     SUM,
     VERSION_KINDS,
     Account,
+    AnalystBudget,
     Charge,
     ClassLosses,
     Entry,
@@ -217,6 +220,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     with suppress(OSError):
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             # Like the ledger, it tells who spent what: nobody else on this machine reads it.
             os.close(os.open(beside, os.O_WRONLY | os.O_CREAT, 0o600))
             beside.write_text(json.dumps({"checkpoint": text, "check": digest(text)}), encoding="ascii")
@@ -260,10 +264,20 @@ def verify_since(
     """
     head = cursor.head()
     first = start if start is not None else Checkpoint(Head(head.ledger, 0, genesis(head.ledger)), LedgerState())
-    previous, count, state = first.head.hash, first.head.sequence, first.state
+    reached, fault = _replayed(cursor, mark, first, progress)
+    if fault is None:
+        fault = _fault_of(lambda: _check_whole(cursor, mark, reached))
+    return Verification(reached.head.sequence, reached.head.hash, fault), reached
 
-    def outcome(fault: Fault | None) -> tuple[Verification, Checkpoint]:
-        return Verification(count, previous, fault), Checkpoint(Head(head.ledger, count, previous), state)
+
+def _replayed(
+    cursor: Cursor, mark: Head | None, first: Checkpoint, progress: Progress | None = None
+) -> tuple[Checkpoint, Fault | None]:
+    """How far the entries after a checkpoint follow each other and the rules, and the first that does not."""
+    head, previous, count, state = cursor.head(), first.head.hash, first.head.sequence, first.state
+
+    def outcome(fault: Fault | None) -> tuple[Checkpoint, Fault | None]:
+        return Checkpoint(Head(head.ledger, count, previous), state), fault
 
     if first.head.ledger != head.ledger:
         return outcome(Fault(None, "the checkpoint belongs to another ledger"))
@@ -290,14 +304,20 @@ def verify_since(
             progress(count, head.sequence)
     if progress is not None:
         progress(count, head.sequence)
-    try:
-        _check_end(cursor, head, mark, count, previous)
-        _check_balances(cursor, state)
-    except RuleBroken as problem:
-        return outcome(Fault(None, str(problem)))
-    except UNREADABLE:
-        return outcome(Fault(None, "a balance cannot be read"))
+    if (head.sequence, head.hash) != (count, previous):
+        return outcome(Fault(None, f"the entries end at {count}, the head says {head.sequence}"))
     return outcome(None)
+
+
+def _fault_of(check: Callable[[], None]) -> Fault | None:
+    """What a check of balances finds wrong."""
+    try:
+        check()
+    except RuleBroken as problem:
+        return Fault(None, str(problem))
+    except UNREADABLE:
+        return Fault(None, "a balance cannot be read")
+    return None
 
 
 def _check_link(entry: Entry, expected: int, previous: str) -> None:
@@ -333,14 +353,15 @@ def _check_answer(cursor: Cursor, entry: Entry) -> None:
         raise RuleBroken("the answer belongs to no charge")
 
 
-def _check_end(cursor: Cursor, head: Head, mark: Head | None, count: int, previous: str) -> None:
-    if (head.sequence, head.hash) != (count, previous):
-        raise RuleBroken(f"the entries end at {count}, the head says {head.sequence}")
+def _check_whole(cursor: Cursor, mark: Head | None, reached: Checkpoint) -> None:
+    """Nothing is there that the entries do not tell of, and every balance says what they add up to."""
+    head = reached.head
     entries = as_whole(cursor.rows("SELECT count(*) FROM entry")[0][0])
-    if entries != count:
-        raise RuleBroken(f"there are {entries} entries of {count}")
+    if entries != head.sequence:
+        raise RuleBroken(f"there are {entries} entries of {head.sequence}")
     if mark is not None and (mark.ledger != head.ledger or mark.sequence > head.sequence):
         raise RuleBroken(f"the high-water mark is at entry {mark.sequence}, the ledger ends at {head.sequence}")
+    _check_balances(cursor, reached.state)
 
 
 LABELS = {"spent": "spent budget", "analyst_limit": "limit per analyst", "charges": "number of charges"}
@@ -352,12 +373,10 @@ def _check_balances(cursor: Cursor, state: LedgerState) -> None:
     if set(stored) != set(state.accounts):
         raise RuleBroken("the accounts are not those that were opened on record")
     for name in stored:
-        account, expected = vars(cursor.account(name)), vars(state.accounts[name].as_account(name))
-        for column, value in account.items():
-            if value != expected[column]:
-                what = LABELS.get(column, column.replace("_", " "))
-                raise RuleBroken(f"account {name}: the {what} is {value}, the entries say {expected[column]}")
-        _check_analysts(cursor, name, state.accounts[name])
+        _check_account(cursor, name, state.accounts[name])
+        budgets = {budget.analyst: budget for budget in cursor.analysts(name)}
+        for analyst in budgets.keys() | state.accounts[name].analysts.keys() | state.accounts[name].individual.keys():
+            _check_analyst(cursor, name, state.accounts[name], analyst, budgets.get(analyst))
         documents = {
             f"{as_text(kind)} {as_whole(number)}": digest(as_text(document))
             for kind, number, document in cursor.stream(
@@ -371,23 +390,34 @@ def _check_balances(cursor: Cursor, state: LedgerState) -> None:
         raise RuleBroken("there are stored answers without an entry")
 
 
-def _check_analysts(cursor: Cursor, account: str, state: AccountState) -> None:
-    stored = {budget.analyst: budget for budget in cursor.analysts(account)}
-    is_per_edge = state.accounting != SUM
-    if is_per_edge and cursor.losses(account) != state.losses:
-        raise RuleBroken(f"account {account}: the losses per class of edges are not what the entries say")
-    for name in stored.keys() | state.analysts.keys() | state.individual.keys():
-        if name not in stored:
+def _check_account(cursor: Cursor, name: str, state: AccountState) -> None:
+    account, expected = vars(cursor.account(name)), vars(state.as_account(name))
+    for column, value in account.items():
+        if value != expected[column]:
+            what = LABELS.get(column, column.replace("_", " "))
+            raise RuleBroken(f"account {name}: the {what} is {value}, the entries say {expected[column]}")
+    if state.accounting != SUM and cursor.losses(name) != state.losses:
+        raise RuleBroken(f"account {name}: the losses per class of edges are not what the entries say")
+
+
+def _check_analyst(cursor: Cursor, account: str, state: AccountState, name: str, budget: AnalystBudget | None) -> None:
+    if budget is None:
+        if name in state.analysts or name in state.individual:
             raise RuleBroken(f"account {account}: the analyst {name!r} is missing")
-        budget, losses = stored[name], state.analysts.get(name, ClassLosses())
-        if budget.spent != losses.worst:
-            raise RuleBroken(f"account {account}: what {name!r} spent is not what the entries say")
-        if is_per_edge and (cursor.losses(account, name) or ClassLosses()) != losses:
-            raise RuleBroken(
-                f"account {account}: the losses of {name!r} per class of edges are not what the entries say"
-            )
-        if budget.limit != state.limit_of(name) or budget.is_individual != (name in state.individual):
-            raise RuleBroken(f"account {account}: the limit of {name!r} is not what the entries say")
+        return
+    losses = state.analysts.get(name, ClassLosses())
+    if budget.spent != losses.worst:
+        raise RuleBroken(f"account {account}: what {name!r} spent is not what the entries say")
+    if state.accounting != SUM and (cursor.losses(account, name) or ClassLosses()) != losses:
+        raise RuleBroken(f"account {account}: the losses of {name!r} per class of edges are not what the entries say")
+    if budget.limit != state.limit_of(name) or budget.is_individual != (name in state.individual):
+        raise RuleBroken(f"account {account}: the limit of {name!r} is not what the entries say")
+
+
+def _check_spender(cursor: Cursor, account: str, state: AccountState, analyst: str | None) -> None:
+    _check_account(cursor, account, state)
+    if analyst is not None:
+        _check_analyst(cursor, account, state, analyst, cursor.analyst(account, analyst))
 
 
 EVERY = 60.0
@@ -398,7 +428,10 @@ CHECKPOINT_EVERY = 200
 
 @dataclass(eq=False)
 class LedgerWatch:
-    """Checks what is new since the last check, and every balance. `path` keeps how far that came, over restarts."""
+    """Checks what is new since the last check, and balances. `path` keeps how far that came, over restarts.
+
+    Its lock is held while a few rows are read: charges of one ledger come one after another anyway.
+    """
 
     path: Path
     every: float = EVERY
@@ -408,19 +441,45 @@ class LedgerWatch:
     _at: float | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def check_if_due(self, store: Store[Any], mark: Callable[[], Head | None]) -> None:
-        """LedgerCorrupt when entries or balances are wrong; checks only when the last sound check is long ago."""
+    def check(
+        self, store: Store[Any], mark: Callable[[], Head | None], account: str | None, analyst: str | None
+    ) -> None:
+        """LedgerCorrupt when entries or balances are wrong; LedgerRolledBack when entries that were seen are gone.
+
+        Each time the new entries and the balances of the account and the analyst; everything where the last sound
+        check of it is long ago.
+        """
         with self._turn:
-            if self._at is None or self.clock() - self._at >= self.every:
-                # The mark is read before the ledger: it never ends after a view that is taken later.
+            is_due = self._at is None or self.clock() - self._at >= self.every
+            # The mark is read before the ledger: it never ends after a view that is taken later.
+            if is_due or not self._follows(store, account, analyst):
                 self._check(store, mark())
 
-    def _check(self, store: Store[Any], mark: Head | None) -> None:
-        if self._last is None:
-            self._last = read_checkpoint(self.path)
-            self._written_at = 0 if self._last is None else self._last.head.sequence
+    def _follows(self, store: Store[Any], account: str | None, analyst: str | None) -> bool:
+        """Whether the entries since the last look, and these balances, are as they should be."""
         with store.read() as cursor:
             known = self._last
+            if known is None:
+                return False
+            check_not_rolled_back(known.head, cursor.head(), cursor.hash_at)
+            self._last, fault = _replayed(cursor, None, known)
+            state = self._last.state.accounts.get(account or "")
+            if fault is None and account is not None and state is not None:
+                fault = _fault_of(partial(_check_spender, cursor, account, state, analyst))
+        if fault is not None:
+            # The state may hold half of what is wrong.
+            self._last = None
+        return fault is None
+
+    def _check(self, store: Store[Any], mark: Head | None) -> None:
+        known = self._last
+        if known is None:
+            known = read_checkpoint(self.path)
+            self._written_at = 0 if known is None else known.head.sequence
+        with store.read() as cursor:
+            for seen in (mark, None if self._last is None else self._last.head):
+                if seen is not None:
+                    check_not_rolled_back(seen, cursor.head(), cursor.hash_at)
             if known is not None:
                 entry = cursor.entry(known.head.sequence)
                 if entry is None or entry.hash != known.head.hash:
