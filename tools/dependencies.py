@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[A-Za-z0-9.]+)( ; .+)?$")
-RUN_TIME = ("plot", "frames", "examples", "client", "server", "oidc", "postgres", "mysql", "spark")
+RUN_TIME = ("plot", "frames", "examples", "client", "server", "oidc", "mcp", "postgres", "mysql", "spark")
 """Extras that users install; the engines that are reached through Ibis alone are not installed here."""
 USED = ("docs", *RUN_TIME)
 """Extras that tests use."""

@@ -18,6 +18,8 @@ VARIABLE = re.compile(r'"(BLOWFISH_[A-Z]+)"')
 VARIABLES = {
     "BLOWFISH_CONFIG": "the configuration file, in place of `blowfish.toml`",
     "BLOWFISH_ANALYST": "who asks and pays, in place of `--analyst`",
+    "BLOWFISH_MCP_SECRET": "the secret that `blowfish mcp --http` asks of every request",
+    "BLOWFISH_TOKEN": "the token with which `blowfish mcp --server` signs in",
     "BLOWFISH_CURATOR": "who acts, in place of `--by`",
     "BLOWFISH_TRACEBACK": "`1` shows the whole trace of an unexpected fault; it may quote data",
 }

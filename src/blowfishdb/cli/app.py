@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from blowfishdb.cli.audit import audit
 from blowfishdb.cli.demo import demo
+from blowfishdb.cli.mcp import mcp
 from blowfishdb.cli.query import preview, release, sql
 from blowfishdb.cli.reproduce import reproduce
 from blowfishdb.cli.serve import serve
@@ -35,6 +36,7 @@ For analysts
   blowfish release visits --cdf cost --within 50       the answer, charged
   blowfish sql "SELECT ward, COUNT(*) FROM visits GROUP BY ward" --within 20
   blowfish synopsis make visits --attributes cost --epsilon 0.3    then free
+  blowfish mcp --analyst ana --spend 0.2               for an assistant, within a cap
 \b
 For those who check the papers
   blowfish reproduce --quick                           their experiments, run again
@@ -77,6 +79,7 @@ for name, help_text in GROUPS.items():
 app.command("preview")(preview)
 app.command("release")(release)
 app.command("sql")(sql)
+app.command("mcp")(mcp)
 app.command("audit")(audit)
 app.command("reproduce")(reproduce)
 
