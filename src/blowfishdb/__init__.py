@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from blowfishdb.engine.preview import Preview
     from blowfishdb.engine.synopsis import Synopsis, open_synopsis
     from blowfishdb.mechanisms.table import MECHANISMS
+    from blowfishdb.model.aggregates import Aggregate
     from blowfishdb.model.calendar import dates, timestamps
     from blowfishdb.model.constraints import count_constraint, marginal_constraint, range_constraint, rows_constraint
     from blowfishdb.model.document import read_document, write_document
@@ -38,6 +39,7 @@ _HOME = {
     "engine.preview": ("Preview",),
     "engine.synopsis": ("Synopsis", "open_synopsis"),
     "mechanisms.table": ("MECHANISMS",),
+    "model.aggregates": ("Aggregate",),
     "model.calendar": ("dates", "timestamps"),
     "model.document": ("read_document", "write_document"),
     "model.domain": ("bins", "categorical", "domain", "integers"),
@@ -66,6 +68,7 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "MECHANISMS",
+    "Aggregate",
     "Answer",
     "Curator",
     "Dataset",

@@ -103,7 +103,7 @@ def test_alpha_is_in_the_units_of_the_attribute() -> None:
     compiled = compile_query(DOMAIN, bf.Policy(), query("sum", "cost"))
     best = quotes_for(compiled, accuracy_target(alpha="12.5")).best
     found = PlanRelease(compiled, best).answer(counts(compiled))
-    assert compiled.scale == 4
+    assert compiled.shown(50.0) == 12.5
     assert found.widths.simultaneous <= 12.5
 
 

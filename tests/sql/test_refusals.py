@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import QueryError
 from blowfishdb.model.query import Query
-from blowfishdb.sql import parse, query_of
+from blowfishdb.sql import names_of, parse, query_of, selection_of
 
 ATTRIBUTES = ("age", "state", "day")
 
 
 def question(text: str) -> Query:
-    return query_of(parse(text), ATTRIBUTES)
+    statement = parse(text)
+    query = query_of(statement, ATTRIBUTES)
+    selection_of(statement, names_of(statement, ATTRIBUTES), query)
+    return query
 
 
 @pytest.mark.parametrize(
@@ -49,15 +52,27 @@ def question(text: str) -> Query:
         ("SELECT COUNT(*) FROM t WHERE age > 1e999999999", "out of range"),
         ("SELECT COUNT(*) FROM t WHERE age > " + "9" * 5000, "at most 40 characters"),
         ("SELECT COUNT(*) FROM t WHERE state = '" + "x" * 5000 + "'", "at most 1,000 characters"),
-        ("SELECT COUNT(age) FROM t", "IS NOT NULL"),
         ("SELECT COUNT(DISTINCT age) FROM t", "GROUP BY the attribute"),
-        ("SELECT COUNT(*) FILTER (WHERE age > 1) FROM t", "not known"),
-        ("SELECT COUNT(*), SUM(age) FROM t", "one aggregate at a time"),
-        ("SELECT state, SUM(age) FROM t GROUP BY state", "Groups have counts only"),
         ("SELECT MIN(age) FROM t", "QUANTILES"),
         ("SELECT MAX(age) FROM t", "QUANTILES"),
-        ("SELECT STDDEV(age) FROM t", "QUANTILES"),
-        ("SELECT SUM(DISTINCT age) FROM t", "one attribute"),
+        ("SELECT SUM(DISTINCT age) FROM t", "take an attribute"),
+        ("SELECT COUNT(*) + 1 FROM t", "not known here"),
+        ("SELECT COUNT(*) / SUM(age) FROM t", "a share divides by"),
+        ("SELECT 2 * COUNT(*) FROM t", "is no share"),
+        ("SELECT SUM(age) / 0 FROM t", "divided by 0"),
+        ("SELECT SUM(CASE WHEN age > 1 THEN 2 ELSE 0 END) FROM t", "gives 1 or an attribute"),
+        ("SELECT SUM(CASE WHEN age > 1 THEN 1 ELSE 2 END) FROM t", "ELSE 0"),
+        ("SELECT SUM(CASE WHEN age > 1 THEN 1 WHEN age > 2 THEN 1 END) FROM t", "one WHEN"),
+        ("SELECT AVG(CASE WHEN age > 1 THEN age ELSE 0 END) FROM t", "leave ELSE 0 out"),
+        ("SELECT COUNT(CASE WHEN age > 1 THEN 1 ELSE 0 END) FROM t", "leave ELSE out"),
+        ("SELECT SUM(CASE WHEN age > 1 THEN NULL END) FROM t", "a number or an attribute"),
+        ("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age DESC) FROM t", "rising order"),
+        ("SELECT 1.0 * COUNT(age) / COUNT(*) FROM t", "a count over a count"),
+        ("SELECT 1.0 * COUNT(*) / COUNT(age) FROM t", "COUNT"),
+        ("SELECT state, 1.0 * COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY age) FROM t GROUP BY state", "are grouped"),
+        ("SELECT state, CDF(age), COUNT(*) FROM t GROUP BY state", "of its own"),
+        ("SELECT state, CDF(state) FROM t GROUP BY state", "grouped already"),
+        ("SELECT state, CDF(bin(age, 5)) FROM t GROUP BY state", "declared values"),
         ("SELECT CDF(age, state) FROM t", "CDF takes one attribute"),
         ("SELECT COUNT(*) FROM t GROUP BY ROLLUP (age)", "only plain groups|ROLLUP"),
         ("SELECT " + "age, " * 17 + "COUNT(*) FROM t GROUP BY " + ", ".join(["age"] * 17), "at most 16 groups"),
@@ -67,8 +82,8 @@ def question(text: str) -> Query:
         ("SELECT COUNT(*) FROM t OPTIONS (alpha = 5 beta = 1)", "separated by commas"),
         ("SELECT COUNT(*) FROM t OPTIONS (alpha = 5, per_query = maybe)", "TRUE"),
         ("SELECT COUNT(*) FROM t AS u(a, b)", "one name"),
-        ("SELECT COUNT((SELECT 1)) FROM t", "Subqueries|IS NOT NULL"),
-        ("SELECT SUM(age * 2) FROM t", "one attribute"),
+        ("SELECT COUNT((SELECT 1)) FROM t", "COUNT takes"),
+        ("SELECT SUM(age * 2) FROM t", "product of attributes"),
         ("SELECT QUANTILES(age, 2) FROM t", "between 0 and 1"),
         ("SELECT COUNT(*) OVER () FROM t", "CDF"),
         ("SELECT MONTH(day), COUNT(*) FROM t GROUP BY 1", "DATE_TRUNC"),
@@ -81,19 +96,31 @@ def question(text: str) -> Query:
         ("COPY t TO '/tmp/x'", "not 'COPY'"),
         ("EXPLAIN ANALYZE SELECT COUNT(*) FROM t", "never runs anything"),
         ("EXPLAIN EXPLAIN SELECT COUNT(*) FROM t", "not 'EXPLAIN'"),
-        ("WITH x AS (SELECT 1) SELECT COUNT(*) FROM x", "WITH"),
+        ("WITH x AS (SELECT 1) SELECT COUNT(*) FROM x", "needs a name|FROM"),
         ("SELECT COUNT(*) FROM t UNION SELECT 1", "UNION"),
         ("SELECT COUNT(*) FROM t, u", "declared by the curator"),
         ("SELECT COUNT(*) FROM t JOIN u USING (id)", "declared by the curator"),
-        ("SELECT COUNT(*) FROM (SELECT * FROM t)", "Subqueries"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM t LIMIT 3)", "the outer query"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM t UNION SELECT 1)", "the outer query"),
+        ("SELECT AVG(n) FROM (SELECT state, COUNT(*) AS n FROM t GROUP BY state)", "the outer query"),
+        ("SELECT COUNT(*) FROM (SELECT age / 10 FROM t)", "needs a name"),
+        ("SELECT state, COUNT(*) FROM (SELECT age FROM t) GROUP BY state", "no column of the query"),
+        ("WITH RECURSIVE a AS (SELECT age FROM t) SELECT COUNT(*) FROM a", "the outer query"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM t JOIN u USING (id))", "curator"),
         ("SELECT COUNT(*) FROM read_csv('/etc/passwd')", "name of one dataset"),
         ("SELECT COUNT(*) FROM a.t", "one name"),
         ("SELECT COUNT(*) FROM t TABLESAMPLE (10 PERCENT)", "nothing but an alias"),
         ("SELECT COUNT(*)", "FROM is missing"),
         ("SELECT DISTINCT age FROM t", "DISTINCT"),
-        ("SELECT COUNT(*) FROM t HAVING COUNT(*) > 3", "HAVING"),
-        ("SELECT COUNT(*) FROM t ORDER BY 1", "ORDER BY"),
-        ("SELECT COUNT(*) FROM t LIMIT 3", "LIMIT"),
+        ("SELECT COUNT(*) FROM t HAVING COUNT(*) > 3", "choose among groups"),
+        ("SELECT COUNT(*) FROM t ORDER BY 1", "choose among groups"),
+        ("SELECT COUNT(*) FROM t LIMIT 3", "choose among groups"),
+        ("SELECT age, COUNT(*) FROM t GROUP BY age LIMIT 'x'", "LIMIT takes"),
+        ("SELECT age, COUNT(*) FROM t GROUP BY age ORDER BY 9", "names no column"),
+        ("SELECT age, COUNT(*) FROM t GROUP BY age ORDER BY state", "what is selected"),
+        ("SELECT age, COUNT(*) FROM t GROUP BY age HAVING age > 3", "HAVING compares"),
+        ("SELECT age, COUNT(*) FROM t GROUP BY age HAVING COUNT(*) > 'x'", "HAVING compares"),
+        ("SELECT age, COUNT(*) FROM t GROUP BY age HAVING NOT COUNT(*) > 3", "HAVING compares"),
         ("SELECT /*+ x */ COUNT(*) FROM t", "Hints"),
         ("SELECT COUNT(*) FROM t WHERE", "cannot be read"),
         ("SELECT 'open", "left open"),

@@ -7,30 +7,25 @@ from blowfishdb.sql.groups import GROUPS_HELP, MOST_GROUPS
 from tools.docs_site.words import NOTE, code, table
 
 CLAUSE_WORDS = {
-    "with_": "WITH",
     "joins": "JOIN",
     "laterals": "LATERAL",
     "pivots": "PIVOT",
     "windows": "WINDOW",
-    "order": "ORDER BY",
     "sort": "SORT BY",
     "sample": "TABLESAMPLE",
     "hint": "hints",
     "locks": "FOR UPDATE",
 }
+ENDING = " [HAVING ...] [ORDER BY ...] [LIMIT n] [OFFSET n] [OPTIONS (...)]"
 FUNCTION_WORDS = {
     "count_distinct": "COUNT(DISTINCT x)",
-    "count_column": "COUNT(x)",
-    "spread": "STDDEV, VARIANCE",
     "window": "... OVER (...)",
-    "percentile": "PERCENTILE_CONT",
-    "part_of_date": "EXTRACT, YEAR(x)",
 }
 
 
 def page() -> str:
     """Aggregates, groups, options and refusals."""
-    names = [*statement.READERS, *statement.ALIASES, "confidence"]
+    names = [*statement.READERS, *statement.ALIASES, "confidence", "rows", "within_NAME"]
     rows = [(code(name), _same_as(name)) for name in names]
     clauses = [(CLAUSE_WORDS.get(name, name.upper()), said) for name, said in statement.CLAUSES.items()]
     functions = [(FUNCTION_WORDS.get(name, name.upper()), said) for name, said in statement.FUNCTIONS.items()]
@@ -39,8 +34,8 @@ def page() -> str:
             "# SQL",
             NOTE,
             "[The SQL guide](../sql.md) explains the language with examples. A statement is parsed and never executed.",
-            "```text\n[EXPLAIN] " + statement.SHAPE.format(table="<dataset>") + " [OPTIONS (...)]\n```",
-            f"**Aggregates**: {statement.AGGREGATES}; one in each statement.",
+            f"```text\n[EXPLAIN] {statement.SHAPE.format(table='<dataset>')}{ENDING}\n```",
+            f"**Aggregates**: {statement.AGGREGATES}; several in each statement.",
             f"**Groups**: {GROUPS_HELP}; at most {MOST_GROUPS}.",
             "## Options",
             f"Written `{statement.EXAMPLE}`.",

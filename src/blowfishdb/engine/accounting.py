@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.engine.compile import Compiled, DatasetHandle
+from blowfishdb.engine.compile import Compiled, DatasetHandle, query_cells
 from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.ledger.values import SUM, class_start, parallel_attribute
 from blowfishdb.model.cells import Cells, compile_cells
@@ -49,7 +49,7 @@ def _group_losses(handle: DatasetHandle, release: Release, compiled: Compiled) -
         if plan is None:
             return epsilon
         try:
-            graph = compile_cells(handle.domain, edges, compiled.query.axes, cells.where).graph
+            graph = query_cells(handle.domain, edges, compiled.query).graph
             return min(epsilon, certify(plan, graph).epsilon) if graph.shape == cells.graph.shape else epsilon
         except BlowfishError:
             return epsilon

@@ -30,7 +30,7 @@ from blowfishdb.model.serialize import Field, Fields
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import Certificate, certify, reason
 from blowfishdb.plan.program import Allowance, Program
-from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Bounds, Evidence, Released
+from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds, Evidence, Released
 
 if TYPE_CHECKING:
     import pandas
@@ -178,7 +178,7 @@ def _document(answer: Answer) -> dict[str, Any]:
         "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in answer.stages],
         "caveat": answer.caveat,
         "evidence": None if answer.evidence is None else asdict(answer.evidence),
-    }
+    } | ({"columns": [[column.name, column.function] for column in answer.columns]} if answer.columns else {})
 
 
 def _read_answer(content: Fields) -> Answer:
@@ -210,7 +210,13 @@ def _read_answer(content: Fields) -> Answer:
         stages=content["stages"].each(read_stage),
         caveat=content["caveat"].text(),
         evidence=evidence,
+        columns=content["columns"].each(_read_column) if "columns" in content else (),
     )
+
+
+def _read_column(column: Field) -> AnswerColumn:
+    name, function = column.pair()
+    return AnswerColumn(name.text(), function.text())
 
 
 def read_certificate(content: Fields) -> Certificate:

@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from blowfishdb.engine.accounting import edge_losses
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
+from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, with_tolerances
 from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
 from blowfishdb.engine.preview import quotes_for
@@ -58,6 +58,7 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
     if query.kind == "points":
         return points_release(handle, query, target)
     if query.kind != "synopsis":
+        query = with_tolerances(query, target.alpha)
         return _cells_release(compile_query(handle.domain, handle.policy, query), handle.policy, target)
     if target.epsilon is None:
         raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
+from scipy.sparse import csc_array
 
 from blowfishdb.errors import QueryError
 from blowfishdb.ledger.values import SUM
+from blowfishdb.model.aggregates import Aggregate, AggregateTable, column_alphas, compile_table, table_cells, unchanged
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import DAY, Dates, Timestamps
 from blowfishdb.model.cells import Cells, ConstrainedParts, compile_cells, constrained_parts
@@ -52,8 +54,8 @@ class DatasetHandle:
 class Compiled:
     """A query over a domain under a policy, as cells and as the problem that mechanisms solve.
 
-    For sums and means `measure` tells what each cell counts for; their rows are in units of one over `scale`. `known`
-    are totals of cells that public constraints tell.
+    `table` has the blocks and columns of a table of aggregates. For sums and means `measure` tells what each cell
+    counts for; their rows are in units of one over `scale`. `known` are totals of cells that public constraints tell.
     """
 
     query: Query
@@ -61,10 +63,13 @@ class Compiled:
     problem: Problem
     measure: Measure | None = None
     known: ConstrainedParts | None = None
+    table: AggregateTable | None = None
 
     @property
     def answers(self) -> int:
         """How many numbers the answer will have."""
+        if self.table is not None:
+            return sum(each.size for each in self.tables)
         if self.query.kind in ("sum", "mean"):
             return 1
         return len(self.query.levels) or self.problem.workload.shape[0]
@@ -74,20 +79,68 @@ class Compiled:
         """The tables whose rows are the answers, in their order; QueryError for quantiles of what is no number."""
         return _answer_tables(self)
 
-    @property
-    def scale(self) -> int:
-        """The number of units of the problem's answers in one unit of the query's."""
-        return 1 if self.measure is None else self.measure.scale
+    def alpha(self, target: Fraction) -> float:
+        """An accuracy in the query's units in those of the problem; a table's columns have their tolerances."""
+        if self.table is not None:
+            return self.table.alpha
+        if self.measure is None:
+            return float(target)
+        wanted, rows = float(target * self.measure.scale), self.query.rows
+        if rows is None:
+            return wanted
+        # Both rows of a mean are in one unit: the count's is multiplied by the spread (docs/proofs/joint.md).
+        return wanted * rows if self.is_count_exact else wanted * rows / (2 + wanted / self.measure.spread)
+
+    def shown(self, alpha: float) -> float:
+        """An accuracy of the problem in the query's units; of a mean without `rows` the sum's, of a table the first."""
+        if self.table is not None:
+            first = column_alphas(self.table, alpha)[0]
+            block = self.table.blocks[next(iter(self.table.places[0].values()))]
+            return alpha / (block.multiplier * block.scale) if first is None else first
+        if self.measure is None:
+            return alpha
+        rows = self.query.rows
+        if rows is None:
+            return alpha / self.measure.scale
+        rest = rows if self.is_count_exact else rows - alpha / self.measure.spread
+        times = 1 if self.is_count_exact else 2
+        return times * alpha / rest / self.measure.scale if rest > 0 else float("inf")
+
+    @cached_property
+    def is_count_exact(self) -> bool:
+        """Whether no hidden move changes how many records a mean is taken over."""
+        rows = csc_array(np.atleast_2d(np.asarray(self.problem.workload.dense()[-1])))
+        return bool(unchanged(rows, self.problem.graph.components()).all())
 
 
 def compile_query(domain: Domain, policy: Policy, query: Query) -> Compiled:
     """The cells and the problem of a query that has an answer."""
     if query.kind in PUBLISHED:
         raise QueryError(f"{query.kind} is published, not answered: ask for a histogram, or publish it")
+    if query.kind == "table":
+        table = compile_table(domain, policy, query.axes, query.where, query.aggregates, query.rows)
+        return Compiled(query, table.cells, Problem(table.cells.graph, table.workload), table=table)
     cells = compile_cells(domain, policy, query.axes, query.where)
     measure = measure_of(cells) if query.kind in ("sum", "mean") else None
     problem = Problem(cells.graph, workload(query, cells))
     return Compiled(query, cells, problem, measure, constrained_parts(domain, policy, cells))
+
+
+def query_cells(domain: Domain, policy: Policy, query: Query) -> Cells:
+    """The cells of a query, without its workload."""
+    if query.kind == "table":
+        return table_cells(domain, policy, query.axes, query.where, query.aggregates)
+    return compile_cells(domain, policy, query.axes, query.where)
+
+
+def with_tolerances(query: Query, alpha: Fraction | None) -> Query:
+    """The query whose aggregates have the accuracy of the whole table where they have none of their own."""
+    if query.kind != "table":
+        return query
+    if alpha is None:
+        return replace(query, aggregates=tuple(replace(part, tolerance=None) for part in query.aggregates))
+    wanted = (part if part.tolerance is not None else replace(part, tolerance=alpha) for part in query.aggregates)
+    return replace(query, aggregates=tuple(wanted))
 
 
 NAMED_ANSWERS = 2_000_000
@@ -97,10 +150,12 @@ NAMED_ANSWERS = 2_000_000
 def _answer_tables(compiled: Compiled) -> tuple[AnswerTable, ...]:
     """The tables whose rows are the answers, in the order of the answers; QueryError for quantiles of no numbers."""
     kind = compiled.query.kind
+    if compiled.table is not None:
+        return tuple(_column_table(compiled.table, part) for part in compiled.table.aggregates)
     if kind in ("sum", "mean"):
         return single("attribute", [compiled.query.axes[0].attribute])
     if kind == "quantiles":
-        cell_ends(compiled)
+        cell_ends(compiled.cells, compiled.cells.axes[0])
         return single("quantile", [f"{show(100 * level)} %" for level in compiled.query.levels])
     if kind == "ranges":
         return _range_tables(compiled)
@@ -108,6 +163,18 @@ def _answer_tables(compiled: Compiled) -> tuple[AnswerTable, ...]:
     if kind == "marginals":
         return tuple(AnswerTable(tuple(axes[place] for place in subset)) for subset in _subsets(compiled))
     return (AnswerTable(axes),)
+
+
+def _column_table(table: AggregateTable, aggregate: Aggregate) -> AnswerTable:
+    """The groups of one column; running counts leave out what stands beside the order."""
+    if aggregate.function == "quantile":
+        cell_ends(table.cells, aggregate.factors[0])
+    axes = cell_axes(table.groups)
+    if aggregate.function == "running":
+        axes = tuple(
+            replace(axis, labels=axis.labels[: axis.plain]) if axis.name in aggregate.factors else axis for axis in axes
+        )
+    return AnswerTable(axes)
 
 
 def cell_axes(cells: Cells) -> tuple[AnswerAxis, ...]:
@@ -168,9 +235,9 @@ def _subsets(compiled: Compiled) -> list[list[int]]:
     return [sorted(cells.axes.index(name) for name in subset) for subset in query.subsets]
 
 
-def cell_ends(compiled: Compiled) -> tuple[Floats, Floats]:
-    """The lowest and highest value of each ordinary cell; QueryError where they are no numbers."""
-    axis = compiled.cells.layout[compiled.cells.axes[0]]
+def cell_ends(cells: Cells, name: str) -> tuple[Floats, Floats]:
+    """The lowest and highest value of each ordinary cell of an axis; QueryError where they are no numbers."""
+    axis = cells.layout[name]
     attribute = axis.segments.attribute
     match attribute:
         case Integers():
@@ -178,4 +245,4 @@ def cell_ends(compiled: Compiled) -> tuple[Floats, Floats]:
             return firsts, lasts
         case Bins():
             return attribute.edge_doubles(axis.firsts), attribute.edge_doubles(axis.lasts + 1)
-    raise QueryError(f"quantiles of {compiled.cells.axes[0]} are no numbers; ask for its cdf instead")
+    raise QueryError(f"quantiles of {name} are no numbers; ask for its cdf instead")

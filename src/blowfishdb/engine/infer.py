@@ -8,6 +8,7 @@ import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.columns import table_columns
 from blowfishdb.engine.compile import Compiled, cell_ends
 from blowfishdb.inference.consistency import (
     NO_CONSTRAINED_ANSWERS,
@@ -22,7 +23,7 @@ from blowfishdb.model.cells import NO_PART, ConstrainedParts
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.query import Measure
 from blowfishdb.plan.certificate import Certificate
-from blowfishdb.present.answer_values import Bounds, around
+from blowfishdb.present.answer_values import AnswerColumn, Bounds, around
 from blowfishdb.present.words import question_words
 
 MOST_ENTRIES = 2**24
@@ -120,11 +121,16 @@ def infer(
         certificate=certificate,
         simultaneous=together,
         pointwise=together,
+        columns=tuple(AnswerColumn(part.title, part.function) for part in compiled.query.aggregates),
     )
 
 
 def _statistic(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Statistic | None:
-    """The sum, mean or quantiles that the measured rows tell; None for counts."""
+    """The sum, mean, quantiles or columns that the measured rows tell; None for counts."""
+    if compiled.table is not None:
+        is_exact = widths.per_answer == 0.0
+        columns = table_columns(compiled.table, raw, is_exact, widths.simultaneous)
+        return Statistic(columns.values, columns.bounds, columns.note)
     kind, measure = compiled.query.kind, compiled.measure
     if kind == "quantiles":
         return _quantiles(compiled, raw, widths, total)
@@ -159,7 +165,7 @@ def _ratio(measure: Measure, total: float, count: float) -> float:
 def _quantiles(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Statistic:
     """First cell that reaches the share, as estimated, at the earliest and at the latest that the band allows."""
     plain = compiled.cells.plain[0]
-    lows, highs = cell_ends(compiled)
+    lows, highs = cell_ends(compiled.cells, compiled.cells.axes[0])
     band = _running_band(raw[:plain], widths.simultaneous)
     running = consistent_cdf(raw[:plain], np.full(plain, widths.simultaneous)).values
     known = total if plain == raw.size else None

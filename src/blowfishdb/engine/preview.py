@@ -16,9 +16,10 @@ from blowfishdb.accuracy.quote import Quote, Quotes, accuracy_at, quote
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.target import AUTO, SMALLEST, USUAL_BETA, AccuracyTarget
 from blowfishdb.errors import BlowfishError, QueryError
-from blowfishdb.mechanisms import direct
+from blowfishdb.mechanisms import direct, joint
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.aggregates import column_alphas
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
@@ -110,6 +111,10 @@ class Preview(AnyPreview):
     constraint_note: str = ""
     statement: str = ""
     """The statement that runs it, where it was asked in SQL."""
+    columns: Mapping[str, float | None] = field(default_factory=dict)
+    """How far off each column of a table is at most; None where that depends on how many records there are."""
+    rows: int | None = None
+    """The number of records from which on means, spreads and shares keep their accuracy."""
 
     @property
     def best(self) -> Offer:
@@ -134,7 +139,7 @@ class Preview(AnyPreview):
     @property
     def behind(self) -> str:
         """What the accuracy speaks of where that is not the answers themselves."""
-        return BEHIND.get(self.kind, "")
+        return "" if self.rows is not None else BEHIND.get(self.kind, "")
 
     def run_by(self, statement: str) -> Preview:
         """The same preview, which tells by which statement it runs."""
@@ -191,6 +196,13 @@ class Preview(AnyPreview):
     def notes(self) -> list[str]:
         """What there is to say below the offers, a sentence or two each."""
         sentences = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
+        if self.columns:
+            sentences.append(f"Columns: {self._column_words()}.")
+        if self.rows is not None:
+            sentences.append(
+                f"Means, spreads and shares keep this over at least {self.rows:,} records; the intervals of an answer "
+                "tell what each group got."
+            )
         if self.constraint_note:
             summed = ". The price is summed over these records" if self.epsilon else ""
             sentences.append(f"Public constraints: {self.constraint_note}{summed}.")
@@ -211,6 +223,12 @@ class Preview(AnyPreview):
             sentences.append(f"Run it with: {self.statement}")
         return sentences
 
+    def _column_words(self) -> str:
+        return ", ".join(
+            f"{name} {'depends on the size of its group' if alpha is None else f'within {readable(alpha)}'}"
+            for name, alpha in self.columns.items()
+        )
+
 
 def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
     """The preview of a query that was compiled and quoted; Declined when no mechanism serves it."""
@@ -218,7 +236,7 @@ def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarg
     preview = _preview(handle, compiled, target, quotes)
     return replace(
         preview,
-        why=_why(quotes.offers, target, compiled.scale),
+        why=_why(quotes.offers, target, compiled),
         worst_pair=worst_pair(compiled, best.certificate),
         expensive_columns=expensive_columns(handle.domain, handle.policy, compiled, target, best),
         constraint_note=best.certificate.constraint_note,
@@ -240,7 +258,6 @@ def program_preview(
 
 
 def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
-    scale = compiled.scale
     return Preview(
         dataset=handle.name,
         kind=compiled.query.kind,
@@ -248,17 +265,29 @@ def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, 
         cells=compiled.problem.graph.cells,
         answers=compiled.answers,
         accuracy_target=target,
-        offers=tuple(Offer(q.mechanism, q.epsilon, q.alpha / scale, q.rmse / scale, q.method) for q in quotes.offers),
+        offers=tuple(
+            Offer(q.mechanism, q.epsilon, compiled.shown(q.alpha), compiled.shown(q.rmse), q.method)
+            for q in quotes.offers
+        ),
         declined=quotes.declined,
         why="",
         worst_pair="",
         protected=explain(handle.domain, handle.policy),
         unprotected=not_protected(handle.domain, handle.policy),
         expensive_columns=(),
+        columns=_column_accuracy(compiled, quotes),
+        rows=compiled.query.rows,
     )
 
 
-def _why(offers: tuple[Quote, ...], target: AccuracyTarget, scale: int) -> str:
+def _column_accuracy(compiled: Compiled, quotes: Quotes) -> dict[str, float | None]:
+    if compiled.table is None:
+        return {}
+    titles = (part.title for part in compiled.query.aggregates)
+    return dict(zip(titles, column_alphas(compiled.table, quotes.best.alpha), strict=True))
+
+
+def _why(offers: tuple[Quote, ...], target: AccuracyTarget, compiled: Compiled) -> str:
     first = offers[0]
     if first.epsilon == 0:
         return "the policy hides nothing that these answers depend on, so they are exact and free."
@@ -268,7 +297,7 @@ def _why(offers: tuple[Quote, ...], target: AccuracyTarget, scale: int) -> str:
     if target.epsilon is None:
         one, two, what = float(first.epsilon), float(second.epsilon), "asks the least epsilon"
     else:
-        one, two, what = first.alpha / scale, second.alpha / scale, "promises the closest answers"
+        one, two, what = compiled.shown(first.alpha), compiled.shown(second.alpha), "promises the closest answers"
     if two <= one:
         return f"{first.mechanism} {what}, as does {second.mechanism}, with the smaller expected error."
     times = f" ({two / one:.2g} times)" if one > 0 and two / one >= NOTABLE else ""
@@ -276,19 +305,21 @@ def _why(offers: tuple[Quote, ...], target: AccuracyTarget, scale: int) -> str:
 
 
 def quotes_for(compiled: Compiled, target: AccuracyTarget, among: Container[str] = MECHANISMS) -> Quotes:
-    """Every mechanism's offer for the target, best first; offers are in the problem's units, see Compiled.scale."""
+    """Every mechanism's offer for the target, best first; offers are in the problem's units, see Compiled.shown."""
     problem = compiled.problem
     known = {name: propose for name, propose in _candidates(compiled, target).items() if name in among}
     beta = float(target.beta)
     if target.epsilon is not None:
         return accuracy_at(problem, target.epsilon, beta, known, target.guarantee)
-    return quote(problem, float((target.alpha or 0) * compiled.scale), beta, known, target.guarantee)
+    return quote(problem, compiled.alpha(target.alpha or Fraction(0)), beta, known, target.guarantee)
 
 
 def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mechanism]:
     """The mechanisms to ask: the named one; for sums and means the one that measures them directly; else all."""
     if target.mechanism is not None:
         return {target.mechanism: MECHANISMS[target.mechanism]}
+    if compiled.table is not None:
+        return {joint.NAME: MECHANISMS[joint.NAME]}
     # One row of large entries is answered best by measuring it (docs/proofs/direct.md); the others only take long.
     return MECHANISMS if compiled.measure is None else {direct.NAME: MECHANISMS[direct.NAME]}
 
@@ -322,7 +353,7 @@ def instead(
 def _within(compiled: Compiled, target: AccuracyTarget) -> str | None:
     """The best accuracy at the target's epsilon and beta, in words; None where no mechanism serves it."""
     try:
-        alpha = quotes_for(compiled, target).best.alpha / compiled.scale
+        alpha = compiled.shown(quotes_for(compiled, target).best.alpha)
     except BlowfishError:
         return None
     return f"within {readable(alpha)} ({target.confidence})"
@@ -403,7 +434,7 @@ def expensive_columns(
 
 def _price(compiled: Compiled, quote: Quote, target: AccuracyTarget) -> float:
     """What is compared: epsilon for a wanted accuracy, alpha for a given epsilon."""
-    return float(quote.epsilon) if target.epsilon is None else quote.alpha / compiled.scale
+    return float(quote.epsilon) if target.epsilon is None else compiled.shown(quote.alpha)
 
 
 def _blocks(attribute: Attribute, conditions: Sequence[Atom]) -> Partition | None:
@@ -555,7 +586,7 @@ def what_if(
         try:
             compiled = compile_query(domain, policy, query)
             best = quotes_for(compiled, target).best
-            prices.append(PolicyPrice(name, best.epsilon, best.alpha / compiled.scale, best.mechanism, steps))
+            prices.append(PolicyPrice(name, best.epsilon, compiled.shown(best.alpha), best.mechanism, steps))
         except BlowfishError as refusal:
             prices.append(PolicyPrice(name, None, None, "", steps, refusal.message))
     return tuple(prices)

@@ -35,7 +35,7 @@ from blowfishdb.present.words import policy_words, question_words
 from blowfishdb.sources.base import Counting
 
 MOST_ANSWERS = 1_000_000
-STATISTICS = ("sum", "mean", "quantiles")
+STATISTICS = ("sum", "mean", "quantiles", "table")
 
 
 class Release(ABC):

@@ -11,6 +11,7 @@ from typing import Any, cast
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import QueryError, TooLarge
+from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.predicate import (
     PREDICATES,
     Axis,
@@ -75,7 +76,25 @@ def write_query(query: Query) -> dict[str, Plain]:
         "ways": query.ways,
         "levels": [str(level) for level in query.levels],
     }
-    return content | {"clusters": query.clusters, "rows": query.rows} if query.kind == "points" else content
+    if query.kind == "points":
+        return content | {"clusters": query.clusters, "rows": query.rows}
+    if query.kind != "table":
+        return content if query.rows is None else content | {"rows": query.rows}
+    seen = [0]
+    return content | {"rows": query.rows, "aggregates": [_write_aggregate(part, seen) for part in query.aggregates]}
+
+
+def _write_aggregate(aggregate: Aggregate, seen: list[int]) -> Plain:
+    """What one column asks; what is at its default is left out."""
+    _exactly(aggregate, (Aggregate,))
+    content: dict[str, Plain] = {"function": aggregate.function}
+    content |= {"factors": [_write_text(name) for name in aggregate.factors]} if aggregate.factors else {}
+    content |= {} if aggregate.where is None else {"where": _write_predicate(aggregate.where, seen)}
+    content |= {} if aggregate.level is None else {"level": str(aggregate.level)}
+    content |= {"of": [_write_text(name) for name in aggregate.of]} if aggregate.of else {}
+    content |= {"times": aggregate.times} if aggregate.times != 1 else {}
+    content |= {"name": _write_text(aggregate.name)} if aggregate.name else {}
+    return content | ({} if aggregate.tolerance is None else {"tolerance": str(aggregate.tolerance)})
 
 
 def _write_axis(axis: Axis) -> Plain:
@@ -128,7 +147,8 @@ def _check(what: str, count: int, limit: int) -> None:
         raise TooLarge(what, count, limit, "Ask for less at once.")
 
 
-QUERY_KEYS = ("kind", "axes", "where", "boxes", "subsets", "ways", "levels", "clusters", "rows")
+QUERY_KEYS = ("kind", "axes", "where", "boxes", "subsets", "ways", "levels", "clusters", "rows", "aggregates")
+AGGREGATE_KEYS = ("function", "factors", "where", "level", "of", "times", "name", "tolerance")
 AXIS_KEYS = ("attribute", "width", "edges", "unit", "groups")
 
 
@@ -148,6 +168,7 @@ def read_query(content: object) -> Query:
             levels=levels_of(levels) if levels or kind == "quantiles" else (),
             clusters=fields.optional("clusters", Field.whole),
             rows=fields.optional("rows", Field.whole),
+            aggregates=fields["aggregates"].each(_read_aggregate) if "aggregates" in fields else (),
         )
         write_query(query)
     except QueryError:
@@ -155,6 +176,20 @@ def read_query(content: object) -> Query:
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, RecursionError):
         raise QueryError("this is not a query as BlowfishDB writes it") from None
     return query
+
+
+def _read_aggregate(aggregate: Field) -> Aggregate:
+    fields = aggregate.fields(AGGREGATE_KEYS)
+    return Aggregate(
+        function=cast(Any, fields["function"].short_text()),
+        factors=fields["factors"].each(Field.short_text) if "factors" in fields else (),
+        where=fields.optional("where", lambda where: _read_predicate(where, [0])),
+        level=fields.optional("level", _level),
+        of=fields["of"].each(Field.short_text) if "of" in fields else (),
+        times=fields.optional("times", Field.whole) or 1,
+        name=fields.optional("name", Field.short_text) or "",
+        tolerance=fields.optional("tolerance", _level),
+    )
 
 
 def _read_axis(axis: Field) -> Axis:

@@ -10,6 +10,7 @@ from blowfishdb.mechanisms import (
     edge_transform,
     hierarchy,
     identity,
+    joint,
     kronecker,
     marginals,
     optimized,
@@ -23,6 +24,7 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     {
         identity.NAME: identity.propose,
         direct.NAME: direct.propose,
+        joint.NAME: joint.propose,
         ordered.NAME: ordered.propose,
         hierarchy.NAME: hierarchy.propose,
         ordered_hierarchical.NAME: ordered_hierarchical.propose,

@@ -28,7 +28,7 @@ from blowfishdb.model.constraints import (
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import ZERO, CellGraph, Composition, Factor, GridGraph, Presence, factor_shape
-from blowfishdb.model.groups import AxisCells, Grouping, Segments, atom_runs, grouping, segments
+from blowfishdb.model.groups import ONE_GROUP, AxisCells, Grouping, Segments, atom_runs, grouping, refined, segments
 from blowfishdb.model.numbers import Bools, Floats, Ints, distinct, row_major
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Column, Predicate, as_axes, atoms
@@ -111,16 +111,30 @@ def compile_cells(
     policy: Policy,
     group_by: str | Column | Axis | Iterable[str | Column | Axis] = (),
     where: Predicate | None = None,
+    told_apart: Iterable[Predicate] = (),
 ) -> Cells:
-    """The cells of a query and the policy graph projected on them; reads no data."""
+    """The cells of a query and the policy graph projected on them; reads no data.
+
+    Each condition in `told_apart` is true or false of whole cells: groups are cut where it changes, and attributes that
+    are not grouped become axes.
+    """
     policy.check(domain)
     domain = policy.applied(domain)
-    axes = _together(as_axes(group_by), policy)
+    grouped, cutting = as_axes(group_by), [atom for condition in told_apart for atom in atoms(condition)]
+    given = {axis.attribute for axis in grouped}
+    beside = dict.fromkeys(atom.attribute for atom in cutting if atom.attribute not in given)
+    axes = _together([*grouped, *map(Axis, beside)], policy)
     if where is not None and not isinstance(where, PREDICATES):
         raise QueryError(f"a filter is a condition such as col('age') >= 18, not {where!r}")
     conditions = atoms(where)
     used = tuple(dict.fromkeys([*(axis.attribute for axis in axes), *(atom.attribute for atom in conditions)]))
-    groups = {axis.attribute: grouping(axis, domain.find(axis.attribute)) for axis in axes}
+    groups = {
+        axis.attribute: ONE_GROUP if axis.attribute in beside else grouping(axis, domain.find(axis.attribute))
+        for axis in axes
+    }
+    for name in dict.fromkeys(atom.attribute for atom in cutting):
+        runs = [atom_runs(atom, domain.find(name)) for atom in cutting if atom.attribute == name]
+        groups[name] = refined(groups[name], runs)
     cuts = {name: _cut(name, domain.find(name), groups, conditions) for name in used}
     verdict = evaluate(where, cuts, {name: cuts[name].groups(group) >= 0 for name, group in groups.items()})
     if verdict.accepted is not None and not verdict.accepted.any():

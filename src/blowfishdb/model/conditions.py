@@ -19,6 +19,7 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from blowfishdb.errors import QueryError
+from blowfishdb.model.domain import Categorical, Domain
 from blowfishdb.model.numbers import exact, suggest
 from blowfishdb.model.predicate import (
     KEYWORDS,
@@ -68,6 +69,8 @@ def read_condition(node: exp.Expression, names: Names) -> Predicate:
         if not isinstance(node.args["expression"], exp.Null):
             raise QueryError("IS is followed by NULL or NOT NULL; for truth values write x = TRUE")
         return IsNull(names.attribute(node.this, CONDITIONS_HELP))
+    if isinstance(node, exp.Like | exp.ILike) and names.declared is not None:
+        return _like(node, names.declared, names)
     if isinstance(node, exp.Anonymous) and str(node.this).upper() == "OUTSIDE" and len(node.expressions) == 1:
         return IsOutside(names.attribute(node.expressions[0], CONDITIONS_HELP))
     return _refuse(node, names)
@@ -109,6 +112,30 @@ def _member(node: exp.In, names: Names) -> Member:
     if not only(node, "this", "expressions") or not node.expressions:
         raise QueryError("IN takes a list of values, never a query: state IN ('NC', 'VA')")
     return Member(names.attribute(node.this, CONDITIONS_HELP), tuple(_value(part, names) for part in node.expressions))
+
+
+def _like(node: exp.Like | exp.ILike, declared: Domain, names: Names) -> Member:
+    """The declared values that match a pattern, of an attribute that lists them."""
+    name, pattern = names.attribute(node.this, CONDITIONS_HELP), value_of(node.args["expression"])
+    attribute = declared.find(name)
+    if not isinstance(attribute, Categorical) or not isinstance(pattern, str):
+        raise QueryError(f"LIKE matches the declared texts of an attribute with a pattern, and {name} lists none")
+    fold = str.casefold if isinstance(node, exp.ILike) else str
+    values = tuple(value for value in attribute.values if is_like(fold(str(value)), fold(pattern)))
+    if not values:
+        raise QueryError(f"no declared value of {name} is like {shown(pattern)}; {suggest(pattern, attribute.values)}")
+    return Member(name, values)
+
+
+def is_like(text: str, pattern: str) -> bool:
+    """Whether a text matches a pattern in which % is any text and _ any sign; in time proportional to both lengths."""
+    reached = {0}
+    for sign in pattern:
+        if sign == "%":
+            reached = set(range(min(reached), len(text) + 1)) if reached else reached
+        else:
+            reached = {at + 1 for at in reached if at < len(text) and sign in ("_", text[at])}
+    return len(text) in reached
 
 
 def _value(node: exp.Expression, names: Names) -> Value:
@@ -217,11 +244,13 @@ def _moment(node: exp.Cast) -> str | None:
 class Names:
     """The attributes of one dataset, and what may stand before them with a dot.
 
-    Names are free where no dataset is given (`attributes` is None): each is taken as it is written.
+    Names are free where no dataset is given (`attributes` is None): each is taken as it is written. `declared` has the
+    attributes' values, where they are known.
     """
 
     attributes: tuple[str, ...] | None
     qualifiers: tuple[str, ...] = ()
+    declared: Domain | None = None
 
     @property
     def are_free(self) -> bool:

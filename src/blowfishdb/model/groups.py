@@ -42,6 +42,17 @@ class Grouping:
     names: tuple[str, ...] = ()
 
 
+ONE_GROUP = Grouping(Runs(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)), 1)
+
+
+def refined(groups: Grouping, cuts: Iterable[Runs]) -> Grouping:
+    """The groups cut further wherever one of the runs begins; each run of a group is a group of its own."""
+    starts = distinct(np.concatenate([groups.runs.starts, *(runs.starts for runs in cuts)]))
+    inside = groups.runs.at(starts) != LEFT_OUT
+    numbers = np.where(inside, np.cumsum(inside) - 1, LEFT_OUT)
+    return Grouping(Runs(starts, numbers), int(inside.sum()))
+
+
 def grouping(axis: Axis, attribute: Attribute) -> Grouping:
     """The groups of one axis; QueryError when they do not fit the declared values."""
     try:

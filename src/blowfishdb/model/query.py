@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from blowfishdb.errors import DomainError, QueryError, TooLarge
+from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.cells import Cells, middles
 from blowfishdb.model.numbers import Ints, exact
 from blowfishdb.model.predicate import PREDICATES, Axis, Column, Predicate, as_axes
@@ -62,7 +63,18 @@ def measure_of(cells: Cells) -> Measure:
 
 
 Kind = Literal[
-    "count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum", "mean", "quantiles", "synopsis", "points"
+    "count",
+    "histogram",
+    "histogram2d",
+    "cdf",
+    "ranges",
+    "marginals",
+    "sum",
+    "mean",
+    "quantiles",
+    "table",
+    "synopsis",
+    "points",
 ]
 PUBLISHED = ("synopsis", "points")
 """Kinds whose release is a table of its own to work with, not an answer."""
@@ -79,6 +91,7 @@ AXES: dict[str, tuple[int, int]] = {
     "sum": (1, 1),
     "mean": (1, 1),
     "quantiles": (1, 1),
+    "table": (0, 16),
     "synopsis": (1, 16),
     "points": (1, 16),
 }
@@ -97,9 +110,10 @@ class Query:
     one ordered axis; its special cells (NULL, outside) stand beside the order and follow as counts of their own.
     ranges: the given boxes, or all ranges of one axis; special cells are in no range. marginals: the tables of the
     given sets of attributes, or of all sets of `ways` attributes. sum, mean: of one bounded numeric attribute.
-    quantiles: the values below which the shares `levels` of the records lie, read off a cdf. synopsis: a histogram
-    whose noisy counts are published, to be asked for ever. points: weights on a grid over numeric attributes that
-    suits `clusters` clusters of about `rows` records, for k-means.
+    quantiles: the values below which the shares `levels` of the records lie, read off a cdf. table: several
+    `aggregates` of every group. Means, spreads and shares keep an accuracy over at least `rows` records. synopsis: a
+    histogram whose noisy counts are published, to be asked for ever. points: weights on a grid over numeric
+    attributes that suits `clusters` clusters of about `rows` records, for k-means.
     """
 
     kind: Kind
@@ -111,6 +125,7 @@ class Query:
     levels: tuple[Fraction, ...] = ()
     clusters: int | None = None
     rows: int | None = None
+    aggregates: tuple[Aggregate, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -131,10 +146,15 @@ class Query:
             raise QueryError("only marginals take subsets or ways")
         if self.levels and self.kind != "quantiles":
             raise QueryError("only quantiles take levels")
-        if self.kind != "points" and (self.clusters, self.rows) != (None, None):
-            raise QueryError("only points take clusters and rows")
+        if bool(self.aggregates) != (self.kind == "table"):
+            raise QueryError("a table has aggregates, and nothing else has them")
+        if self.kind != "points" and self.clusters is not None:
+            raise QueryError("only points take clusters")
+        if self.kind not in ("points", "table", "mean") and self.rows is not None:
+            raise QueryError("only points, tables and means take rows")
         for what, number, most in (("clusters", self.clusters, MOST_CLUSTERS), ("rows", self.rows, MOST_ROWS)):
-            if self.kind == "points" and (type(number) is not int or not 1 <= number <= most):
+            is_needed = self.kind == "points" or number is not None
+            if is_needed and (type(number) is not int or not 1 <= number <= most):
                 raise QueryError(f"the number of {what} is a whole number from 1 to {most:,}")
 
 
@@ -149,11 +169,12 @@ def query(
     levels: Iterable[object] | None = None,
     clusters: int | None = None,
     rows: int | None = None,
+    aggregates: Iterable[Aggregate] = (),
 ) -> Query:
     """A query from names, columns or grouped columns."""
     shares = () if levels is None else levels_of(levels)
     listed = tuple(tuple(subset) for subset in subsets)
-    return Query(kind, as_axes(group_by), where, tuple(boxes), listed, ways, shares, clusters, rows)
+    return Query(kind, as_axes(group_by), where, tuple(boxes), listed, ways, shares, clusters, rows, tuple(aggregates))
 
 
 def synopsis_of(histogram: Query) -> Query:

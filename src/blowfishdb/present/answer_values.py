@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from importlib import metadata
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 
@@ -91,6 +91,14 @@ def single(name: str, labels: Sequence[str]) -> tuple[AnswerTable, ...]:
     return (AnswerTable((AnswerAxis(name, tuple(labels), len(labels)),)),)
 
 
+@dataclass(frozen=True)
+class AnswerColumn:
+    """One aggregate of a table: its heading, and the function that it is."""
+
+    name: str
+    function: str
+
+
 @dataclass(frozen=True, eq=False)
 class Bounds:
     """The ends of an interval for each answer."""
@@ -121,7 +129,7 @@ def of_running_counts(bounds: Bounds, plain: int) -> Bounds:
     return bounds if np.any(low > high) else Bounds(low, high)
 
 
-VALUE_NAMES = {"sum": "sum", "mean": "mean", "quantiles": "value"}
+VALUE_NAMES = {"sum": "sum", "mean": "mean", "quantiles": "value", "table": "value"}
 """Names of numbers that are not counts."""
 
 
@@ -145,7 +153,8 @@ class Released:
 
     `raw` is unbiased; all true answers lie within `widths.simultaneous` of it with probability 1 - beta, and any single
     one within its `widths.per_answer`. `consistent` lies inside the simultaneous box. Where intervals are not raw plus
-    or minus a width (a quantile, a mean), `simultaneous` and `pointwise` are the intervals. `stages` are those of a
+    or minus a width (a quantile, a mean), `simultaneous` and `pointwise` are the intervals. `columns` name the
+    aggregates of a table, whose `tables` are the same groups once for each of them. `stages` are those of a
     data-aware mechanism, and `caveat` says what its intervals leave out. The certificate is checked with `evidence`.
     """
 
@@ -169,6 +178,7 @@ class Released:
     stages: tuple[Allowance, ...] = ()
     caveat: str = ""
     evidence: Evidence | None = None
+    columns: tuple[AnswerColumn, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = {
@@ -185,6 +195,8 @@ class Released:
             raise InvalidInput(f"an answer is of a kind in {', '.join(kinds)}, not {self.kind!r}")
         if self.kind == "cdf" and [len(table.axes) for table in self.tables] != [1]:
             raise InvalidInput("running counts are one table along one attribute")
+        if len(self.columns) != (len(self.tables) if self.kind == "table" else 0):
+            raise InvalidInput("a table of aggregates has a name for each of its columns")
         if wrong:
             raise InvalidInput(f"an answer with {self.raw.size} values has {' and '.join(wrong)}")
 
@@ -201,12 +213,41 @@ class Released:
     @property
     def is_counts(self) -> bool:
         """Whether the answers are counts of records, and so never below 0."""
+        if self.kind == "table":
+            return all(column.function == "count" for column in self.columns)
         return self.kind not in VALUE_NAMES
 
     @property
     def value_name(self) -> str:
-        """The name of the numbers: count, sum, mean or value."""
+        """The name of the numbers: count, sum, mean or value; of a table with one column, that column's."""
+        if len(self.columns) == 1:
+            return self.columns[0].name
         return VALUE_NAMES.get(self.kind, "count")
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows to list: of a table one for each group, else one for each number."""
+        return self.tables[0].size if self.columns else int(self.raw.size)
+
+    def column(self, place: int) -> Self:
+        """One column of a table as a table of its own."""
+        starts = np.cumsum([0, *(table.size for table in self.tables)])
+        part = slice(int(starts[place]), int(starts[place + 1]))
+
+        def cut(bounds: Bounds | None) -> Bounds | None:
+            return None if bounds is None else Bounds(bounds.low[part], bounds.high[part])
+
+        widths = self.widths.per_answer[part]
+        return replace(
+            self,
+            tables=(self.tables[place],),
+            raw=self.raw[part],
+            consistent=replace(self.consistent, values=self.values[part]),
+            widths=HalfWidths(widths, float(widths.max(initial=0.0))),
+            simultaneous=cut(self.simultaneous),
+            pointwise=cut(self.pointwise),
+            columns=(self.columns[place],),
+        )
 
     @property
     def labels(self) -> tuple[str, ...]:

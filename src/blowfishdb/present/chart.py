@@ -152,14 +152,21 @@ def chart_kind(answer: Released) -> ChartKind:
     """Bars for one attribute, a heat map for two, steps for running counts, dots in intervals for all else."""
     if answer.running > 0:
         return "steps"
-    if answer.kind in ("histogram", "histogram2d") and len(answer.tables) == 1:
+    if answer.kind in ("histogram", "histogram2d", "table") and answer.is_counts and len(answer.tables) == 1:
+        if not answer.tables[0].crossed and len(answer.tables[0].axes) > 1:
+            return "dots"
         axes = len(answer.tables[0].axes)
         return "bars" if axes == 1 else "heat" if axes == 2 else "dots"
     return "dots"
 
 
 def chart_of(answer: Released, detail: Detail, *, raw: bool = False) -> Chart:
-    """The chart that suits the answer, of its consistent or of its raw values, with at most so many marks."""
+    """The chart that suits the answer, of its consistent or of its raw values, with at most so many marks.
+
+    Of a table the first column is drawn.
+    """
+    if len(answer.columns) > 1:
+        return chart_of(answer.column(0), detail, raw=raw)
     kind = chart_kind(answer)
     values = answer.raw if raw else answer.values
     if kind == "heat":

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import Chart, ChartAxis, Detail, chart_of
-from blowfishdb.present.words import printable, shortened
+from blowfishdb.present.table import cells, column_names, headings, shown_rows
+from blowfishdb.present.words import caption_words, printable, shortened
 
 DETAIL = Detail(bars=24, points=24, dots=24, squares=(24, 30), listed=True)
 BAR_WIDTH = 44
@@ -22,8 +23,31 @@ LINE = 78
 
 
 def drawing(answer: Released) -> RenderableType:
-    """The answer, to print or to put into a panel."""
+    """The answer, to print or to put into a panel; a table of several aggregates as its rows."""
+    if len(answer.columns) > 1:
+        return _rows(answer)
     return draw(chart_of(answer, replace(DETAIL, dots=DETAIL.dots * len(answer.tables))))
+
+
+def _rows(answer: Released) -> RenderableType:
+    """A line for each group, each aggregate with its interval."""
+    first, last = shown_rows(answer.row_count, DETAIL.bars)
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for place, name in enumerate(headings(answer)):
+        grid.add_column(printable(name), justify="left" if place < len(column_names(answer)) else "right", no_wrap=True)
+    for line in cells(answer, first):
+        grid.add_row(*line)
+    if last:
+        grid.add_row("...")
+    for line in cells(answer, last):
+        grid.add_row(*line)
+    parts: list[RenderableType] = [
+        Text.assemble((printable(answer.title), "bold"), "\n", (f"  {printable(caption_words(answer))}", "dim")),
+        grid,
+    ]
+    if answer.consistent.note:
+        parts.append(Text(printable(answer.consistent.note), style="yellow"))
+    return Group(*parts)
 
 
 def draw(chart: Chart) -> RenderableType:

@@ -10,7 +10,7 @@ from pathlib import Path
 from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped, picture
-from blowfishdb.present.table import cells, column_names, shown_rows
+from blowfishdb.present.table import cells, column_names, headings, shown_rows
 from blowfishdb.present.words import caption_words, digits_of, epsilon_words, percent, printable
 
 BOX = f"font:13px system-ui,sans-serif;color:{INK};background:{PAPER};padding:10px 12px;max-width:744px"
@@ -134,12 +134,11 @@ def _heading(answer: Released, tag: str) -> str:
 
 def table(answer: Released, most: int) -> str:
     """The values with their intervals as an HTML table; of many rows the first and the last."""
-    first, last = shown_rows(answer.raw.size, most)
-    names = column_names(answer)
+    first, last = shown_rows(answer.row_count, most)
     rows: list[list[str] | str] = [*cells(answer, first)]
     if last:
-        rows += [f"… {answer.raw.size - len(first) - len(last):,} more rows …", *cells(answer, last)]
-    return html_table(answer.title, [*names, answer.value_name, "low", "high"], rows, range(len(names)))
+        rows += [f"… {answer.row_count - len(first) - len(last):,} more rows …", *cells(answer, last)]
+    return html_table(answer.title, headings(answer), rows, range(len(column_names(answer))))
 
 
 COLUMNS = ("mechanism", "epsilon", "within", "usual error", "")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from blowfishdb.errors import ExtraMissing
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.answer_values import Released
-from blowfishdb.present.words import accuracy_words, digits_of, price_words, printable, shortened
+from blowfishdb.present.words import Digits, accuracy_words, digits_of, price_words, printable, shortened
 
 if TYPE_CHECKING:
     import pandas
@@ -38,7 +38,7 @@ def column_names(answer: Released) -> list[str]:
 def axis_columns(answer: Released) -> dict[str, Labels]:
     """The labels of each attribute; None where a marginal does not have that attribute."""
     columns: dict[str, Labels] = {name: [] for name in column_names(answer)}
-    for table in answer.tables:
+    for table in answer.tables[:1] if answer.columns else answer.tables:
         labels = dict(zip(table.names, zip(*table.rows(), strict=True), strict=True)) if table.size else {}
         for name, column in columns.items():
             column.extend(labels.get(name, (None,) * table.size))
@@ -48,6 +48,8 @@ def axis_columns(answer: Released) -> dict[str, Labels]:
 def number_columns(answer: Released) -> dict[str, Floats]:
     """The value, its interval that holds together with all others, the raw answer, and its interval alone."""
     taken = set(column_names(answer))
+    if answer.columns:
+        return _aggregate_columns(answer, taken)
     numbers = {
         answer.value_name: answer.values,
         "low": answer.bounds.low,
@@ -57,6 +59,22 @@ def number_columns(answer: Released) -> dict[str, Floats]:
         "pointwise_high": answer.pointwise_bounds.high,
     }
     return {free_name(name, taken): column for name, column in numbers.items()}
+
+
+def _aggregate_columns(answer: Released, taken: set[str]) -> dict[str, Floats]:
+    """For each aggregate its values and the ends of their intervals, which hold together for the whole table."""
+    numbers: dict[str, Floats] = {}
+    for place, named in enumerate(answer.columns):
+        column = answer.column(place)
+        ends = {"": column.values, "_low": column.bounds.low, "_high": column.bounds.high}
+        numbers |= {free_name(named.name + end, {*taken, *numbers}): values for end, values in ends.items()}
+    return numbers
+
+
+def headings(answer: Released) -> list[str]:
+    """The headings of the columns that `cells` fills."""
+    numbers = [column.name for column in answer.columns] or [answer.value_name, "low", "high"]
+    return [*map(shortened, column_names(answer)), *map(shortened, numbers)]
 
 
 def free_name(name: str, taken: set[str]) -> str:
@@ -119,7 +137,13 @@ def row_labels(answer: Released, places: Sequence[int]) -> list[list[str]]:
 
 
 def cells(answer: Released, places: Sequence[int]) -> list[list[str]]:
-    """Labels, value, low and high of the given answers, as text."""
+    """Labels, value, low and high of the given answers, as text; of a table each aggregate with its interval."""
+    if answer.columns:
+        parts = [(column := answer.column(place), digits_of(column)) for place in range(len(answer.columns))]
+        return [
+            [*labels, *(with_interval(column, digits, place) for column, digits in parts)]
+            for labels, place in zip(row_labels(answer, places), places, strict=True)
+        ]
     digits = digits_of(answer)
     return [
         [
@@ -132,15 +156,22 @@ def cells(answer: Released, places: Sequence[int]) -> list[list[str]]:
     ]
 
 
+def with_interval(answer: Released, digits: Digits, place: int) -> str:
+    """A value and its interval: "34,438 (34,197 to 34,680)"; alone where it is exact."""
+    value, low, high = float(answer.values[place]), float(answer.bounds.low[place]), float(answer.bounds.high[place])
+    shown = digits.value(value)
+    return shown if low == high else f"{shown} ({digits.low(low)} to {digits.high(high)})"
+
+
 def as_text(answer: Released) -> str:
     """Title, price and accuracy in one line, and a small table below it, like a data frame's."""
     heading = "   ".join(map(printable, (answer.title, price_words(answer), accuracy_words(answer))))
-    first, last = shown_rows(answer.raw.size)
-    lines = [[*map(shortened, column_names(answer)), answer.value_name, "low", "high"], *cells(answer, first)]
+    first, last = shown_rows(answer.row_count)
+    lines = [headings(answer), *cells(answer, first)]
     if last:
         lines += [["..."] + [""] * (len(lines[0]) - 1), *cells(answer, last)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     body = ["  " + "  ".join(part.rjust(width) for part, width in zip(line, widths, strict=True)) for line in lines]
-    tail = [f"  {answer.raw.size:,} rows"] if last else []
+    tail = [f"  {answer.row_count:,} rows"] if last else []
     remarks = [f"  {printable(remark)}" for remark in (answer.consistent.note, answer.caveat) if remark]
     return "\n".join([heading, *(line.rstrip() for line in body), *tail, *remarks])

@@ -159,6 +159,9 @@ def _title(query: Query) -> str:
             return f"Marginals of {', '.join(subsets)}"
         case "histogram" | "histogram2d":
             return f"Histogram of {by}"
+        case "table":
+            columns = ", ".join(part.title for part in query.aggregates)
+            return f"{columns} by {by}" if by else columns
         case "points":
             return f"Point weights of {' × '.join(axes)}"
         case other:

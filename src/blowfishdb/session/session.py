@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from blowfishdb.catalog.config import USUAL_CONFIG
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Released
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.synopsis import Synopsis
-from blowfishdb.engine.target import Number, target_options
-from blowfishdb.errors import InvalidInput
+from blowfishdb.engine.target import Number, TargetOptions, target_options
+from blowfishdb.errors import BudgetExceeded, InvalidInput
+from blowfishdb.model.query import Query
 from blowfishdb.session.backend import Backend, Budget, Past, Published
 from blowfishdb.session.local import open_local
 from blowfishdb.session.remote import is_server, open_remote
-from blowfishdb.session.table import Table
+from blowfishdb.session.table import Question, Table
+
+if TYPE_CHECKING:
+    from blowfishdb.sql import Statement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,20 +88,69 @@ class Session:
         spend: Number | None = None,
     ) -> Answer | Preview:
         """The answer to a SELECT; for EXPLAIN SELECT the preview. The text is parsed, never executed."""
-        from blowfishdb.sql import merged, parse, query_of, write_options
+        from blowfishdb.sql import merged, parse, write_options
 
         statement = parse(text)
-        table = self[statement.table]
-        question = table.question(query_of(statement, table.domain))
+        question = stated_question(self[statement.table], statement)
         given = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query or None)
-        options = merged(statement.options, given)
+        options = with_alpha(merged(statement.options, given), question.query)
         if statement.explain:
-            return question.preview(**options).run_by(f"{statement.text} {write_options(options)}")
+            ending = write_options(merged(statement.options, given), statement.columns)
+            return question.preview(**options).run_by(f"{statement.text} {ending}")
         return question.release(**options, key=key, progress=progress, deadline=deadline, spend=spend)
+
+    def script(
+        self,
+        text: str,
+        *,
+        alpha: Number | None = None,
+        beta: Number | None = None,
+        epsilon: Number | None = None,
+        confidence: Number | None = None,
+    ) -> list[Answer | Preview]:
+        """The answers to several statements, which semicolons separate; all are priced before the first is charged.
+
+        BudgetExceeded, with nothing charged, where the sum of their prices is more than is left. A statement that was
+        answered before is free, and is counted as if it were not.
+        """
+        from blowfishdb.sql import merged, parse, split
+
+        given = target_options(alpha, beta, epsilon, None, confidence)
+        prices: dict[str, Fraction] = {}
+        statements = split(text)
+        for one in statements:
+            statement = parse(one)
+            question = stated_question(self[statement.table], statement)
+            options = with_alpha(merged(statement.options, given), question.query)
+            if not statement.explain:
+                price = question.preview(**options).epsilon
+                prices[question.dataset] = prices.get(question.dataset, Fraction(0)) + price
+        for name, price in prices.items():
+            budget = self.budget(name)
+            if price > budget.remaining:
+                mine = None if budget.limit is None else budget.limit - budget.spent
+                raise BudgetExceeded(price, budget.dataset_remaining, mine)
+        return [self.sql(one, alpha=alpha, beta=beta, epsilon=epsilon, confidence=confidence) for one in statements]
 
     def close(self) -> None:
         """Lets go of the ledger."""
         self._backend.close()
+
+
+def stated_question(table: Table, statement: Statement) -> Question:
+    """The question that a statement asks of a table, and what it does to the answer."""
+    from blowfishdb.sql import names_of, query_of, selection_of
+
+    query = query_of(statement, table.domain)
+    return table.question(query, selection_of(statement, names_of(statement, table.domain), query))
+
+
+def with_alpha(options: TargetOptions, query: Query) -> TargetOptions:
+    """The options, with the accuracy of the strictest column where every column has one of its own."""
+    tolerances = [part.tolerance for part in query.aggregates if part.tolerance is not None]
+    if "alpha" in options or "epsilon" in options or not tolerances or len(tolerances) < len(query.aggregates):
+        return options
+    return {**options, "alpha": min(tolerances)}
 
 
 def connect(

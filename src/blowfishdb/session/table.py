@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
@@ -11,9 +12,12 @@ from blowfishdb.engine.charge import Progress, Run
 from blowfishdb.engine.points import PointPreview, PointWeights
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.questions import Grouped, Questions, grouped
+from blowfishdb.engine.selection import EVERYTHING, Selection, select_rows
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import SynopsisPreview
-from blowfishdb.engine.target import Number, accuracy_target, spending_cap
+from blowfishdb.engine.target import AccuracyTarget, Number, accuracy_target, spending_cap
+from blowfishdb.errors import QueryError
+from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
@@ -78,6 +82,35 @@ class Columns:
         return max(1, round(float(answer.values[0])))
 
 
+SMALL_GROUP = 10
+"""Where groups or a filter divide the records, accuracy is promised from a tenth of an average group on."""
+SIZED = ("mean", "variance", "variance_pop", "stddev", "stddev_pop", "share")
+
+
+def sized(backend: Backend, dataset: str, query: Query, domain: Domain, target: AccuracyTarget) -> Query:
+    """The query with the number of records for which an accuracy of its means, spreads and shares is promised.
+
+    Where it is not given it follows from the number of rows, if that is public: it is then counted first, exactly,
+    recorded, and free.
+    """
+    needs_size = query.kind == "mean" or any(part.function in SIZED for part in query.aggregates)
+    if target.alpha is None or query.rows is not None or not needs_size:
+        return query
+    count, free = Query("count"), accuracy_target(epsilon=1)
+    if expect(backend.preview(dataset, count, domain, free), Preview).epsilon > 0:
+        raise QueryError(
+            "how far off a mean, a spread or a share is depends on the number of records, which is secret here: say "
+            "rows=..., the size of the smallest group that must keep the accuracy, or give epsilon"
+        )
+    answer = expect(backend.release(dataset, count, domain, free, Run()), Answer)
+    rows = max(1, round(float(answer.values[0])))
+    groups = query.axes if query.kind == "table" else ()
+    if groups or query.where is not None:
+        policy = backend.declared(dataset)[1]
+        rows = max(1, rows // (SMALL_GROUP * math.prod(compile_cells(domain, policy, groups).graph.shape)))
+    return replace(query, rows=rows)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Question:
     """One question of one dataset, without its accuracy."""
@@ -86,6 +119,8 @@ class Question:
     query: Query
     domain: Domain = field(repr=False)
     _backend: Backend = field(repr=False)
+    selection: Selection = EVERYTHING
+    """What is done to the answer before it is shown."""
 
     def __repr__(self) -> str:
         return f"<{question_words(self.query)} of {self.dataset}: preview(alpha=...) is free, release(...) answers>"
@@ -107,7 +142,8 @@ class Question:
         `accuracy` is another name for alpha, `confidence` for 1 - beta. With `per_query` each answer alone keeps alpha.
         """
         target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
-        return expect(self._backend.preview(self.dataset, self.query, self.domain, target), Preview)
+        query = sized(self._backend, self.dataset, self.query, self.domain, target)
+        return expect(self._backend.preview(self.dataset, query, self.domain, target), Preview)
 
     quote = preview
 
@@ -134,7 +170,9 @@ class Question:
         """
         target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
         run = Run(key, progress, deadline, spending_cap(spend))
-        return expect(self._backend.release(self.dataset, self.query, self.domain, target, run), Answer)
+        query = sized(self._backend, self.dataset, self.query, self.domain, target)
+        answer = expect(self._backend.release(self.dataset, query, self.domain, target, run), Answer)
+        return select_rows(answer, self.selection)
 
     def publish_preview(self, *, epsilon: Number, mechanism: str | None = None) -> SynopsisPreview:
         """What a synopsis would answer and how far off, where that is known without data; costs nothing."""
@@ -192,14 +230,23 @@ class Table(Questions[Question]):
         """Numeric attributes as points, for analyses such as bf.analysis.kmeans; reads nothing."""
         return Columns(self.name, grouped(names), self.filter, self.domain, self._backend)
 
-    def question(self, query: Query) -> Question:
+    def aggregate(self, *aggregates: Aggregate, by: Iterable[Grouped] = (), rows: int | None = None) -> Question:
+        """Several aggregates of every group in one release: `bf.Aggregate("mean", ("cost",))`, by groups or of all.
+
+        Means, spreads and shares keep an accuracy for groups of at least `rows` records.
+        """
+        return self._ask(query("table", grouped(by), self.filter, aggregates=aggregates, rows=rows))
+
+    def question(self, query: Query, selection: Selection | None = None) -> Question:
         """The question that a query asks of these records; its condition is added to the filter."""
         table = self if query.where is None else self.where(query.where)
-        return table._ask(replace(query, where=table.filter))
+        question = table._ask(replace(query, where=table.filter))
+        return question if selection is None else replace(question, selection=selection)
 
     def _ask(self, query: Query) -> Question:
-        for axis in query.axes:
-            self.domain.find(axis.attribute)
+        factors = (name for aggregate in query.aggregates for name in aggregate.factors)
+        for name in (*(axis.attribute for axis in query.axes), *factors):
+            self.domain.find(name)
         return Question(self.name, query, self.domain, self._backend)
 
     def _cells(self, axes: tuple[Axis, ...]) -> Cells:

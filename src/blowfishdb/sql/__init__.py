@@ -1,6 +1,18 @@
 """The SQL face: one SELECT, parsed and never executed, becomes the same Query that the Python face makes."""
 
-from blowfishdb.sql.query import query_of, read_axes, read_where
-from blowfishdb.sql.statement import Statement, merged, parse, write_options
+from blowfishdb.sql.query import names_of, query_of, read_axes, read_where
+from blowfishdb.sql.selection import selection_of
+from blowfishdb.sql.statement import Statement, merged, parse, split, write_options
 
-__all__ = ["Statement", "merged", "parse", "query_of", "read_axes", "read_where", "write_options"]
+__all__ = [
+    "Statement",
+    "merged",
+    "names_of",
+    "parse",
+    "query_of",
+    "read_axes",
+    "read_where",
+    "selection_of",
+    "split",
+    "write_options",
+]

@@ -1,12 +1,23 @@
-"""Groups written in SQL: GROUP BY with bins and calendar units."""
+"""Groups written in SQL: GROUP BY with bins, CASE, calendar units, and arithmetic that rounds down."""
 
 from __future__ import annotations
 
+import datetime
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TypeGuard
+
+import numpy as np
 from sqlglot import exp
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.conditions import Names, node_text, only, shown, value_of
-from blowfishdb.model.predicate import Axis
+from blowfishdb.model.calendar import Dates
+from blowfishdb.model.conditions import Names, node_text, only, read_condition, shown, value_of
+from blowfishdb.model.domain import Bins, Domain, Integers
+from blowfishdb.model.groups import Segments
+from blowfishdb.model.numbers import show
+from blowfishdb.model.predicate import Axis, atoms, truth
 
 GROUPS_HELP = "groups are attributes, bin(x, 10), bin_edges(x, 0, 18, 65) or DATE_TRUNC('month', x)"
 MOST_GROUPS = 16
@@ -14,13 +25,23 @@ MOST_GROUPS = 16
 
 def read_axis(node: exp.Expression, names: Names) -> Axis | None:
     """The groups that a node writes, or None where it writes none."""
-    if isinstance(node, exp.Paren):
+    if isinstance(node, exp.Paren | exp.Cast):
         return read_axis(node.this, names)
     if isinstance(node, exp.Column):
         name = names.find(node)
         return None if name is None else Axis(name)
     if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
         return _period(node, names)
+    if isinstance(node, exp.Case):
+        return _cases(node, names)
+    if isinstance(node, exp.WidthBucket):
+        return _buckets(node, names)
+    part = _part_of_date(node)
+    if part is not None:
+        return _date_part(*part, names)
+    steps = _steps(node, names)
+    if steps is not None:
+        return _aligned(*steps, names)
     called = str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
     if called == "BIN":
         return _bin(node, names)
@@ -29,9 +50,9 @@ def read_axis(node: exp.Expression, names: Names) -> Axis | None:
     return None
 
 
-def read_groups(select: exp.Select, names: Names, measure: exp.Expression) -> tuple[Axis, ...]:
+def read_groups(select: exp.Select, names: Names, measures: Sequence[exp.Expression]) -> tuple[Axis, ...]:
     """The groups of a SELECT, each once; what is selected and what is grouped must be the same."""
-    selected = _selected(select, names, measure)
+    selected = _selected(select, names, measures)
     group = select.args.get("group")
     if group is None:
         if selected:
@@ -55,13 +76,13 @@ def read_groups(select: exp.Select, names: Names, measure: exp.Expression) -> tu
 
 
 def _selected(
-    select: exp.Select, names: Names, measure: exp.Expression
+    select: exp.Select, names: Names, measures: Sequence[exp.Expression]
 ) -> list[tuple[exp.Expression, Axis, str | None]]:
     """The groups between SELECT and FROM, with their aliases."""
     groups = []
     for item in select.expressions:
         inner = item.this if isinstance(item, exp.Alias) else item
-        if inner is measure:
+        if any(inner is measure for measure in measures):
             continue
         axis = read_axis(inner, names) or Axis(names.attribute(inner, GROUPS_HELP))
         groups.append((inner, axis, item.alias if isinstance(item, exp.Alias) else None))
@@ -123,3 +144,161 @@ def _period(node: exp.Expression, names: Names) -> Axis:
     if not only(node, "this", "unit", "input_type_preserved") or unit is None:
         raise QueryError(example)
     return Axis(names.attribute(node.this, example), unit=str(unit.name).lower())
+
+
+PARTS: dict[type[exp.Expression], str] = {
+    exp.Year: "year",
+    exp.Quarter: "quarter",
+    exp.Month: "month",
+    exp.DayOfWeek: "dow",
+    exp.DayOfMonth: "day",
+    exp.Day: "day",
+}
+FORMATS = {"%Y": "year", "%Y-%m": "month", "%Y-%m-%d": "day"}
+MOST_LISTED = 20_000
+"""Declared values that are sorted into named groups one by one."""
+ELSE = "NULL"
+"""The group of what a CASE without ELSE leaves over."""
+
+
+def _part_of_date(node: exp.Expression) -> tuple[str, exp.Expression] | None:
+    """The part of a date that a node takes, and the node of the date."""
+    if isinstance(node, exp.Extract):
+        return str(node.this.name).lower(), node.expression
+    if type(node) in PARTS:
+        return PARTS[type(node)], node.this
+    if isinstance(node, exp.Anonymous) and str(node.this).upper() == "DATE_PART" and len(node.expressions) == 2:
+        return str(node.expressions[0].name).lower(), node.expressions[1]
+    if isinstance(node, exp.TimeToStr) and isinstance(node.args.get("format"), exp.Literal):
+        return f"format {node.args['format'].this}", node.this
+    if isinstance(node, exp.Anonymous) and str(node.this).upper() == "STRFTIME" and len(node.expressions) == 2:
+        return f"format {node.expressions[1].name}", node.expressions[0]
+    return None
+
+
+def _date_part(part: str, node: exp.Expression, names: Names) -> Axis:
+    """Years as periods; months, quarters and days of the week as named groups of the declared dates."""
+    while isinstance(node, exp.Cast | exp.Paren | exp.TsOrDsToDate) or type(node).__name__ == "TsOrDsToTimestamp":
+        node = node.this
+    name = names.attribute(node, "EXTRACT takes a part and a date: EXTRACT(MONTH FROM day)")
+    if part.startswith("format "):
+        unit = FORMATS.get(part.removeprefix("format "))
+        if unit is None:
+            raise QueryError("dates are grouped by '%Y', '%Y-%m' or '%Y-%m-%d', or by DATE_TRUNC('month', x)")
+        return Axis(name, unit=unit)
+    if part == "year":
+        return Axis(name, unit="year")
+    read = {"quarter": lambda day: f"{(day.month + 2) // 3}", "month": lambda day: f"{day.month:02}"}
+    read |= {"dow": lambda day: f"{day.isoweekday() % 7}", "isodow": lambda day: f"{day.isoweekday()}"}
+    read |= {"day": lambda day: f"{day.day:02}"}
+    if part not in read or names.declared is None:
+        raise QueryError(
+            "dates are grouped by DATE_TRUNC('month', x), or by EXTRACT of year, quarter, month, day or dow"
+        )
+    days = _declared_days(name, names.declared)
+    groups: dict[str, list[object]] = {}
+    for day in days:
+        groups.setdefault(read[part](day), []).append(day)
+    return Axis(name, groups=tuple((label, tuple(groups[label])) for label in sorted(groups)))
+
+
+def _declared_days(name: str, declared: Domain) -> list[datetime.date]:
+    attribute = declared.find(name)
+    if not isinstance(attribute, Dates) or attribute.by != "day":
+        raise QueryError(f"{name} is no date by day; DATE_TRUNC('month', {name}) groups it by period")
+    if attribute.size > MOST_LISTED:
+        raise QueryError(
+            f"{name} has {attribute.size:,} declared days; DATE_TRUNC('month', {name}) groups them by period"
+        )
+    starts = attribute.starts(np.arange(attribute.size)).tolist()
+    return [datetime.date(1970, 1, 1) + datetime.timedelta(days=int(day)) for day in starts]
+
+
+def _steps(node: exp.Expression, names: Names) -> tuple[str, Fraction] | None:
+    """The attribute and the width of arithmetic that rounds down: x / 10 * 10, FLOOR(x / 10), x - x % 10."""
+    if isinstance(node, exp.Mul):
+        for inner, times in ((node.this, node.expression), (node.expression, node.this)):
+            width, steps = value_of(times), _steps(inner, names)
+            if steps is not None and width == steps[1]:
+                return steps
+        return None
+    if isinstance(node, exp.Sub) and isinstance(node.expression, exp.Mod | exp.Paren):
+        rest = node.expression.this if isinstance(node.expression, exp.Paren) else node.expression
+        name, width = names.find(node.this), value_of(rest.expression) if isinstance(rest, exp.Mod) else None
+        return (name, Fraction(width)) if name and _is_width(width) and names.find(rest.this) == name else None
+    if isinstance(node, exp.Floor | exp.Paren | exp.Cast | exp.Trunc):
+        return _steps(node.this, names)
+    if isinstance(node, exp.Div | exp.IntDiv):
+        name, width = names.find(node.this), value_of(node.expression)
+        return (name, Fraction(width)) if name and _is_width(width) else None
+    return None
+
+
+def _is_width(width: object) -> TypeGuard[int | Fraction]:
+    return isinstance(width, int | Fraction) and not isinstance(width, bool) and width > 0
+
+
+def _aligned(name: str, width: Fraction, names: Names) -> Axis:
+    """Bins that begin at multiples of the width, also where the declared values begin between two of them."""
+    step = int(width) if width.denominator == 1 else width
+    attribute = None if names.declared is None else names.declared.find(name)
+    if not isinstance(attribute, Integers | Bins):
+        return Axis(name, width=step)
+    if isinstance(attribute, Integers):
+        low, high = Fraction(attribute.low), Fraction(attribute.low + attribute.size)
+    else:
+        low, high = attribute.edge(0), attribute.edge(attribute.size)
+    if low % width == 0:
+        return Axis(name, width=step)
+    first = (low // width + 1) * width
+    if (high - first) / width > MOST_LISTED:
+        raise QueryError(f"bins of {show(width)} are too many for {name}; use wider ones")
+    inner = [first + place * width for place in range(math.ceil((high - first) / width))]
+    return Axis(name, edges=tuple(int(edge) if edge.denominator == 1 else edge for edge in (low, *inner, high)))
+
+
+def _buckets(node: exp.WidthBucket, names: Names) -> Axis:
+    name = names.attribute(node.this, "WIDTH_BUCKET takes an attribute, two ends and a number of buckets")
+    low, high, count = (value_of(node.args[key]) for key in ("min_value", "max_value", "num_buckets"))
+    if not isinstance(low, int | Fraction) or not isinstance(high, int | Fraction) or not isinstance(count, int):
+        raise QueryError("WIDTH_BUCKET takes an attribute, two ends and a number of buckets")
+    if not 1 <= count <= MOST_LISTED or low >= high:
+        raise QueryError("WIDTH_BUCKET has a low end below its high end, and at least one bucket")
+    edges = [Fraction(low) + (Fraction(high) - low) * place / count for place in range(count + 1)]
+    return Axis(name, edges=tuple(int(edge) if edge.denominator == 1 else edge for edge in edges))
+
+
+def _cases(node: exp.Case, names: Names) -> Axis | None:
+    """Named groups of the values of one attribute: the first WHEN that holds names the group.
+
+    None where the branches give no texts or numbers: such a CASE is no group.
+    """
+    branches = [(branch.this, value_of(branch.args["true"])) for branch in node.args["ifs"]]
+    default = node.args.get("default")
+    other = ELSE if default is None or isinstance(default, exp.Null) else value_of(default)
+    if other is None or any(label is None for _, label in branches):
+        raise QueryError("a CASE that groups gives texts or numbers: CASE WHEN age < 18 THEN 'minor' ELSE 'adult' END")
+    if node.this is not None:
+        subject = node.this
+        conditions = [read_condition(exp.EQ(this=subject.copy(), expression=value), names) for value, _ in branches]
+    else:
+        conditions = [read_condition(condition, names) for condition, _ in branches]
+    about = {atom.attribute for condition in conditions for atom in atoms(condition)}
+    if len(about) != 1 or names.declared is None:
+        raise QueryError("a CASE that groups looks at one attribute; GROUP BY both, or COUNT(*) FILTER (WHERE ...)")
+    (name,) = about
+    attribute = names.declared.find(name)
+    if attribute.size > MOST_LISTED:
+        raise QueryError(f"{name} has {attribute.size:,} declared values; bin_edges({name}, ...) groups them by ranges")
+    cuts = Segments(attribute, np.arange(attribute.size))
+    label_of = np.full(attribute.size, len(branches))
+    for place in reversed(range(len(branches))):
+        holds = truth(conditions[place], cuts.truth)[0][: attribute.size]
+        label_of[holds] = place
+    groups: dict[str, list[object]] = {}
+    labels = [*(str(label) for _, label in branches), str(other)]
+    days = _declared_days(name, names.declared) if isinstance(attribute, Dates) else None
+    for index, place in enumerate(label_of.tolist()):
+        groups.setdefault(labels[place], []).append(days[index] if days else attribute.value_at(index))
+    in_order = [label for label in dict.fromkeys(labels) if label in groups]
+    return Axis(name, groups=tuple((label, tuple(groups[label])) for label in in_order))

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import NoReturn
+from typing import cast
 
 from sqlglot import exp
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.conditions import Names, node_text, only, read_condition, value_of
+from blowfishdb.model.aggregates import Aggregate
+from blowfishdb.model.conditions import Names, read_condition
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.numbers import suggest
 from blowfishdb.model.predicate import Axis, Predicate, as_axes
-from blowfishdb.model.query import Query, query
+from blowfishdb.model.query import Kind, Query, query
+from blowfishdb.sql.aggregates import ReadingContext, bare, read_aggregates
 from blowfishdb.sql.groups import read_axis, read_groups
-from blowfishdb.sql.statement import AGGREGATES, FUNCTIONS, Statement, parse, refuse
-
-MOST_LEVELS = 100
+from blowfishdb.sql.statement import FUNCTIONS, Statement, parse, refuse
 
 
 def query_of(statement: Statement, attributes: Iterable[str]) -> Query:
     """The query of a dataset with these attributes; QueryError with the nearest thing that works."""
-    names = Names(tuple(attributes), statement.names)
+    names = names_of(statement, attributes)
     try:
         return _query(statement, names)
     except RecursionError:
@@ -35,20 +37,113 @@ def _query(statement: Statement, names: Names) -> Query:
         refuse("Nothing is asked for", table)
     if any(isinstance(item, exp.Star) or (isinstance(item, exp.Column) and item.is_star) for item in items):
         refuse("Rows are never shown", table)
-    measures = [item for item in items if not _is_group(item, names)]
+    measures = [item for item in select.expressions if not _is_group(_without_alias(item), names)]
     if not measures:
         refuse("Rows are never shown, only counts: COUNT(*) is missing", table)
-    aggregates = [_aggregate(item, names, table) for item in measures]
-    if len(aggregates) > 1:
-        raise QueryError("one aggregate at a time, since each is charged on its own; ask the others in turn")
+    if any(isinstance(bare(item), exp.Window) for item in measures):
+        raise QueryError(f"{FUNCTIONS['window']}.")
     where = select.args.get("where")
     condition = read_condition(where.this, names) if where is not None else None
-    aggregate, groups = replace(aggregates[0], where=condition), read_groups(select, names, measures[0])
-    if aggregate.kind == "count" and groups:
-        return replace(aggregate, kind="histogram", axes=groups)
-    if groups:
-        refuse(f"Groups have counts only: leave GROUP BY out for {aggregate.kind}, or ask for COUNT(*)", table)
-    return aggregate
+    groups = read_groups(select, names, [_without_alias(item) for item in measures])
+    running = [item for item in measures if _called(_without_alias(item)) == "CDF"]
+    if running:
+        return _cdf(_without_alias(running[0]), names, groups, condition, alone=len(measures) == 1)
+    context = ReadingContext(names, tuple(axis.attribute for axis in groups), table)
+    aggregates = [_named(part, item) for item in measures for part in read_aggregates(item, context)]
+    aggregates += _looked_at(select, context, aggregates)
+    plain = None if statement.columns.within else _plain_query(aggregates, groups, condition)
+    if plain is not None:
+        return replace(plain, rows=statement.columns.rows) if plain.kind == "mean" else plain
+    columns = _with_own_accuracy(_distinct(aggregates), statement.columns.within)
+    return query("table", groups, condition, aggregates=columns, rows=statement.columns.rows)
+
+
+def _looked_at(select: exp.Select, context: ReadingContext, selected: list[Aggregate]) -> list[Aggregate]:
+    """The aggregates of HAVING and ORDER BY that are not selected: they become columns too."""
+    plain = [replace(part, name="") for part in selected]
+    listed: list[Aggregate] = []
+    for clause in ("having", "order"):
+        part = select.args.get(clause)
+        nodes = (
+            [] if part is None else [node for node in part.find_all(exp.AggFunc) if not node.find_ancestor(exp.AggFunc)]
+        )
+        for node in nodes:
+            filtered = node.parent if isinstance(node.parent, exp.Filter) else node
+            listed += [one for one in read_aggregates(filtered, context) if one not in plain and one not in listed]
+    return listed
+
+
+def names_of(statement: Statement, attributes: Iterable[str]) -> Names:
+    """The attributes of a dataset as a statement may write them."""
+    return Names(tuple(attributes), statement.names, attributes if isinstance(attributes, Domain) else None)
+
+
+def _named(aggregate: Aggregate, item: exp.Expression) -> Aggregate:
+    """The aggregate under its alias; several levels of one QUANTILES are told apart by their level."""
+    if not isinstance(item, exp.Alias) or not item.alias:
+        return aggregate
+    several = aggregate.level is not None and isinstance(bare(item), exp.Anonymous) and len(bare(item).expressions) > 2
+    level = f"_q{float(100 * aggregate.level):g}" if several and aggregate.level is not None else ""
+    return replace(aggregate, name=f"{item.alias}{level}")
+
+
+def _with_own_accuracy(aggregates: list[Aggregate], within: Mapping[str, Fraction]) -> list[Aggregate]:
+    """The aggregates with the accuracies that OPTIONS gives single columns."""
+    titles = [part.title.lower() for part in aggregates]
+    unknown = [name for name in within if name not in titles]
+    if unknown:
+        raise QueryError(f"within_{unknown[0]} is about no column; {suggest(unknown[0], titles)}")
+    return [replace(part, tolerance=within.get(part.title.lower())) for part in aggregates]
+
+
+def _distinct(aggregates: Iterable[Aggregate]) -> list[Aggregate]:
+    """The aggregates with headings of their own: a second count is called count_2."""
+    listed: list[Aggregate] = []
+    taken: set[str] = set()
+    for aggregate in aggregates:
+        title, number = aggregate.title, 2
+        while title in taken:
+            title, number = f"{aggregate.title}_{number}", number + 1
+        taken.add(title)
+        listed.append(aggregate if title == aggregate.title else replace(aggregate, name=title))
+    return listed
+
+
+def _plain_query(aggregates: list[Aggregate], groups: tuple[Axis, ...], where: Predicate | None) -> Query | None:
+    """The query of one aggregate that has a kind of its own; None for a table."""
+    first = aggregates[0]
+    levels = [part.level for part in aggregates if part.level is not None and part.where is None]
+    if len(levels) == len(aggregates) and not groups and len({part.factors for part in aggregates}) == 1:
+        return query("quantiles", first.factors[0], where, levels=levels)
+    if len(aggregates) > 1 or first.where is not None:
+        return None
+    if first.function == "count" and not first.factors:
+        return query("histogram", groups, where) if groups else query("count", (), where)
+    if groups or len(first.factors) != 1 or first.function not in ("sum", "mean"):
+        return None
+    return query(cast(Kind, first.function), first.factors[0], where)
+
+
+def _cdf(
+    item: exp.Expression, names: Names, groups: tuple[Axis, ...], where: Predicate | None, *, alone: bool
+) -> Query:
+    """Running counts along an attribute, for each group."""
+    if len(item.expressions) != 1:
+        raise QueryError("CDF takes one attribute, perhaps binned: CDF(age) or CDF(bin(age, 5))")
+    axis = read_axis(item.expressions[0], names) or Axis(
+        names.attribute(item.expressions[0], "CDF takes one attribute")
+    )
+    if not alone:
+        raise QueryError(
+            "CDF gives a row for each value, other aggregates one for each group: ask it in a statement of its own"
+        )
+    if not groups:
+        return query("cdf", axis, where)
+    if axis.attribute in [group.attribute for group in groups]:
+        raise QueryError(f"{axis.attribute} is grouped already; CDF(x) makes rows of x itself")
+    if axis != Axis(axis.attribute):
+        raise QueryError("with GROUP BY the running counts are over declared values: write CDF(x)")
+    return query("table", (*groups, axis), where, aggregates=[Aggregate("running", (axis.attribute,), name="cdf")])
 
 
 def _without_alias(item: exp.Expression) -> exp.Expression:
@@ -56,65 +151,12 @@ def _without_alias(item: exp.Expression) -> exp.Expression:
     return inner if isinstance(inner, exp.Expression) else item
 
 
+def _called(item: exp.Expression) -> str:
+    return str(item.this).upper() if isinstance(item, exp.Anonymous) else ""
+
+
 def _is_group(item: exp.Expression, names: Names) -> bool:
     return isinstance(item, exp.Column) or read_axis(item, names) is not None
-
-
-def _aggregate(item: exp.Expression, names: Names, table: str) -> Query:
-    if isinstance(item, exp.Count):
-        return _count(item)
-    if isinstance(item, exp.Sum | exp.Avg) and only(item, "this"):
-        attribute = names.attribute(item.this, "SUM and AVG take one attribute")
-        return query("sum" if isinstance(item, exp.Sum) else "mean", attribute)
-    if isinstance(item, exp.Median) and only(item, "this"):
-        return query("quantiles", names.attribute(item.this, "MEDIAN takes one attribute"), levels=(Fraction(1, 2),))
-    called = str(item.this).upper() if isinstance(item, exp.Anonymous) else ""
-    if called == "CDF":
-        if len(item.expressions) != 1:
-            raise QueryError("CDF takes one attribute, perhaps binned: CDF(age) or CDF(bin(age, 5))")
-        axis = read_axis(item.expressions[0], names)
-        return query("cdf", axis or names.attribute(item.expressions[0], "CDF takes one attribute"))
-    if called == "QUANTILES":
-        return _quantiles(item, names)
-    _refuse_measure(item, table)
-
-
-def _count(item: exp.Count) -> Query:
-    if isinstance(item.this, exp.Distinct):
-        raise QueryError(f"{FUNCTIONS['count_distinct']}.")
-    if not isinstance(item.this, exp.Star) or not only(item, "this", "big_int"):
-        raise QueryError(f"{FUNCTIONS['count_column']}.")
-    return query("count")
-
-
-def _quantiles(item: exp.Expression, names: Names) -> Query:
-    example = "QUANTILES takes an attribute and its levels: QUANTILES(age, 0.25, 0.5, 0.75)"
-    if not 2 <= len(item.expressions) <= 1 + MOST_LEVELS:
-        raise QueryError(f"{example}; at most {MOST_LEVELS} of them")
-    levels = [value_of(part) for part in item.expressions[1:]]
-    numbers = [Fraction(level) for level in levels if isinstance(level, int | Fraction)]
-    if len(numbers) != len(levels) or not all(0 < level < 1 for level in numbers):
-        raise QueryError(f"{example}; levels lie strictly between 0 and 1")
-    return query("quantiles", names.attribute(item.expressions[0], example), levels=numbers)
-
-
-def _refuse_measure(item: exp.Expression, table: str) -> NoReturn:
-    for kinds, advice in (
-        ((exp.Min,), "min"),
-        ((exp.Max,), "max"),
-        ((exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop), "spread"),
-        ((exp.Window,), "window"),
-        ((exp.WithinGroup, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile), "percentile"),
-        ((exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.Extract), "part_of_date"),
-    ):
-        if isinstance(item, kinds):
-            raise QueryError(f"{FUNCTIONS[advice]}.")
-    if item.find(exp.Select) is not None:
-        refuse("Subqueries are not known here", table)
-    raise QueryError(
-        f"{node_text(item)} is not known here. Between SELECT and FROM stand attributes, bin(x, 10), "
-        f"DATE_TRUNC('month', x), and one of {AGGREGATES}."
-    )
 
 
 CONDITION = "a condition is written ward = 'A3' AND age >= 18"
@@ -153,6 +195,7 @@ def _piece(before: str, text: str, after: str, attributes: Iterable[str], advice
         reason, _, _ = str(error).partition(". What works: ")
         raise QueryError(f"{reason}; {advice}" if reason != str(error) else reason) from None
     is_count = piece.kind in ("count", "histogram")
-    if statement.explain or statement.table != "t" or statement.options or not is_count:
+    is_sorted = any(statement.select.args.get(clause) for clause in ("having", "order", "limit", "offset"))
+    if statement.explain or statement.table != "t" or statement.options or not is_count or is_sorted:
         raise QueryError(advice)
     return piece

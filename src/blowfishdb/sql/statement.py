@@ -17,25 +17,21 @@ from blowfishdb.engine.target import TargetOptions, short_number
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.conditions import check_depth, number, only, shown
 from blowfishdb.model.numbers import show, suggest
+from blowfishdb.sql.flatten import flattened
 
 SHAPE = "SELECT <attributes>, COUNT(*) FROM {table} [WHERE ...] GROUP BY <attributes>"
 
-AGGREGATES = "COUNT(*), SUM(x), AVG(x), CDF(x), MEDIAN(x) or QUANTILES(x, 0.25, 0.5)"
+AGGREGATES = "COUNT(*), COUNT(x), SUM(x), AVG(x), STDDEV(x), MEDIAN(x), QUANTILES(x, 0.25, 0.5) or CDF(x)"
 
 CLAUSES = {
-    "with_": "WITH is not known here: ask one question of one dataset",
     "distinct": "DISTINCT is not known here: GROUP BY an attribute counts each of its declared values",
     "into": "Nothing can be written: leave INTO out",
     "joins": "Joins are declared by the curator, and their attributes then belong to the dataset: name one dataset",
     "laterals": "LATERAL is not known here: name one dataset",
     "pivots": "PIVOT is not known here: GROUP BY two attributes",
-    "having": "HAVING would choose by counts that are secret: leave it out, and filter the answer",
     "qualify": "QUALIFY would choose by counts that are secret: leave it out, and filter the answer",
     "windows": "Window functions are not known here: CDF(x) gives running counts",
-    "order": "Answers come in the declared order of the attributes: leave ORDER BY out, and sort the answer",
     "sort": "Answers come in the declared order of the attributes: leave SORT BY out, and sort the answer",
-    "limit": "An answer is released whole: leave LIMIT out, or use WHERE to ask about fewer groups",
-    "offset": "An answer is released whole: leave OFFSET out, or use WHERE to ask about fewer groups",
     "sample": "Sampling is not known here: leave it out",
     "hint": "Hints are not known here: leave them out",
     "locks": "Nothing can be locked: leave FOR out",
@@ -46,11 +42,7 @@ FUNCTIONS = {
     "min": "The least value is one person's: QUANTILES(x, 0.01) is the nearest thing",
     "max": "The greatest value is one person's: QUANTILES(x, 0.99) is the nearest thing",
     "count_distinct": "Distinct values are not counted: GROUP BY the attribute counts each declared value",
-    "count_column": "COUNT(x) is written COUNT(*) ... WHERE x IS NOT NULL",
-    "spread": "Spread is not measured: QUANTILES(x, 0.25, 0.75) is the nearest thing",
     "window": "Window functions are not known here: CDF(x) gives running counts",
-    "percentile": "A percentile is written QUANTILES(x, 0.5)",
-    "part_of_date": "Periods are written DATE_TRUNC('month', x), also with 'week', 'quarter' or 'year'",
 }
 
 
@@ -63,15 +55,44 @@ EXAMPLE = "OPTIONS (alpha = 50, beta = 0.05)"
 ALIASES = {"within": "alpha", "accuracy": "alpha"}
 
 
-def read_options(tokens: Sequence[Token]) -> TargetOptions:
-    """The accuracy that stands between the brackets of OPTIONS."""
+@dataclass(frozen=True)
+class ColumnOptions:
+    """Accuracies of single columns by lower-case names, and the size of the smallest group that must keep them."""
+
+    within: Mapping[str, Fraction] = field(default_factory=dict)
+    rows: int | None = None
+
+    def written(self) -> list[str]:
+        """The options that say the same."""
+        listed = [f"{WITHIN}{name} = {_written(value)}" for name, value in self.within.items()]
+        return listed if self.rows is None else [*listed, f"rows = {self.rows}"]
+
+
+WITHIN = "within_"
+
+
+def read_options(tokens: Sequence[Token]) -> tuple[TargetOptions, ColumnOptions]:
+    """The accuracy that stands between the brackets of OPTIONS, of the whole answer and of single columns."""
     options: dict[str, Any] = {}
+    within: dict[str, Fraction] = {}
+    rows: int | None = None
     for name, value in _pairs(tokens):
-        key, read = _known(name)
-        if key in options:
+        column = name.lower().removeprefix(WITHIN) if name.lower().startswith(WITHIN) else None
+        if column is not None:
+            key, twice = name.lower(), column in within
+            within[column] = _fraction(value)
+        elif name.lower() == "rows":
+            key, twice, number = "rows", rows is not None, _fraction(value)
+            if number.denominator != 1 or number < 1:
+                raise QueryError("rows is a whole number of records, at least 1")
+            rows = int(number)
+        else:
+            key, read = _known(name)
+            twice = key in options
+            options[key] = read(value)
+        if twice:
             raise QueryError(f"OPTIONS says {key} twice")
-        options[key] = read(value)
-    return cast(TargetOptions, options)
+    return cast(TargetOptions, options), ColumnOptions(within, rows)
 
 
 def merged(statement: TargetOptions, given: TargetOptions) -> TargetOptions:
@@ -83,10 +104,11 @@ def merged(statement: TargetOptions, given: TargetOptions) -> TargetOptions:
     return {**given, **statement}
 
 
-def write_options(options: TargetOptions) -> str:
+def write_options(options: TargetOptions, columns: ColumnOptions | None = None) -> str:
     """The OPTIONS (...) that say the same; nothing where nothing was said."""
     values = {name: cast("Fraction | str | bool | None", options.get(name)) for name in READERS}
     listed = [f"{name} = {_written(value)}" for name, value in values.items() if value is not None]
+    listed += [] if columns is None else columns.written()
     return f"OPTIONS ({', '.join(listed)})" if listed else ""
 
 
@@ -117,7 +139,9 @@ def _known(name: str) -> tuple[str, Callable[[Token], Fraction | str | bool]]:
     if key == "confidence":
         return "beta", lambda token: 1 - _fraction(token)
     if key not in READERS:
-        raise QueryError(f"there is no option {shown(name)}; {suggest(key, [*READERS, *ALIASES, 'confidence'])}")
+        raise QueryError(
+            f"there is no option {shown(name)}; {suggest(key, [*READERS, *ALIASES, 'confidence', 'rows'])}"
+        )
     return key, READERS[key]
 
 
@@ -150,8 +174,11 @@ READERS: Mapping[str, Callable[[Token], Fraction | str | bool]] = {
 }
 
 
+OPTION_NAMES = (*READERS, *ALIASES, "confidence", "rows")
 LONGEST_STATEMENT = 20_000
-KNOWN_CLAUSES = ("expressions", "from_", "where", "group")
+LONGEST_SCRIPT = 100_000
+MOST_STATEMENTS = 32
+KNOWN_CLAUSES = ("expressions", "from_", "where", "group", "having", "order", "limit", "offset")
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +188,7 @@ class Statement:
     explain: bool
     table: str
     options: TargetOptions
+    columns: ColumnOptions
     select: exp.Select = field(repr=False)
     names: tuple[str, ...]
     """The dataset's name and its alias: what may stand before an attribute and a dot."""
@@ -190,16 +218,28 @@ def _parsed(text: str) -> Statement:
     if not tokens:
         refuse("An SQL statement is expected")
     if any(token.token_type == TokenType.SEMICOLON for token in tokens):
-        refuse("One statement at a time")
-    if tokens[0].token_type != TokenType.SELECT:
+        refuse("One statement at a time; db.script(...) takes several")
+    if tokens[0].token_type not in (TokenType.SELECT, TokenType.WITH):
         _refuse_first(tokens[0])
     check_depth(tokens)
     body, options = _without_options(tokens)
     select_text = text[body[0].start : body[-1].end + 1]
-    select = _select(select_text)
+    select = flattened(_select(select_text))
     table, names = _table(select)
     _check_clauses(select, table)
-    return Statement(explain, table, read_options(options), select, names, select_text)
+    return Statement(explain, table, *read_options(options), select, names, select_text)
+
+
+def split(text: str) -> list[str]:
+    """The statements of a text, which semicolons separate."""
+    if not isinstance(text, str) or len(text) > LONGEST_SCRIPT:
+        raise QueryError(f"a script is a text of at most {LONGEST_SCRIPT:,} characters")
+    ends = [token.start for token in _tokens(text) if token.token_type == TokenType.SEMICOLON]
+    pieces = [text[start:end] for start, end in pairwise([0, *(end + 1 for end in ends), len(text) + 1])]
+    statements = [piece.rstrip().removesuffix(";") for piece in pieces if piece.strip().strip(";").strip()]
+    if not 0 < len(statements) <= MOST_STATEMENTS:
+        refuse(f"1 to {MOST_STATEMENTS} statements are expected, not {len(statements)}")
+    return statements
 
 
 def _tokens(text: str) -> Sequence[Token]:
@@ -211,8 +251,6 @@ def _tokens(text: str) -> Sequence[Token]:
 
 def _refuse_first(token: Token) -> None:
     word = token.text.split(maxsplit=1)[0].upper() if token.text.strip() else ""
-    if word == "WITH":
-        refuse(CLAUSES["with_"])
     if word in ("ANALYZE", "ANALYSE"):
         raise QueryError("EXPLAIN shows the preview and never runs anything: write EXPLAIN SELECT ...")
     refuse(f"Only SELECT and EXPLAIN SELECT are known, not {shown(word)}")
@@ -257,7 +295,7 @@ def _table(select: exp.Select) -> tuple[str, tuple[str, ...]]:
         refuse("The statement names no dataset: FROM is missing")
     table = source.this
     if isinstance(table, exp.Subquery | exp.Select):
-        refuse("Subqueries are not known here: name one dataset after FROM")
+        refuse("A query after FROM chooses and filters columns of one dataset, without aggregates of its own")
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         refuse("FROM is followed by the name of one dataset")
     name = str(table.this.this)

@@ -34,9 +34,9 @@ from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, 
 from blowfishdb.server.pages.query_form import AccuracyDraft, AccuracyForm, DatasetForm, QueryDraft, build_query
 from blowfishdb.server.pages.result import show_answer, snippet, sql_snippet
 from blowfishdb.session.backend import Budget, Past
-from blowfishdb.session.session import Session
+from blowfishdb.session.session import Session, stated_question, with_alpha
 from blowfishdb.session.table import Question
-from blowfishdb.sql import parse, query_of
+from blowfishdb.sql import parse
 
 SHORT = 1000
 """What is left is rounded down to so many parts of one: a price with few digits."""
@@ -76,14 +76,14 @@ def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql:
     if draft.template == "sql":
         statement = parse(sql)
         table, stated, code = session[statement.table], statement.options, sql_snippet(sql, accuracy, url)
-        question = table.question(query_of(statement, table.domain))
+        question = stated_question(table, statement)
     else:
         table = session[draft.dataset]
         question, code = build_query(draft, table), snippet(draft, accuracy, table.domain, url)
     # What a statement says of its accuracy counts, and the controls only where it says nothing.
     alpha, epsilon = (None, None) if "alpha" in stated or "epsilon" in stated else accuracy.keywords()
     options = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
-    return RunnableQuery(question, {**options, **stated}, code)
+    return RunnableQuery(question, with_alpha({**options, **stated}, question.query), code)
 
 
 SHOWN_OFFERS = 6

@@ -19,7 +19,7 @@ from blowfishdb.model.predicate import Axis, condition_code
 from blowfishdb.present.chart import chart_of
 from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
 from blowfishdb.present.page import note_parts
-from blowfishdb.present.table import column_names, row_labels
+from blowfishdb.present.table import cells, column_names, headings, row_labels
 from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words
 from blowfishdb.server.pages.controls import Column, called, choice, heading, in_row, notice, paged_table, pill, small
 from blowfishdb.server.pages.page_context import PageContext
@@ -122,7 +122,10 @@ def _picture(answer: Answer) -> None:
 
 
 def _table(answer: Answer) -> None:
-    digits, size = digits_of(answer), min(answer.raw.size, MOST_ROWS)
+    digits, size = digits_of(answer), min(answer.row_count, MOST_ROWS)
+    if answer.columns:
+        _aggregates(answer, size)
+        return
     labels = row_labels(answer, range(size))
     bounds, pointwise = answer.bounds, answer.pointwise_bounds
     numbers: dict[str, tuple[str, Callable[[float], str], Floats]] = {
@@ -144,6 +147,21 @@ def _table(answer: Answer) -> None:
     paged_table(columns, rows, "The numbers")
     if answer.raw.size > size:
         small(f"The first {size:,} of {answer.raw.size:,} rows; a file holds them all.")
+
+
+def _aggregates(answer: Answer, size: int) -> None:
+    """A row for each group, and in it each aggregate with its interval."""
+    labels = len(column_names(answer))
+    columns = {
+        f"c{n}": Column(name) if n < labels else Column(name, "is-number") for n, name in enumerate(headings(answer))
+    }
+    rows = [
+        {"id": place} | {f"c{n}": part for n, part in enumerate(parts)}
+        for place, parts in enumerate(cells(answer, range(size)))
+    ]
+    paged_table(columns, rows, "The numbers")
+    if answer.row_count > size:
+        small(f"The first {size:,} of {answer.row_count:,} rows; a file holds them all.")
 
 
 def _meaning(answer: Answer) -> None:

@@ -156,7 +156,7 @@ def _offer(domain: Domain, policy: Policy, query: Query) -> Offer | None:
         low, high = (quotes_for(compiled, AccuracyTarget(None, epsilon)).best.alpha for epsilon in ANCHORS)
     except BlowfishError:
         return None
-    return Offer((low / compiled.scale, high / compiled.scale))
+    return Offer((compiled.shown(low), compiled.shown(high)))
 
 
 def curves(

@@ -68,7 +68,8 @@ def example(
     if counts is None:
         counts = made_up_counts(compiled.cells)
     answer = PlanRelease(compiled, quotes_for(compiled, target).best).answer(counts)
-    return answer, compiled.problem.workload.dot(counts).astype(np.float64) / compiled.scale
+    scale = 1 if compiled.measure is None else compiled.measure.scale
+    return answer, compiled.problem.workload.dot(counts).astype(np.float64) / scale
 
 
 MOST_DOTS = 60

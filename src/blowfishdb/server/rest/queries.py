@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field
 
+from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Released, Run
 from blowfishdb.engine.request import read_query
+from blowfishdb.engine.selection import EVERYTHING, Selection, select_rows
 from blowfishdb.engine.synopsis import Synopsis, to_bytes
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_target, read_target_options, spending_cap
 from blowfishdb.errors import InvalidInput, QueryError
@@ -18,7 +21,8 @@ from blowfishdb.model.serialize import write
 from blowfishdb.server.access import Analyst, Caller, Member, worker_pools_of
 from blowfishdb.server.rest import Strict
 from blowfishdb.session.backend import Backend
-from blowfishdb.session.session import Session
+from blowfishdb.session.session import Session, stated_question, with_alpha
+from blowfishdb.session.table import Question, sized
 
 LONGEST_SQL = 100_000
 
@@ -33,7 +37,18 @@ class Ask(Strict):
     spend: str | None = None
 
 
-def read_ask(caller: Caller, name: str, sent: Ask) -> tuple[Backend, Query, Domain, AccuracyTarget]:
+@dataclass(frozen=True, eq=False)
+class ParsedAsk:
+    """What is asked of an analyst's backend, and what is done to the answer."""
+
+    backend: Backend
+    query: Query
+    domain: Domain
+    target: AccuracyTarget
+    selection: Selection = EVERYTHING
+
+
+def read_ask(caller: Caller, name: str, sent: Ask) -> ParsedAsk:
     """The analyst's backend and what is asked there; QueryError or AccuracyError for what makes no sense."""
     backend = caller.backend()
     domain, _ = backend.declared(name)
@@ -41,20 +56,20 @@ def read_ask(caller: Caller, name: str, sent: Ask) -> tuple[Backend, Query, Doma
         raise InvalidInput("send either a query or sql")
     if sent.sql is None:
         query, target = read_query(sent.query), read_target(sent.accuracy_target)
-    else:
-        query, target = _read_sql(caller.app_state.session(caller.name), name, sent.sql, sent.accuracy_target)
-    return backend, query, domain, target
+        return ParsedAsk(backend, sized(backend, name, query, domain, target), domain, target)
+    question, target = _read_sql(caller.app_state.session(caller.name), name, sent.sql, sent.accuracy_target)
+    return ParsedAsk(backend, sized(backend, name, question.query, domain, target), domain, target, question.selection)
 
 
-def _read_sql(session: Session, name: str, text: str, target: dict[str, Any]) -> tuple[Query, AccuracyTarget]:
-    from blowfishdb.sql import merged, parse, query_of
+def _read_sql(session: Session, name: str, text: str, target: dict[str, Any]) -> tuple[Question, AccuracyTarget]:
+    from blowfishdb.sql import merged, parse
 
     statement = parse(text)
     if statement.table != name:
         raise QueryError(f"this address asks {name}, and the statement another table")
-    table = session[name]
     options = merged(statement.options, read_target_options(target))
-    return table.question(query_of(statement, table.domain)).query, accuracy_target(**options)
+    question = stated_question(session[name], statement)
+    return question, accuracy_target(**with_alpha(options, question.query))
 
 
 router = APIRouter(prefix="/datasets/{name}", tags=["answers"])
@@ -78,8 +93,8 @@ async def preview(name: str, sent: Ask, caller: Analyst, request: Request) -> di
     """What a query would cost, by every mechanism. Reads no data and costs nothing."""
 
     def work() -> dict[str, Any]:
-        backend, query, domain, target = read_ask(caller, name, sent)
-        return backend.preview(name, query, domain, target).to_dict()
+        parsed = read_ask(caller, name, sent)
+        return parsed.backend.preview(name, parsed.query, parsed.domain, parsed.target).to_dict()
 
     return await worker_pools_of(request).quote(caller.name, work)
 
@@ -89,10 +104,11 @@ async def release(name: str, sent: Ask, caller: Analyst, request: Request, key: 
     """The answer, synopsis or weights, charged before any data is read. The same key, or query, never pays twice."""
 
     def work() -> Response:
-        backend, query, domain, target = read_ask(caller, name, sent)
+        parsed = read_ask(caller, name, sent)
         run = Run(key=key, deadline=sent.deadline, spend=spending_cap(sent.spend))
-        caller.note(NOTES.get(query.kind, "asked for an answer"), name)
-        return reply(backend.release(name, query, domain, target, run))
+        caller.note(NOTES.get(parsed.query.kind, "asked for an answer"), name)
+        released = parsed.backend.release(name, parsed.query, parsed.domain, parsed.target, run)
+        return reply(select_rows(released, parsed.selection) if isinstance(released, Answer) else released)
 
     return await worker_pools_of(request).release(caller.name, work)
 

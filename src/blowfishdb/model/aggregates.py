@@ -1,0 +1,615 @@
+"""Aggregates of groups: counts, sums, means, spreads, quantiles and shares as blocks of integer rows over the cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array, eye_array, kron
+
+from blowfishdb.errors import QueryError, TooLarge
+from blowfishdb.model.cached import cached_property
+from blowfishdb.model.cells import Cells, compile_cells, middles
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.encoding import encode
+from blowfishdb.model.graphs import ZERO
+from blowfishdb.model.groups import LEFT_OUT, AxisCells, along
+from blowfishdb.model.numbers import Bools, Ints
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Both, Predicate, Truth, atoms, truth
+from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rows, Sparse, Stacked
+
+Function = Literal[
+    "count",
+    "sum",
+    "mean",
+    "variance",
+    "stddev",
+    "variance_pop",
+    "stddev_pop",
+    "quantile",
+    "share",
+    "running",
+]
+SPREADS = ("variance", "stddev", "variance_pop", "stddev_pop")
+MOST_AGGREGATES = 64
+MOST_FACTORS = 4
+MOST_ENTRIES = 2**25
+"""Entries of rows that are no products and so are written out."""
+LARGEST_ENTRY = 2**40
+ROUNDING = 1e-9
+"""Quotients that are whole numbers up to rounding are not rounded up to the next one."""
+SQUARE_LEVELS = 512
+"""Squares are taken of values rounded to so many steps on each side of the middle; intervals cover the rounding."""
+FINEST = 64
+COARSEST_ENTRY = 2**18
+"""Blocks are scaled against each other by whole numbers: as finely as FINEST while entries stay below this."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One column of a table over groups.
+
+    `factors` are the attributes whose product is added up or averaged, or the one whose quantile or running count is
+    asked; a count of factors counts the records in which they are not NULL. `where` restricts the records that count.
+    A share divides by the count of the groups that agree in the attributes `of` (of all records where that is empty)
+    and is multiplied by `times`. `tolerance` is how far off the column may be, in its own units, where that was asked.
+    """
+
+    function: Function
+    factors: tuple[str, ...] = ()
+    where: Predicate | None = None
+    level: Fraction | None = None
+    of: tuple[str, ...] = ()
+    times: int = 1
+    name: str = ""
+    tolerance: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if self.function not in get_args(Function):
+            raise QueryError(f"an aggregate is one of {', '.join(get_args(Function))}, not {self.function!r}")
+        least, most = {
+            "count": (0, MOST_FACTORS),
+            "share": (0, 0),
+            "sum": (1, MOST_FACTORS),
+            "mean": (1, MOST_FACTORS),
+        }.get(self.function, (1, 1))
+        if not least <= len(self.factors) <= most or len(set(self.factors)) != len(self.factors):
+            raise QueryError(f"a {self.function} is of {least} to {most} different attributes, not {len(self.factors)}")
+        if self.where is not None and not isinstance(self.where, PREDICATES):
+            raise QueryError(f"a filter is a condition such as col('age') >= 18, not {self.where!r}")
+        if (self.level is None) == (self.function == "quantile") or (self.level is not None and not 0 < self.level < 1):
+            raise QueryError("a quantile has a level strictly between 0 and 1, and nothing else has one")
+        if self.function != "share" and (self.of or self.times != 1):
+            raise QueryError("only shares divide by other groups")
+        if type(self.times) is not int or not 1 <= self.times <= 1_000_000:
+            raise QueryError("a share is multiplied by a whole number from 1 to a million: 100 gives percent")
+        if self.tolerance is not None and self.tolerance < 0:
+            raise QueryError("a tolerance is a number of at least 0")
+
+    @property
+    def title(self) -> str:
+        """The column's heading: its name, or the aggregate in words."""
+        if self.name:
+            return self.name
+        inner = "*".join(self.factors)
+        if self.level is not None:
+            return f"q{float(100 * self.level):g}_{inner}"
+        return f"{self.function}_{inner}" if inner else self.function
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of one kind, one for each group of the attributes `by`.
+
+    Each record counts for the `power`-th power of the product of its factors, with `is_centred` less the middle of the
+    declared values, with `is_rounded` in coarse steps; `is_running` asks for running counts.
+    """
+
+    by: tuple[str, ...]
+    factors: tuple[str, ...] = ()
+    power: int = 0
+    is_centred: bool = False
+    is_rounded: bool = False
+    where: Predicate | None = None
+    is_running: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRows:
+    """A block as rows over the cells.
+
+    The entries of a sum are values less `offset`, in units of one over `scale`; those of a spread are such values, or
+    their squares, in steps of `step` units. `largest` is the largest entry; `multiplier` makes one alpha of all
+    blocks together mean what is wanted of each.
+    """
+
+    block: Block
+    rows: Rows
+    largest: int
+    offset: int = 0
+    scale: int = 1
+    step: int = 1
+    multiplier: int = 1
+    ends: tuple[int, int] = (0, 0)
+    """The least and the greatest value, in the same units."""
+    is_exact: bool = False
+    """Whether no hidden move changes any of the rows; looked at for counts."""
+
+    @property
+    def spread(self) -> int:
+        """The most that a value differs from the offset, at least 1."""
+        return max(self.ends[1] - self.offset, self.offset - self.ends[0], 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Stacked):
+    """The rows of all blocks of a table, each times its multiplier; `running` tells which are running counts."""
+
+    running: tuple[bool, ...] = ()
+    multipliers: tuple[int, ...] = ()
+    plain: tuple[Rows, ...] = ()
+    """The blocks without their multipliers."""
+
+    def fingerprint(self) -> bytes:
+        return encode(("blocks", self.running, *(part.fingerprint() for part in self.parts)))
+
+
+@dataclass(frozen=True, eq=False)
+class AggregateTable:
+    """The cells and blocks of a table of aggregates; `places` are the blocks that each column is read off.
+
+    `cells` are as fine as the rows need, `groups` the groups themselves. With `is_targeted` the blocks are scaled so
+    that all columns keep their tolerances where every answer of `workload` is within `alpha`.
+    """
+
+    aggregates: tuple[Aggregate, ...]
+    cells: Cells
+    groups: Cells
+    blocks: tuple[BlockRows, ...]
+    places: tuple[Mapping[str, int], ...]
+    size: int | None
+    is_targeted: bool
+
+    @cached_property
+    def workload(self) -> Blocks:
+        """The rows of all blocks."""
+        return Blocks(
+            tuple(scaled_rows(block.rows, block.multiplier) for block in self.blocks),
+            tuple(block.block.is_running for block in self.blocks),
+            tuple(block.multiplier for block in self.blocks),
+            tuple(block.rows for block in self.blocks),
+        )
+
+    @cached_property
+    def alpha(self) -> float:
+        """How far off the answers of the workload may be for every column to keep its tolerance."""
+        wanted = _block_alphas(self.aggregates, self.places, self.blocks, self.size)
+        noisy = [(alpha, block) for alpha, block in zip(wanted, self.blocks, strict=True) if not block.is_exact]
+        return min((alpha * block.multiplier for alpha, block in noisy), default=1.0)
+
+
+def compile_table(
+    domain: Domain,
+    policy: Policy,
+    axes: tuple[Axis, ...],
+    where: Predicate | None,
+    aggregates: tuple[Aggregate, ...],
+    size: int | None,
+) -> AggregateTable:
+    """The cells, blocks and columns of a table of aggregates; reads no data."""
+    if not 0 < len(aggregates) <= MOST_AGGREGATES:
+        raise QueryError(f"a table has 1 to {MOST_AGGREGATES} aggregates, not {len(aggregates)}")
+    groups = compile_cells(domain, policy, axes, where)
+    cells = table_cells(domain, policy, axes, where, aggregates)
+    named = {axis.attribute: axis for axis in axes}
+    builder = _Builder(cells, groups)
+    is_targeted = all(aggregate.tolerance is not None for aggregate in aggregates)
+    choices = []
+    # Less the middle of the declared values a sum costs less, but then its count is needed as well.
+    for is_centred in (True, False):
+        keys: dict[Block, int] = {}
+        places = tuple(
+            {
+                role: keys.setdefault(builder.plain(block), len(keys))
+                for role, block in _blocks_of(aggregate, named, aggregates, is_centred=is_centred)
+            }
+            for aggregate in aggregates
+        )
+        blocks = [builder.rows(block) for block in keys]
+        wanted = _block_alphas(aggregates, places, blocks, size) if is_targeted else _balanced_alphas(blocks)
+        cost = sum(
+            0.0 if b.is_exact else b.largest / max(alpha, ROUNDING) for b, alpha in zip(blocks, wanted, strict=True)
+        )
+        choices.append((cost, places, blocks, wanted))
+    _, places, blocks, wanted = min(choices, key=lambda choice: choice[0] if is_targeted else 0.0)
+    return AggregateTable(aggregates, cells, groups, _multiplied(blocks, wanted), places, size, is_targeted)
+
+
+def table_cells(
+    domain: Domain,
+    policy: Policy,
+    axes: tuple[Axis, ...],
+    where: Predicate | None,
+    aggregates: Iterable[Aggregate],
+) -> Cells:
+    """The groups, cut as finely as the values and the conditions of the aggregates need."""
+    needed = tuple(dict.fromkeys(name for aggregate in aggregates for name in aggregate.factors))
+    named = {axis.attribute: axis for axis in axes}
+    fine = [Axis(name) if name in needed else axis for name, axis in named.items()]
+    fine += [Axis(name) for name in needed if name not in named]
+    conditions = [aggregate.where for aggregate in aggregates if aggregate.where is not None]
+    return compile_cells(domain, policy, fine, where, conditions)
+
+
+def unchanged(rows: csc_array, labels: Ints) -> Bools:
+    """The rows that are constant on every component, and 0 where a record can leave or be absent."""
+    counted = np.flatnonzero(labels != ZERO)
+    _, first, inverse = np.unique(labels[counted], return_index=True, return_inverse=True)
+    changes = abs(rows[:, counted] - rows[:, counted[first[inverse]]]).sum(axis=1)
+    leaves = abs(rows[:, np.flatnonzero(labels == ZERO)]).sum(axis=1)
+    return np.asarray((np.asarray(changes) + np.asarray(leaves)).reshape(-1) == 0, dtype=np.bool_)
+
+
+def _blocks_of(
+    aggregate: Aggregate, named: Mapping[str, Axis], aggregates: tuple[Aggregate, ...], *, is_centred: bool
+) -> list[tuple[str, Block]]:
+    """The blocks that a column is read off, by their role."""
+    by, where, factors = tuple(named), aggregate.where, aggregate.factors
+    everything = Block(by, where=where)
+    present = Block(by, factors, where=where)
+    total = Block(by, factors, 1, where=where)
+    alike = {part.function for part in aggregates if part.where == where and part.factors in (factors, ())}
+    is_single = len(factors) == 1
+    match aggregate.function:
+        case "count":
+            return [("count", present)]
+        case "sum" if is_centred and is_single and alike & {"count", "mean", *SPREADS}:
+            return [("sum", replace(total, is_centred=True)), ("count", present)]
+        case "sum":
+            return [("sum", total)]
+        case "mean":
+            serves_both = "sum" in alike and not is_centred
+            return [("sum", replace(total, is_centred=is_single and not serves_both)), ("count", present)]
+        case "quantile":
+            return [("running", Block(by, factors, where=where, is_running=True))]
+        case "running":
+            before = tuple(name for name in by if name != factors[0])
+            return [("running", Block(before, factors, where=where, is_running=True))]
+        case "share":
+            unknown = [name for name in aggregate.of if name not in named]
+            if unknown:
+                raise QueryError(f"{unknown[0]} is not grouped, so no share is of its groups")
+            return [("part", everything), ("whole", Block(tuple(n for n in by if n in aggregate.of)))]
+    steps = replace(total, is_centred=True, is_rounded=True)
+    return [("sum", steps), ("square", replace(steps, power=2)), ("count", present)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Builder:
+    """Rows of blocks over fine cells; `group_of` is the group of each fine cell along each grouped axis."""
+
+    cells: Cells
+    groups: Cells
+
+    def plain(self, block: Block) -> Block:
+        """The same block without factors whose absence nothing tells: no record is NULL there."""
+        if block.power == 0 and not block.is_running:
+            telling = tuple(name for name in block.factors if self._has_special(name))
+            return replace(block, factors=telling)
+        if block.is_rounded and block.power == 1 and self._step(block.factors[0]) == 1:
+            return replace(block, is_rounded=False)
+        return block
+
+    def _step(self, name: str) -> int:
+        """The step to which values are rounded before they are squared; 1 where they need no rounding."""
+        numbers, _ = self._values(name)
+        return -(-max(1, int(numbers[-1]) - int(numbers[0])) // (2 * SQUARE_LEVELS))
+
+    def rows(self, block: Block) -> BlockRows:
+        """The block over the cells."""
+        names = self.cells.axes
+        values = {name: self._values(name) for name in block.factors if block.power}
+        offset, scale, step, ends = 0, 1, 1, (0, 0)
+        if values:
+            scale = math.prod(unit for _, unit in values.values())
+            numbers = [numerators for numerators, _ in values.values()]
+            ends = _product_ends(numbers)
+            if block.is_centred:
+                offset = (ends[0] + ends[1]) // 2
+                (name,) = values
+                shifted = numbers[0] - offset
+                if block.is_rounded:
+                    step = self._step(name)
+                    shifted = np.floor_divide(2 * shifted + step, 2 * step)
+                values = {name: (shifted**block.power, scale)}
+        masks, rest = self._masks(block.where)
+        factors = [self._factor(block, name, values, masks) for name in names]
+        rows: Rows = Identity(1)
+        if factors:
+            rows = factors[0] if len(factors) == 1 else Kronecker(tuple(factors))
+        if rest is not None:
+            rows = self._masked(rows, rest)
+        largest = _largest(rows)
+        if largest > LARGEST_ENTRY:
+            raise TooLarge("values in their finest unit", largest, LARGEST_ENTRY, "Use wider bins, or fewer factors.")
+        is_exact = False
+        if block.power == 0 and not block.is_running:
+            is_exact = bool(unchanged(csc_array(_matrix(rows)), self._components).all())
+        return BlockRows(block, rows, max(1, largest), offset, scale, step, ends=ends, is_exact=is_exact)
+
+    @cached_property
+    def _components(self) -> Ints:
+        return self.cells.graph.components()
+
+    def _factor(
+        self, block: Block, name: str, values: Mapping[str, tuple[Ints, int]], masks: Mapping[str, Bools]
+    ) -> Rows:
+        """The block's rows along one axis."""
+        axis = self.cells.layout[name]
+        mask = masks.get(name, np.ones(axis.cells, dtype=np.bool_)).copy()
+        if name in block.factors:
+            mask[axis.plain :] = False
+        if block.is_running and name in block.factors:
+            return self._running(name, mask)
+        entries = mask.astype(np.int64)
+        if name in values:
+            entries[: axis.plain] *= values[name][0]
+        if name not in block.by:
+            is_all = bool(np.all(entries == 1))
+            return (
+                Intervals(axis.cells, np.zeros(1, dtype=np.int64), np.full(1, axis.cells))
+                if is_all
+                else Sparse(entries[None])
+            )
+        group = self.group_of(name)
+        count = self.groups.layout[name].cells
+        if np.array_equal(group, np.arange(axis.cells)) and bool(np.all(entries == 1)):
+            return Identity(axis.cells)
+        held = np.flatnonzero(group >= 0)
+        return Sparse(csr_array((entries[held], (group[held], held)), shape=(count, axis.cells)))
+
+    def _running(self, name: str, mask: Bools) -> Rows:
+        axis = self.cells.layout[name]
+        if not axis.segments.attribute.ordered or not axis.in_order or axis.plain == 0:
+            raise QueryError(f"{name} has no order here, so quantiles and running counts mean nothing")
+        if not bool(np.all(mask[: axis.plain])):
+            raise QueryError(f"a quantile of {name} cannot be filtered by {name} itself; use WHERE")
+        ends = np.arange(1, axis.plain + 1)
+        return Prefix(axis.cells) if axis.plain == axis.cells else Intervals(axis.cells, np.zeros_like(ends), ends)
+
+    def _masked(self, rows: Rows, keep: Bools) -> Rows:
+        matrix = _matrix(rows)
+        if matrix.nnz > MOST_ENTRIES:
+            raise TooLarge("entries of a filtered aggregate", matrix.nnz, MOST_ENTRIES, "Use coarser groups.")
+        return Sparse(matrix.multiply(keep.reshape(1, -1).astype(np.int64)))
+
+    def _values(self, name: str) -> tuple[Ints, int]:
+        """The value of each ordinary cell in its finest unit, and how many such units make one."""
+        axis = self.cells.layout[name]
+        if axis.plain == 0 or not axis.in_order:
+            raise QueryError(f"{name}: sums and means need values or bins in order, with one that the filter keeps")
+        halves, unit = middles(name, axis)
+        shared = math.gcd(unit.denominator, int(np.gcd.reduce(halves)))
+        return halves // shared, unit.denominator // shared
+
+    def _has_special(self, name: str) -> bool:
+        axis = self.cells.layout[name]
+        return axis.plain < axis.cells
+
+    def group_of(self, name: str) -> Ints:
+        """The group of each cell along an axis; LEFT_OUT where it is in none."""
+        groups = self.groups.layout[name]
+        codes = _representatives(self.cells.layout[name])
+        return np.asarray(groups.cell_of[groups.segments.of(codes)], dtype=np.int64)
+
+    def _masks(self, where: Predicate | None) -> tuple[dict[str, Bools], Bools | None]:
+        """A mask along each axis where the condition is a conjunction of such; else one over all cells."""
+        if where is None:
+            return {}, None
+        names = self.cells.axes
+        masks: dict[str, Bools] = {}
+        waiting = [where]
+        while waiting:
+            part = waiting.pop()
+            about = {atom.attribute for atom in atoms(part)}
+            if isinstance(part, Both):
+                waiting += [part.first, part.second]
+            elif len(about) == 1:
+                (name,) = about
+                held = self._true(part, (name,)).reshape(-1)
+                masks[name] = masks[name] & held if name in masks else held
+            else:
+                return {}, np.broadcast_to(self._true(where, names), self.cells.graph.shape).reshape(-1)
+        return masks, None
+
+    def _true(self, condition: Predicate, names: tuple[str, ...]) -> Bools:
+        """Which cells along the named axes meet the condition."""
+
+        def by_cell(atom: Atom) -> Truth:
+            axis = self.cells.layout[atom.attribute]
+            first = _first_segments(axis)
+            yes, no = axis.segments.truth(atom)
+            return along(names, atom.attribute, yes[first]), along(names, atom.attribute, no[first])
+
+        return truth(condition, by_cell)[0]
+
+
+def _first_segments(axis: AxisCells) -> Ints:
+    """The first segment of each cell of an axis."""
+    counted = np.flatnonzero(axis.cell_of != LEFT_OUT)
+    _, first = np.unique(axis.cell_of[counted], return_index=True)
+    return np.asarray(counted[first], dtype=np.int64)
+
+
+def _representatives(axis: AxisCells) -> Ints:
+    """A value code in each cell of an axis."""
+    return np.asarray(axis.segments.codes[_first_segments(axis)], dtype=np.int64)
+
+
+def _product_ends(numbers: list[Ints]) -> tuple[int, int]:
+    """The least and the greatest product of one number from each list."""
+    low, high = 1, 1
+    for each in numbers:
+        corners = [end * other for end in (low, high) for other in (int(each.min()), int(each.max()))]
+        low, high = min(corners), max(corners)
+    return low, high
+
+
+def _largest(rows: Rows) -> int:
+    """The largest absolute entry."""
+    if isinstance(rows, Kronecker):
+        return math.prod(_largest(factor) for factor in rows.factors)
+    return int(np.abs(rows.matrix.data).max(initial=0)) if isinstance(rows, Sparse) else 1
+
+
+def _matrix(rows: Rows) -> csr_array:
+    """The rows written out, without their zeros."""
+    if isinstance(rows, Kronecker):
+        return csr_array(reduce(lambda one, two: kron(one, two, format="csr"), map(_matrix, rows.factors)))
+    if isinstance(rows, Identity):
+        return csr_array(eye_array(rows.cells, dtype=np.int64, format="csr"))
+    return rows.matrix if isinstance(rows, Sparse) else csr_array(rows.dense())
+
+
+def scaled_rows(rows: Rows, multiplier: int) -> Rows:
+    """The rows times a whole number."""
+    if multiplier == 1:
+        return rows
+    if isinstance(rows, Kronecker):
+        return Kronecker((scaled_rows(rows.factors[0], multiplier), *rows.factors[1:]))
+    return Sparse(_matrix(rows) * np.int64(multiplier))
+
+
+def _balanced_alphas(blocks: list[BlockRows]) -> list[float]:
+    """An error of each block in proportion to what it costs, for an epsilon that is shared evenly."""
+    return [
+        max(1.0, math.log2(_running_length(block)) ** 1.5 / math.sqrt(2)) if block.block.is_running else block.largest
+        for block in blocks
+    ]
+
+
+def _running_length(block: BlockRows) -> int:
+    """The number of running counts of one group, at least 2."""
+    rows = block.rows.factors if isinstance(block.rows, Kronecker) else (block.rows,)
+    return max(2, *(factor.shape[0] for factor in rows if isinstance(factor, Prefix | Intervals)))
+
+
+def _multiplied(blocks: list[BlockRows], wanted: list[float]) -> tuple[BlockRows, ...]:
+    """The blocks with whole multipliers in inverse proportion to the wanted errors, rounded up; exact ones keep 1."""
+    noisy = {place: alpha for place, alpha in enumerate(wanted) if not blocks[place].is_exact and alpha < math.inf}
+    if noisy and min(noisy.values()) <= 0:
+        raise QueryError("a table needs a tolerance above 0 for each of its aggregates")
+    widest = max(noisy.values(), default=1.0)
+    heaviest = max((blocks[place].largest * widest / alpha for place, alpha in noisy.items()), default=1.0)
+    fineness = min(FINEST, max(1.0, COARSEST_ENTRY / heaviest)) if len(noisy) > 1 else 1.0
+    scaled = list(blocks)
+    for place, alpha in noisy.items():
+        times = max(1, math.ceil(fineness * widest / alpha - ROUNDING))
+        if blocks[place].largest * times > LARGEST_ENTRY:
+            largest = blocks[place].largest * times
+            raise TooLarge("entries of the joint plan", largest, LARGEST_ENTRY, "Bring the tolerances closer.")
+        scaled[place] = replace(blocks[place], multiplier=times)
+    return tuple(scaled)
+
+
+def _block_alphas(
+    aggregates: tuple[Aggregate, ...],
+    places: tuple[Mapping[str, int], ...],
+    blocks: Iterable[BlockRows],
+    size: int | None,
+) -> list[float]:
+    """How far off each block's rows may be, in their own units, for every column to keep its tolerance.
+
+    Means, spreads and shares keep it for groups of at least `size` records (docs/proofs/joint.md).
+    """
+    listed = list(blocks)
+    wanted = [math.inf] * len(listed)
+    for aggregate, roles in zip(aggregates, places, strict=True):
+        for role, alpha in _role_alphas(
+            aggregate, {role: listed[place] for role, place in roles.items()}, size
+        ).items():
+            wanted[roles[role]] = min(wanted[roles[role]], alpha)
+    return wanted
+
+
+def _role_alphas(aggregate: Aggregate, roles: Mapping[str, BlockRows], size: int | None) -> dict[str, float]:
+    """The error of each block that keeps one column within its tolerance; exact blocks need none of it."""
+    tolerance = float(aggregate.tolerance or 0)
+    if aggregate.function in ("count", "quantile", "running"):
+        return dict.fromkeys(roles, tolerance)
+    if aggregate.function == "sum":
+        total = roles["sum"]
+        wanted = tolerance * total.scale
+        if "count" not in roles or roles["count"].is_exact:
+            return {"sum": wanted}
+        return {"sum": wanted / 2, "count": wanted / (2 * max(1, abs(total.offset)))}
+    if size is None:
+        raise QueryError(
+            f"how far off {aggregate.title} is depends on how many records it is taken over: say rows=..., the size of "
+            "the smallest group that must keep the accuracy, or give epsilon"
+        )
+    if aggregate.function == "share":
+        if roles["whole"].is_exact:
+            return {"part": tolerance * size / aggregate.times}
+        part = tolerance * size / (2 * aggregate.times + tolerance)
+        return {"part": part, "whole": part}
+    total, is_counted = roles["sum"], roles["count"].is_exact
+    spread, tolerance = float(total.spread), tolerance * total.scale
+    if aggregate.function == "mean":
+        share = tolerance * size if is_counted else tolerance * size / (2 + tolerance / spread)
+        return {"sum": share} if is_counted else {"sum": share, "count": share / spread}
+    step = float(roles["square"].step)
+    if aggregate.function.startswith("stddev"):
+        tolerance = max(tolerance - _rounding(step), tolerance / 2) ** 2
+    else:
+        tolerance = max(tolerance - 2 * spread * _rounding(step), tolerance / 2)
+    share = tolerance * size / 3 if is_counted else tolerance * size / (6 + tolerance / spread**2)
+    alphas = {"sum": share / (spread * step), "square": share / step**2}
+    return alphas if is_counted else {**alphas, "count": share / spread**2}
+
+
+def column_alphas(table: AggregateTable, alpha: float) -> list[float | None]:
+    """How far off each column is at most where all answers of the workload are within `alpha`.
+
+    None for means, spreads and shares where no size is given, or where so small a group may be empty.
+    """
+    return [
+        _column_alpha(aggregate, {role: table.blocks[place] for role, place in roles.items()}, alpha, table.size)
+        for aggregate, roles in zip(table.aggregates, table.places, strict=True)
+    ]
+
+
+def _column_alpha(aggregate: Aggregate, roles: Mapping[str, BlockRows], alpha: float, size: int | None) -> float | None:
+    off = {role: 0.0 if block.is_exact else alpha / block.multiplier for role, block in roles.items()}
+    if aggregate.function in ("count", "quantile", "running"):
+        return max(off.values())
+    if aggregate.function == "sum":
+        return (off["sum"] + abs(roles["sum"].offset) * off.get("count", 0.0)) / roles["sum"].scale
+    if aggregate.function == "share":
+        rest = (size or 0) - off["whole"]
+        return aggregate.times * (off["part"] + off["whole"]) / rest if rest > 0 else None
+    rest = (size or 0) - off["count"]
+    if rest <= 0:
+        return None
+    total = roles["sum"]
+    spread = float(total.spread)
+    mean = (off["sum"] * total.step + spread * off["count"]) / rest
+    if aggregate.function == "mean":
+        return mean / total.scale
+    squares = (off["square"] * roles["square"].step ** 2 + spread**2 * off["count"]) / rest
+    variance = squares + 2 * spread * mean
+    rounding = _rounding(float(roles["square"].step))
+    if aggregate.function.startswith("stddev"):
+        return (math.sqrt(variance) + rounding) / total.scale
+    return (variance + 2 * spread * rounding) / total.scale**2
+
+
+def _rounding(step: float) -> float:
+    """How far rounding values to steps moves their standard deviation at most."""
+    return 0.0 if step == 1 else step / 2

@@ -1,0 +1,249 @@
+"""Aggregates written in SQL: counts, sums, means, spreads, quantiles and shares, with FILTER, CASE and ROUND."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import NoReturn
+
+from sqlglot import exp
+
+from blowfishdb.errors import QueryError
+from blowfishdb.model.aggregates import Aggregate, Function
+from blowfishdb.model.conditions import Names, node_text, only, read_condition, value_of
+from blowfishdb.model.predicate import Both, Negation, Predicate
+from blowfishdb.sql.groups import read_axis
+from blowfishdb.sql.statement import AGGREGATES, FUNCTIONS, refuse
+
+MOST_LEVELS = 100
+SPREADS: dict[type[exp.Expression], Function] = {
+    exp.Stddev: "stddev",
+    exp.StddevSamp: "stddev",
+    exp.StddevPop: "stddev_pop",
+    exp.Variance: "variance",
+    exp.VariancePop: "variance_pop",
+}
+QUANTILE_CALLS = ("QUANTILES", "QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE", "APPROX_PERCENTILE", "APPROX_QUANTILE")
+EXAMPLE = "QUANTILES takes an attribute and its levels: QUANTILES(age, 0.25, 0.5, 0.75)"
+
+
+@dataclass(frozen=True)
+class ReadingContext:
+    """What aggregates are read with: the attributes, the groups of the statement, and its table's name."""
+
+    names: Names
+    groups: tuple[str, ...]
+    table: str
+
+
+def read_aggregates(node: exp.Expression, context: ReadingContext) -> list[Aggregate]:
+    """The columns that a node between SELECT and FROM asks for; QUANTILES asks for one for each level."""
+    inner = bare(node)
+    levels = _levels(inner, context)
+    if levels:
+        return levels
+    if isinstance(inner, exp.Div | exp.Mul):
+        return [_ratio(inner, context)]
+    return [_single(inner, context)]
+
+
+def bare(node: exp.Expression) -> exp.Expression:
+    """The node without alias, brackets, ROUND and CAST, which change how a number is shown and not what is asked."""
+    while isinstance(node, exp.Alias | exp.Paren | exp.Round | exp.Cast) and isinstance(node.this, exp.Expression):
+        node = node.this
+    return node
+
+
+def _single(node: exp.Expression, context: ReadingContext) -> Aggregate:
+    names = context.names
+    if isinstance(node, exp.Filter):
+        condition = read_condition(node.expression.this, names)
+        return _filtered(_single(bare(node.this), context), condition)
+    if isinstance(node, exp.Count):
+        return _count(node, context)
+    if isinstance(node, exp.CountIf) and only(node, "this"):
+        return Aggregate("count", where=read_condition(node.this, names))
+    if isinstance(node, exp.Sum | exp.Avg) and only(node, "this"):
+        return _total(node, context)
+    if type(node) in SPREADS and only(node, "this"):
+        return Aggregate(SPREADS[type(node)], (names.attribute(node.this, "STDDEV and VARIANCE take one attribute"),))
+    if isinstance(node, exp.Median) and only(node, "this"):
+        attribute = names.attribute(node.this, "MEDIAN takes one attribute")
+        return Aggregate("quantile", (attribute,), level=Fraction(1, 2))
+    _refuse(node, context)
+
+
+def _filtered(aggregate: Aggregate, condition: Predicate) -> Aggregate:
+    where = condition if aggregate.where is None else Both(aggregate.where, condition)
+    return replace(aggregate, where=where)
+
+
+def _count(node: exp.Count, context: ReadingContext) -> Aggregate:
+    inner = node.this
+    if isinstance(inner, exp.Distinct):
+        raise QueryError(f"{FUNCTIONS['count_distinct']}.")
+    if not only(node, "this", "big_int"):
+        raise QueryError("COUNT takes *, an attribute or a CASE")
+    if isinstance(inner, exp.Star) or (isinstance(inner, exp.Literal) and not inner.is_string):
+        return Aggregate("count")
+    if isinstance(inner, exp.Case | exp.If):
+        condition, value, other = _branches(inner, context)
+        if value is None or other not in (None, exp.Null):
+            raise QueryError("COUNT(CASE WHEN ... THEN 1 END) counts the records of the condition; leave ELSE out")
+        return Aggregate("count", where=condition)
+    return Aggregate("count", (context.names.attribute(inner, "COUNT takes *, an attribute or a CASE"),))
+
+
+def _total(node: exp.Sum | exp.Avg, context: ReadingContext) -> Aggregate:
+    inner, is_mean = bare(node.this), isinstance(node, exp.Avg)
+    if isinstance(inner, exp.Case | exp.If):
+        condition, value, other = _branches(inner, context)
+        if value is None:
+            raise QueryError("SUM and AVG of a CASE add up a number or an attribute: CASE WHEN ... THEN x ELSE 0 END")
+        number = value_of(value)
+        if number is not None:
+            if number != 1 or (is_mean and other != 0):
+                raise QueryError("a CASE that is added up gives 1 or an attribute, and else 0: multiply the answer")
+            share = Aggregate("share", where=condition, of=context.groups)
+            return share if is_mean else Aggregate("count", where=condition)
+        if is_mean and other == 0:
+            raise QueryError("leave ELSE 0 out: AVG then takes the mean over the records of the condition")
+        return Aggregate("mean" if is_mean else "sum", _factors(value, context), condition)
+    return Aggregate("mean" if is_mean else "sum", _factors(inner, context))
+
+
+def _factors(node: exp.Expression, context: ReadingContext) -> tuple[str, ...]:
+    """The attributes whose product a node writes."""
+    inner = bare(node)
+    if isinstance(inner, exp.Mul):
+        return (*_factors(inner.this, context), *_factors(inner.expression, context))
+    return (
+        context.names.attribute(inner, "SUM and AVG take an attribute, or a product of attributes: SUM(price * units)"),
+    )
+
+
+def _branches(node: exp.Case | exp.If, context: ReadingContext) -> tuple[Predicate, exp.Expression | None, object]:
+    """The condition of a CASE with one branch, what it gives, and its ELSE: a number, exp.Null or None."""
+    branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
+    if len(branches) != 1 or (isinstance(node, exp.Case) and node.this is not None):
+        raise QueryError("a CASE inside an aggregate has one WHEN; write one aggregate for each of them")
+    branch = branches[0]
+    default = node.args.get("default") if isinstance(node, exp.Case) else node.args.get("false")
+    condition, value = read_condition(branch.this, context.names), branch.args["true"]
+    if isinstance(value, exp.Null):
+        return condition, None, None
+    if default is None or isinstance(default, exp.Null):
+        return condition, value, None if default is None else exp.Null
+    other = value_of(default)
+    if other == 0 or (other == 1 and value_of(value) == 0):
+        if other == 1:
+            return Negation(condition), default, 0
+        return condition, value, 0
+    raise QueryError("a CASE inside an aggregate ends in ELSE 0 or without ELSE")
+
+
+def _levels(node: exp.Expression, context: ReadingContext) -> list[Aggregate]:
+    """The quantiles that a call asks for; none where it is no such call."""
+    if isinstance(node, exp.Filter):
+        condition = read_condition(node.expression.this, context.names)
+        return [_filtered(part, condition) for part in _levels(bare(node.this), context)]
+    called = str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
+    if isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileCont | exp.PercentileDisc):
+        ordered = node.expression.expressions
+        if len(ordered) != 1 or ordered[0].args.get("desc"):
+            raise QueryError("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x) takes one attribute in rising order")
+        return quantiles(ordered[0].this, [node.this.this], context.names)
+    if isinstance(node, exp.Quantile | exp.ApproxQuantile):
+        return quantiles(node.this, [node.args["quantile"]], context.names)
+    return (
+        quantiles(node.expressions[0], node.expressions[1:], context.names)
+        if called in QUANTILE_CALLS and node.expressions
+        else []
+    )
+
+
+def quantiles(attribute: exp.Expression, levels: Iterable[exp.Expression], names: Names) -> list[Aggregate]:
+    """The quantiles of one attribute at the given levels."""
+    values = [value_of(part) for part in levels]
+    if not 1 <= len(values) <= MOST_LEVELS:
+        raise QueryError(f"{EXAMPLE}; at most {MOST_LEVELS} of them")
+    shares = [Fraction(level) for level in values if isinstance(level, int | Fraction)]
+    if len(shares) != len(values) or not all(0 < level < 1 for level in shares):
+        raise QueryError(f"{EXAMPLE}; levels lie strictly between 0 and 1")
+    name = names.attribute(attribute, EXAMPLE)
+    return [Aggregate("quantile", (name,), level=level) for level in shares]
+
+
+def _ratio(node: exp.Expression, context: ReadingContext) -> Aggregate:
+    """A share, a mean, or an aggregate times 1, from a product and quotient of counts, sums and numbers."""
+    constant, above, below = _product(node)
+    if len(above) == 1 and not below and constant == 1:
+        return _single(above[0], context)
+    if len(above) != 1 or len(below) != 1:
+        raise QueryError(
+            f"{node_text(node)} is no share. A share is written 100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), or "
+            "1.0 * COUNT(*) FILTER (WHERE ...) / COUNT(*); other arithmetic is for the answer"
+        )
+    part = _single(above[0], context)
+    if part.function == "sum" and constant == 1 and isinstance(below[0], exp.Count):
+        size = _single(below[0], context)
+        if size.where == part.where and size.factors in ((), part.factors):
+            return replace(part, function="mean")
+    if part.function != "count" or part.factors or constant.denominator != 1 or constant < 1:
+        raise QueryError("a share is a count over a count, times a whole number such as 1 or 100")
+    return Aggregate("share", where=part.where, of=_whole(below[0], context), times=int(constant))
+
+
+def _product(node: exp.Expression) -> tuple[Fraction, list[exp.Expression], list[exp.Expression]]:
+    """A product and quotient: its constant, what stands above the line, and what below."""
+    inner = bare(node)
+    if isinstance(inner, exp.Nullif):
+        return _product(inner.this)
+    if isinstance(inner, exp.Mul | exp.Div):
+        one, two = _product(inner.this), _product(inner.expression)
+        if isinstance(inner, exp.Mul):
+            return one[0] * two[0], one[1] + two[1], one[2] + two[2]
+        if two[0] == 0:
+            raise QueryError("nothing is divided by 0")
+        return one[0] / two[0], one[1] + two[2], one[2] + two[1]
+    number = value_of(inner)
+    if isinstance(number, int | Fraction) and not isinstance(number, bool):
+        return Fraction(number), [], []
+    return Fraction(1), [inner], []
+
+
+def _whole(node: exp.Expression, context: ReadingContext) -> tuple[str, ...]:
+    """The groups whose counts a share divides by: those of a window over counts, or the group itself."""
+    if isinstance(node, exp.Count):
+        size = _single(node, context)
+        if size.factors or size.where is not None:
+            raise QueryError("a share divides by COUNT(*)")
+        return context.groups
+    inner = node.this if isinstance(node, exp.Window) else None
+    is_sum = isinstance(inner, exp.Sum) and isinstance(inner.this, exp.Count) and isinstance(inner.this.this, exp.Star)
+    if not is_sum or not only(node, "this", "partition_by", "over", "spec"):
+        raise QueryError("a share divides by SUM(COUNT(*)) OVER (), or OVER (PARTITION BY ...) a group")
+    of = []
+    for part in node.args.get("partition_by") or []:
+        axis = read_axis(part, context.names)
+        if axis is None or axis.attribute not in context.groups:
+            raise QueryError(f"PARTITION BY names attributes that are grouped, not {node_text(part)}")
+        of.append(axis.attribute)
+    return tuple(of)
+
+
+def _refuse(node: exp.Expression, context: ReadingContext) -> NoReturn:
+    for kinds, advice in (
+        ((exp.Min,), "min"),
+        ((exp.Max,), "max"),
+        ((exp.Window,), "window"),
+    ):
+        if isinstance(node, kinds):
+            raise QueryError(f"{FUNCTIONS[advice]}.")
+    if node.find(exp.Select) is not None:
+        refuse("Subqueries are known after FROM only", context.table)
+    raise QueryError(
+        f"{node_text(node)} is not known here. Between SELECT and FROM stand attributes, bin(x, 10), "
+        f"DATE_TRUNC('month', x), and {AGGREGATES}."
+    )

@@ -1,0 +1,196 @@
+"""Statements as people write them, over two tables; each with what it gives, or with words of the refusal.
+
+Worded after what the guides of other private query engines, decision-support reports and dashboard tools ask:
+"""
+
+from __future__ import annotations
+
+import blowfishdb as bf
+
+VISITS = bf.domain(
+    {
+        "ward": bf.categorical(["A1", "A2", "B1", "B2"], null="A1", outside="A1"),
+        "sex": bf.categorical(["f", "m"], null="f", outside="f"),
+        "age": bf.integers(0, 99, null=0),
+        "cost": bf.integers(0, 999, null=0),
+        "nights": bf.integers(0, 13, null=0),
+        "insured": bf.categorical([True, False], null=False, outside=False),
+        "day": bf.dates("2023-01-01", "2024-12-31", null="2023-01-01", outside="clamp"),
+    }
+)
+ADULT = bf.domain(
+    {
+        "age": bf.integers(17, 90, null=17),
+        "sex": bf.categorical(["Female", "Male"], null="Female", outside="Female"),
+        "hours_per_week": bf.integers(1, 99, null=40),
+        "capital_loss": bf.integers(0, 4356, null=0),
+    }
+)
+
+VISIT_QUESTIONS = """
+count | SELECT COUNT(*) FROM visits
+count | SELECT COUNT(1) FROM visits
+count | SELECT COUNT(*) AS total FROM visits WHERE age >= 65
+count | SELECT COUNT(*) FROM visits v WHERE v.age BETWEEN 18 AND 64 AND v.sex = 'f'
+count | SELECT COUNT(*) FROM visits WHERE NOT (ward = 'A1' OR ward = 'A2')
+count | SELECT COUNT(*) FROM visits WHERE ward LIKE 'A%'
+count | SELECT COUNT(*) FROM visits WHERE ward ILIKE '%1' AND insured = TRUE
+count | SELECT COUNT(*) FROM visits WHERE ward NOT LIKE 'A_'
+count | SELECT COUNT(*) FROM visits WHERE day >= DATE '2024-01-01'
+count | SELECT COUNT(*) FROM visits WHERE day BETWEEN '2023-03-01' AND '2023-03-31'
+count | SELECT COUNT(*) FROM (SELECT * FROM visits WHERE sex = 'f') WHERE age > 40
+count | WITH w AS (SELECT * FROM visits WHERE nights > 0) SELECT COUNT(*) FROM w
+count | SELECT COUNT(*) FROM (SELECT age AS years FROM visits) t WHERE years < 18
+histogram | SELECT ward, COUNT(*) FROM visits GROUP BY ward
+histogram | SELECT ward, COUNT(*) AS n FROM visits GROUP BY 1
+histogram | SELECT ward, sex, COUNT(*) FROM visits GROUP BY ward, sex
+histogram | SELECT COUNT(*), ward FROM visits GROUP BY ALL
+histogram | SELECT age, COUNT(*) FROM visits GROUP BY age ORDER BY age
+histogram | SELECT bin(age, 5), COUNT(*) FROM visits GROUP BY bin(age, 5)
+histogram | SELECT age / 10 * 10 AS decade, COUNT(*) FROM visits GROUP BY decade
+histogram | SELECT FLOOR(age / 10) * 10 AS decade, COUNT(*) FROM visits GROUP BY 1
+histogram | SELECT FLOOR(age / 10.0) AS decade, COUNT(*) FROM visits GROUP BY 1
+histogram | SELECT age - age % 10 AS decade, COUNT(*) FROM visits GROUP BY decade
+histogram | SELECT CAST(age / 20 AS INT) * 20 AS step, COUNT(*) FROM visits GROUP BY step
+histogram | SELECT WIDTH_BUCKET(cost, 0, 1000, 10) AS bucket, COUNT(*) FROM visits GROUP BY bucket
+histogram | SELECT bin_edges(age, 0, 18, 65, 100), COUNT(*) FROM visits GROUP BY 1
+histogram | SELECT CASE WHEN age < 18 THEN 'minor' ELSE 'adult' END AS life, COUNT(*) FROM visits GROUP BY life
+histogram | SELECT CASE ward WHEN 'A1' THEN 'x' WHEN 'A2' THEN 'x' ELSE 'y' END AS w, COUNT(*) FROM visits GROUP BY w
+histogram | SELECT CASE WHEN age < 18 THEN 1 WHEN age < 65 THEN 2 ELSE 3 END AS band, COUNT(*) FROM visits GROUP BY band
+histogram | SELECT CASE WHEN ward IN ('A1', 'B1') THEN 'first' END AS floor, COUNT(*) FROM visits GROUP BY floor
+histogram | SELECT DATE_TRUNC('month', day), COUNT(*) FROM visits GROUP BY 1
+histogram | SELECT DATE_TRUNC('quarter', day) AS q, COUNT(*) AS n FROM visits GROUP BY q ORDER BY q
+histogram | SELECT DATE_TRUNC('week', day) AS w, COUNT(*) FROM visits WHERE day >= '2024-01-01' GROUP BY w
+histogram | SELECT EXTRACT(YEAR FROM day) AS year, COUNT(*) FROM visits GROUP BY year
+histogram | SELECT EXTRACT(MONTH FROM day) AS month, COUNT(*) FROM visits GROUP BY month
+histogram | SELECT EXTRACT(QUARTER FROM day) AS q, COUNT(*) FROM visits GROUP BY q
+histogram | SELECT MONTH(day) AS m, COUNT(*) FROM visits GROUP BY m ORDER BY COUNT(*) DESC
+histogram | SELECT YEAR(day), COUNT(*) FROM visits GROUP BY 1
+histogram | SELECT DATE_PART('dow', day) AS weekday, COUNT(*) FROM visits GROUP BY weekday
+histogram | SELECT STRFTIME(day, '%Y-%m') AS month, COUNT(*) FROM visits GROUP BY month
+histogram | SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC
+histogram | SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC LIMIT 2
+histogram | SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY 2 DESC LIMIT 2 OFFSET 1
+histogram | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) > 100
+histogram | SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) BETWEEN 50 AND 500
+histogram | SELECT ward, sex, COUNT(*) AS n FROM visits GROUP BY ward, sex HAVING COUNT(*) >= 20 OR COUNT(*) < 5
+histogram | SELECT * FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) t WHERE n > 10 ORDER BY n LIMIT 3
+histogram | WITH t AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT * FROM t ORDER BY n DESC
+histogram | SELECT insured, COUNT(*) FROM visits GROUP BY insured
+histogram | SELECT decade, COUNT(*) FROM (SELECT age / 10 * 10 AS decade FROM visits) GROUP BY decade
+sum | SELECT SUM(cost) FROM visits
+sum | SELECT SUM(nights) FROM visits WHERE ward = 'A1'
+sum | SELECT ROUND(SUM(cost), 2) FROM visits
+mean | SELECT AVG(cost) FROM visits
+mean | SELECT AVG(age) AS mean_age FROM visits WHERE sex = 'f'
+mean | SELECT ROUND(AVG(age), 1) FROM visits
+mean | SELECT CAST(AVG(cost) AS INT) FROM visits WHERE insured = TRUE
+mean | SELECT SUM(cost) / COUNT(*) FROM visits
+quantiles | SELECT MEDIAN(age) FROM visits
+quantiles | SELECT QUANTILES(cost, 0.1, 0.5, 0.9) FROM visits
+quantiles | SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY cost) FROM visits
+quantiles | SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY age) FROM visits
+quantiles | SELECT APPROX_QUANTILE(cost, 0.95) FROM visits
+quantiles | SELECT QUANTILE_CONT(age, 0.5) FROM visits WHERE sex = 'm'
+cdf | SELECT CDF(age) FROM visits
+cdf | SELECT CDF(bin(cost, 50)) FROM visits WHERE ward = 'B1'
+table | SELECT COUNT(*), SUM(cost) FROM visits
+table | SELECT COUNT(*), SUM(cost), AVG(cost) FROM visits
+table | SELECT AVG(age), AVG(nights) FROM visits
+table | SELECT COUNT(*) AS n, AVG(age) AS age, STDDEV(age) AS spread FROM visits
+table | SELECT ward, SUM(cost) FROM visits GROUP BY ward
+table | SELECT ward, AVG(cost) FROM visits GROUP BY ward
+table | SELECT ward, sex, AVG(cost) FROM visits GROUP BY ward, sex
+table | SELECT ward, COUNT(*), SUM(cost), AVG(cost) FROM visits GROUP BY ward
+table | SELECT ward, COUNT(*), AVG(cost), STDDEV(cost) FROM visits WHERE age >= 18 GROUP BY ward
+table | SELECT ward, COUNT(*) AS n, AVG(nights) AS stay FROM visits GROUP BY ward ORDER BY stay DESC
+table | SELECT ward, AVG(cost) AS mean FROM visits GROUP BY ward HAVING COUNT(*) > 100
+table | SELECT ward, AVG(cost) FROM visits GROUP BY ward HAVING AVG(cost) > 200 ORDER BY 2 DESC LIMIT 1
+table | SELECT ward, SUM(cost) AS total FROM visits GROUP BY ward ORDER BY total DESC LIMIT 2
+table | SELECT ward, VARIANCE(nights), VAR_POP(nights) FROM visits GROUP BY ward
+table | SELECT sex, STDDEV_SAMP(age), STDDEV_POP(age) FROM visits GROUP BY sex
+table | SELECT sex, MEDIAN(age) FROM visits GROUP BY sex
+table | SELECT sex, QUANTILES(nights, 0.25, 0.5, 0.75) AS q FROM visits GROUP BY sex
+table | SELECT sex, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY nights) AS median FROM visits GROUP BY sex
+table | SELECT sex, COUNT(*), AVG(nights), MEDIAN(nights) FROM visits GROUP BY sex
+table | SELECT sex, CDF(nights) FROM visits GROUP BY sex
+table | SELECT ward, CDF(age) FROM visits WHERE sex = 'f' GROUP BY ward
+table | SELECT COUNT(cost) FROM visits
+table | SELECT ward, COUNT(cost), COUNT(*) FROM visits GROUP BY ward
+table | SELECT COUNT(*) FILTER (WHERE age < 18) AS minors FROM visits
+table | SELECT ward, COUNT(*) FILTER (WHERE sex = 'f') AS women, COUNT(*) AS n FROM visits GROUP BY ward
+table | SELECT ward, COUNT(*) FILTER (WHERE sex = 'f' AND age > 60) FROM visits GROUP BY ward
+table | SELECT ward, COUNT(*) FILTER (WHERE sex = 'f' OR insured = TRUE) FROM visits GROUP BY ward
+table | SELECT ward, SUM(cost) FILTER (WHERE insured = TRUE) AS paid FROM visits GROUP BY ward
+table | SELECT ward, AVG(nights) FILTER (WHERE age >= 65) AS old_stay FROM visits GROUP BY ward
+table | SELECT COUNT_IF(age < 18), COUNT(*) FROM visits
+table | SELECT SUM(CASE WHEN sex = 'f' THEN 1 ELSE 0 END) AS women, COUNT(*) FROM visits
+table | SELECT ward, SUM(CASE WHEN insured = TRUE THEN cost ELSE 0 END) AS paid FROM visits GROUP BY ward
+table | SELECT COUNT(CASE WHEN nights > 3 THEN 1 END) AS long FROM visits
+table | SELECT SUM(IF(nights = 0, 1, 0)) AS outpatients, COUNT(*) FROM visits
+table | SELECT ward, AVG(CASE WHEN nights > 3 THEN 1.0 ELSE 0 END) AS long FROM visits GROUP BY ward
+table | SELECT ward, AVG(CASE WHEN nights > 3 THEN 0 ELSE 1 END) AS short FROM visits GROUP BY ward
+table | SELECT ward, AVG(CASE WHEN age >= 65 THEN nights END) AS stay FROM visits GROUP BY ward
+table | SELECT ward, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS pct FROM visits GROUP BY ward
+table | SELECT ward, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER () AS pct FROM visits GROUP BY ward ORDER BY pct DESC
+table | SELECT ward, ROUND(100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), 1) AS pct, COUNT(*) FROM visits GROUP BY ward
+table | SELECT ward, sex, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER (PARTITION BY ward) AS p FROM visits GROUP BY ward, sex
+table | SELECT sex, 100.0 * COUNT(*) FILTER (WHERE nights = 0) / COUNT(*) AS outpatients FROM visits GROUP BY sex
+table | SELECT 1.0 * COUNT(*) FILTER (WHERE insured = TRUE) / NULLIF(COUNT(*), 0) AS insured FROM visits
+table | SELECT ward, SUM(cost) / COUNT(*) AS mean FROM visits GROUP BY ward
+table | SELECT SUM(nights * cost) AS total, COUNT(*) FROM visits
+table | SELECT sex, SUM(nights * age) FROM visits GROUP BY sex
+table | SELECT sex, AVG(nights * age) FROM visits GROUP BY sex
+table | SELECT age / 10 * 10 AS decade, COUNT(*) AS n, AVG(nights) AS stay FROM visits GROUP BY decade ORDER BY decade
+table | SELECT age / 10 * 10 AS decade, AVG(age) FROM visits GROUP BY decade
+table | SELECT CASE WHEN age < 65 THEN 'young' ELSE 'old' END AS life, AVG(nights), COUNT(*) FROM visits GROUP BY life
+table | SELECT DATE_TRUNC('quarter', day) AS q, COUNT(*), AVG(nights) FROM visits GROUP BY q
+table | SELECT EXTRACT(MONTH FROM day) AS m, SUM(nights) AS nights FROM visits GROUP BY m ORDER BY nights DESC LIMIT 3
+table | WITH a AS (SELECT ward, cost FROM visits WHERE age >= 18) SELECT ward, AVG(cost) FROM a GROUP BY ward
+table | SELECT ward, AVG(c) FROM (SELECT ward, cost AS c, age FROM visits) x WHERE age > 30 GROUP BY ward
+table | SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward OPTIONS (within_n = 30, within_m = 5)
+table | SELECT ward, sex, COUNT(*), AVG(nights), SUM(nights) FROM visits WHERE day >= '2024-01-01' GROUP BY ward, sex
+""".strip()
+
+ADULT_QUESTIONS = """
+histogram | SELECT sex, COUNT(*) FROM adult GROUP BY sex
+histogram | SELECT hours_per_week, COUNT(*) FROM adult WHERE age < 30 GROUP BY hours_per_week
+histogram | SELECT age / 5 * 5 AS band, COUNT(*) FROM adult GROUP BY band
+mean | SELECT AVG(capital_loss) FROM adult
+mean | SELECT AVG(hours_per_week) FROM adult WHERE sex = 'Female'
+quantiles | SELECT QUANTILES(hours_per_week, 0.25, 0.5, 0.75) FROM adult
+table | SELECT sex, AVG(hours_per_week) AS hours, AVG(age) AS age FROM adult GROUP BY sex
+table | SELECT sex, COUNT(*), AVG(capital_loss), SUM(capital_loss) FROM adult GROUP BY sex
+table | SELECT sex, 100.0 * COUNT(*) FILTER (WHERE hours_per_week > 40) / COUNT(*) AS overtime FROM adult GROUP BY sex
+table | SELECT age / 10 * 10 AS decade, AVG(hours_per_week) AS hours FROM adult GROUP BY decade HAVING COUNT(*) > 1000
+table | SELECT sex, STDDEV(hours_per_week), AVG(hours_per_week) FROM adult WHERE age BETWEEN 25 AND 54 GROUP BY sex
+""".strip()
+
+REFUSALS = """
+Rows are never shown | SELECT * FROM visits
+Rows are never shown | SELECT ward, age FROM visits WHERE cost > 900
+Rows are never shown | SELECT * FROM visits LIMIT 10
+QUANTILES | SELECT MAX(cost) FROM visits
+QUANTILES | SELECT ward, MIN(age) FROM visits GROUP BY ward
+GROUP BY the attribute | SELECT COUNT(DISTINCT ward) FROM visits
+declared by the curator | SELECT COUNT(*) FROM visits JOIN patients USING (id)
+UNION | SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM visits
+CDF | SELECT ward, ROW_NUMBER() OVER (ORDER BY cost) FROM visits
+CDF | SELECT day, SUM(cost) OVER (ORDER BY day) FROM visits
+DISTINCT | SELECT DISTINCT ward FROM visits
+outer query | SELECT AVG(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)
+not known here | SELECT CORR(age, cost) FROM visits
+not known here | SELECT STRING_AGG(ward, ',') FROM visits
+one attribute | SELECT CASE WHEN age < 18 AND sex = 'f' THEN 'girl' END AS g, COUNT(*) FROM visits GROUP BY g
+only plain groups|ROLLUP | SELECT ward, COUNT(*) FROM visits GROUP BY ROLLUP (ward)
+not 'DELETE' | DELETE FROM visits
+no attribute | SELECT ward, COUNT(*) FROM visits WHERE LOWER(ward) = 'a1' GROUP BY ward
+is no share | SELECT COUNT(*) * 2 FROM visits
+no declared value | SELECT COUNT(*) FROM visits WHERE ward LIKE 'Z%'
+""".strip()
+
+
+def lines(text: str) -> list[tuple[str, str]]:
+    """What each statement gives, and the statement."""
+    parts = (line.partition(" | ") for line in text.split("\n"))
+    return [(given.strip(), statement.strip()) for given, _, statement in parts]

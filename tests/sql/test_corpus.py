@@ -1,0 +1,108 @@
+"""What people ask: most statements of the corpus are answered, each as stated, the others refused with advice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.compile import compile_query, with_tolerances
+from blowfishdb.engine.preview import quotes_for
+from blowfishdb.engine.release import PlanRelease
+from blowfishdb.engine.selection import select_rows
+from blowfishdb.engine.target import accuracy_target
+from blowfishdb.errors import QueryError
+from blowfishdb.model.domain import Domain
+from blowfishdb.sql import names_of, parse, query_of, selection_of
+from tests.sql.corpus import ADULT, ADULT_QUESTIONS, REFUSALS, VISIT_QUESTIONS, VISITS, lines
+
+CASES = [
+    *((VISITS, given, text) for given, text in lines(VISIT_QUESTIONS)),
+    *((ADULT, given, text) for given, text in lines(ADULT_QUESTIONS)),
+]
+
+
+def answered(domain: Domain, text: str, policy: bf.Policy | None = None) -> Answer:
+    """The answer to a statement over made-up counts."""
+    statement = parse(text)
+    query = with_tolerances(query_of(statement, domain), None)
+    compiled = compile_query(domain, policy or bf.Policy(), query)
+    counts = np.random.default_rng(1).integers(0, 3, compiled.problem.graph.cells)
+    answer = PlanRelease(compiled, quotes_for(compiled, accuracy_target(epsilon=1)).best).answer(counts)
+    return select_rows(answer, selection_of(statement, names_of(statement, domain), query))
+
+
+@pytest.mark.parametrize(("domain", "given", "text"), CASES, ids=[text for _, _, text in CASES])
+def test_each_statement_is_the_question_it_looks_like(domain: Domain, given: str, text: str) -> None:
+    statement = parse(text)
+    query = query_of(statement, domain)
+    assert query.kind == given
+    selection_of(statement, names_of(statement, domain), query)
+
+
+def test_the_share_that_is_answered() -> None:
+    refused = lines(REFUSALS)
+    assert len(CASES) + len(refused) >= 150
+    assert len(CASES) >= 0.8 * (len(CASES) + len(refused))
+
+
+@pytest.mark.parametrize(("said", "text"), lines(REFUSALS), ids=[text for _, text in lines(REFUSALS)])
+def test_the_others_are_refused_with_the_nearest_thing(said: str, text: str) -> None:
+    with pytest.raises(QueryError, match=said):
+        answered(VISITS, text)
+
+
+SAMPLE = [
+    ("SELECT ward, COUNT(*), SUM(nights), AVG(nights), STDDEV(nights) FROM visits GROUP BY ward", 5, 4),
+    ("SELECT sex, QUANTILES(nights, 0.25, 0.5, 0.75) AS q FROM visits GROUP BY sex", 4, 2),
+    ("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC LIMIT 2", 2, 2),
+    (
+        "SELECT ward, sex, 1.0 * COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY ward) AS p FROM visits GROUP BY ward, sex",
+        3,
+        8,
+    ),
+    ("SELECT sex, CDF(nights) FROM visits GROUP BY sex", 3, 28),
+    ("SELECT CASE WHEN nights = 0 THEN 'out' ELSE 'in' END AS kind, COUNT(*) FROM visits GROUP BY kind", 2, 2),
+    ("SELECT EXTRACT(QUARTER FROM day) AS q, COUNT(*) FILTER (WHERE sex = 'f') AS w FROM visits GROUP BY q", 2, 4),
+    ("SELECT SUM(nights * insured) FROM visits", None, None),
+]
+
+
+@pytest.mark.parametrize(("text", "columns", "rows"), SAMPLE)
+def test_a_sample_is_released(text: str, columns: int | None, rows: int | None) -> None:
+    if columns is None:
+        with pytest.raises(QueryError, match="bounded number"):
+            answered(VISITS, text)
+        return
+    answer = answered(VISITS, text)
+    shown = answer.rows()
+    assert len(shown) == rows
+    names = [name for name in shown[0] if not name.endswith(("_low", "_high")) and name not in ("low", "high", "raw")]
+    assert len([name for name in names if not name.startswith("pointwise")]) == columns
+    assert str(answer)
+    assert answer.note()
+    assert np.all(answer.bounds.low <= answer.bounds.high)
+
+
+def test_order_and_limit_show_the_largest_published_groups() -> None:
+    whole = answered(VISITS, "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward")
+    text = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC, ward LIMIT 2"
+    cut = answered(VISITS, text)
+    assert cut.values.tolist() == sorted(cut.values.tolist(), reverse=True)
+    assert cut.row_count == 2 < whole.row_count
+    assert "truly belongs in the list (95 %)" in cut.consistent.note
+
+
+def test_having_lists_by_published_numbers_and_says_what_that_means() -> None:
+    text = "SELECT ward, COUNT(*) AS n, AVG(age) FROM visits GROUP BY ward HAVING COUNT(*) > 1000000 OR AVG(age) > 100"
+    answer = answered(VISITS, text)
+    assert answer.row_count == 0
+    assert "every group whose true n is above" in answer.consistent.note
+    assert answer.rows() == []
+    assert str(answer)
+
+
+def test_the_same_answer_sorted_by_an_attribute_keeps_its_declared_order() -> None:
+    text = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY ward DESC"
+    assert [row["ward"] for row in answered(VISITS, text).rows()] == ["B2", "B1", "A2", "A1"]
