@@ -29,7 +29,7 @@ def reweigh(cells: Any, low: Any, high: Any, measured: Any, total: float, times:
             factor = np.exp(min(max((measured[query] - inside) / (2.0 * total), -LARGEST_STEP), LARGEST_STEP))
             for place in range(low[query], high[query]):
                 cells[place] *= factor
-            common *= total / (total + (factor - 1.0) * inside)
+            common *= total / (max(total - inside, 0.0) + factor * inside)
         for place in range(cells.size):
             cells[place] = max(cells[place] * common, FLOOR)
 

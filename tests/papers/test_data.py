@@ -162,3 +162,41 @@ def test_the_optimal_partition_is_the_cheapest() -> None:
         found = partition_cost(counts, optimal_starts(counts, Fraction(1, 3)), Fraction(1, 3))
         assert found == pytest.approx(best, abs=0.1)
         assert found >= best - 1e-9
+
+
+def histogram_of(cells: int) -> np.ndarray:
+    """Few records, most of them in the first cells, many cells empty."""
+    draw = np.random.default_rng(cells)
+    counts = draw.poisson(20 * np.exp(-5 * np.arange(cells) / cells)) * (draw.random(cells) < 0.4)
+    counts[0] += 1
+    return counts.astype(np.int64)
+
+
+@pytest.mark.parametrize("cells", [16, 17, 100])
+@pytest.mark.parametrize("name", ["dawa-figure-3", "dawa-figure-4", "dawa-figure-5", "dawa-figure-6"])
+def test_a_short_histogram_serves_every_algorithm(tmp_path: Path, name: str, cells: int) -> None:
+    np.save(tmp_path / "MINE.npy", histogram_of(cells))
+    settings, procedure = Settings("tiny", tmp_path), chosen((name,))[0].procedure()
+    cases = [case for case in procedure.cases(settings) if "MINE" in case]
+    assert cases
+    for case in cases:
+        assert procedure.measure(settings, case)
+
+
+@pytest.mark.parametrize("cells", [4357, pytest.param(8192, marks=pytest.mark.nightly)])
+def test_the_longest_histograms_serve_a_partition_into_any_intervals(cells: int) -> None:
+    counts = histogram_of(cells)
+    starts = partitions.private_starts("all")(counts)
+    assert starts[0] == 0
+    assert partition_cost(counts, starts, COUNTING) >= partition_cost(counts, optimal_starts(counts, COUNTING), COUNTING)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("cells", [16, 17, 4357, 5000, 8192])
+@pytest.mark.parametrize("name", [one.name for one in chosen(("dawa", "thesis"))])
+def test_a_quick_run_with_a_given_histogram_comes_to_its_end(tmp_path: Path, name: str, cells: int) -> None:
+    np.save(tmp_path / "MINE.npy", histogram_of(cells))
+    settings, procedure = Settings("quick", tmp_path), chosen((name,))[0].procedure()
+    for case in procedure.cases(settings):
+        if "MINE" in case:
+            assert procedure.measure(settings, case)
