@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from blowfishdb.accuracy.bounds import Bound
 from blowfishdb.accuracy.intervals import Assessment, intervals
-from blowfishdb.accuracy.quote import accuracy_at, quote
+from blowfishdb.accuracy.quote import ALIKE, accuracy_at, quote
 from blowfishdb.errors import AccuracyError, Declined
 from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
 from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph
@@ -72,8 +72,9 @@ def test_quotes_are_kept_repeat_and_come_back(workload, mechanisms, guarantee):
     found, again = (quote(problem, 25.0, 0.05, mechanisms, guarantee) for _ in range(2))
     assert [(o.mechanism, o.epsilon) for o in found.offers] == [(o.mechanism, o.epsilon) for o in again.offers]
     assert [o.epsilon for o in found.offers] == sorted(o.epsilon for o in found.offers)
-    back = {o.mechanism: o for o in accuracy_at(problem, found.best.epsilon, 0.05, mechanisms, guarantee).offers}
-    assert back[found.best.mechanism].alpha <= 25.0 * (1 + 1e-5)
+    name = found.best.mechanism
+    back = accuracy_at(problem, found.best.epsilon, 0.05, {name: mechanisms[name]}, guarantee).best
+    assert back.alpha <= 25.0 * (1 + 1e-5)
     for offer in found.offers:
         assert certify(offer.plan, problem.graph) == offer.certificate
         assert offer.certificate.epsilon == offer.epsilon
@@ -82,6 +83,16 @@ def test_quotes_are_kept_repeat_and_come_back(workload, mechanisms, guarantee):
         assert not significantly_above(int(failures), 10_000, 0.05)
         squares = fresh_errors(problem, offer.strategy, offer.plan, 10_000, seed=8) ** 2
         assert offer.rmse == pytest.approx(math.sqrt(squares.mean()), rel=0.1)
+
+
+def test_a_given_epsilon_goes_to_the_least_expected_error_and_then_to_the_closest_promise():
+    """At an epsilon per record where all noise is coarse, over every problem of this file."""
+    for problem in PROBLEMS:
+        offers = accuracy_at(problem, Fraction(1, 4), 0.05, SIMPLE).offers
+        errors = [offer.rmse for offer in offers]
+        assert errors[0] <= ALIKE * min(errors)
+        assert errors[1:] == sorted(errors[1:])
+        assert all(offers[0].alpha <= offer.alpha for offer in offers if offer.rmse <= ALIKE * min(errors))
 
 
 def test_per_query_is_cheaper_than_simultaneous():

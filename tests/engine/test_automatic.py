@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
-from blowfishdb.engine.release import ProgramRelease, choose
+from blowfishdb.engine.preview import quotes_for
+from blowfishdb.engine.release import TREE_ERROR, ProgramRelease, choose
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from tests.engine.held import Rows
 
 DOMAIN = bf.domain({"cost": bf.integers(0, 999, null=0), "age": bf.integers(0, 99, null=0), "sex": ["F", "M"]})
 TENTH = Fraction(1, 10)
+TARGET, TARGET_ANY = accuracy_target(epsilon=TENTH, mechanism="auto"), accuracy_target(epsilon=TENTH)
+NEAR = {"cost": bf.line(), "age": bf.line()}
 
 
 @pytest.mark.parametrize(
@@ -27,6 +31,9 @@ TENTH = Fraction(1, 10)
         ("cdf", ["cost"], bf.Policy({"cost": bf.threshold(5)}), None),
         ("histogram", ["age"], bf.Policy(), None),
         ("histogram2d", ["cost", "age"], bf.Policy(), "adaptive-tree"),
+        ("histogram2d", ["cost", "age"], bf.Policy(NEAR), "adaptive-tree"),
+        ("histogram2d", ["cost", "age"], bf.Policy(constraints=["rows = 20000000"]), None),
+        ("histogram2d", ["cost", "age"], bf.Policy(constraints=["rows = 20000"]), "adaptive-tree"),
         ("histogram2d", ["age", "sex"], bf.Policy(), None),
         ("histogram", ["cost", "age", "sex"], bf.Policy(), None),
         ("sum", ["cost"], bf.Policy(), None),
@@ -35,9 +42,26 @@ TENTH = Fraction(1, 10)
     ],
 )
 def test_the_rules_choose(kind: str, axes: list[str], policy: bf.Policy, expected: str | None) -> None:
-    found = choose(compile_query(DOMAIN, policy, bf.query(kind, axes)), policy, TENTH)  # type: ignore[arg-type]
+    found = choose(compile_query(DOMAIN, policy, bf.query(kind, axes)), policy, TARGET)  # type: ignore[arg-type]
     assert found.mechanism == expected
     assert found.why
+
+
+def test_boxes_go_to_the_tree_only_where_every_other_mechanism_is_expected_to_be_far_off() -> None:
+    shape = (128, 128)
+    draw = np.random.default_rng(1)
+    ends = np.sort(draw.integers(0, 128, (300, 2, 2)), axis=2)
+    boxes = [tuple((int(low), int(high) + 1) for low, high in box) for box in ends]
+    domain = bf.domain({name: bf.integers(0, size - 1, null=0) for name, size in zip("xy", shape, strict=True)})
+
+    def choice(count: int, policy: bf.Policy) -> str | None:
+        asked = compile_query(domain, policy, bf.query("ranges", ["x", "y"], boxes=boxes[:count]))
+        return choose(asked, policy, TARGET).mechanism
+
+    full = bf.Policy()
+    best = quotes_for(compile_query(domain, full, bf.query("ranges", ["x", "y"], boxes=boxes)), TARGET_ANY).best
+    assert (choice(300, full) == "adaptive-tree") == (best.rmse * TENTH >= 2 * TREE_ERROR)
+    assert choice(3, full) is None
 
 
 def test_the_preview_says_what_was_chosen_and_why() -> None:

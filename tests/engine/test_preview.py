@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.accuracy.quote import ALIKE
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.preview import ExpensiveColumn, Pair, Preview, instead, not_protected, what_if
@@ -85,11 +86,12 @@ def test_markup_in_a_condition_stays_text() -> None:
     assert "<script" not in html and "<img" not in html
 
 
-def test_a_given_epsilon_ranks_by_accuracy() -> None:
+def test_a_given_epsilon_ranks_by_expected_error() -> None:
     found = preview(wanted=accuracy_target(epsilon="0.1"))
-    widths = [offer.alpha for offer in found.offers]
-    assert widths == sorted(widths)
-    assert "closest" in found.why or "smaller" in found.why
+    errors = [offer.rmse for offer in found.offers if offer.rmse is not None]
+    assert errors[1:] == sorted(errors[1:])
+    assert errors[0] <= ALIKE * min(errors)
+    assert "least expected error" in found.why or "closest" in found.why
 
 
 def test_the_worst_pair_without_a_filter_is_two_cells() -> None:

@@ -188,7 +188,9 @@ def test_the_longest_histograms_serve_a_partition_into_any_intervals(cells: int)
     counts = histogram_of(cells)
     starts = partitions.private_starts("all")(counts)
     assert starts[0] == 0
-    assert partition_cost(counts, starts, COUNTING) >= partition_cost(counts, optimal_starts(counts, COUNTING), COUNTING)
+    assert partition_cost(counts, starts, COUNTING) >= partition_cost(
+        counts, optimal_starts(counts, COUNTING), COUNTING
+    )
 
 
 @pytest.mark.nightly

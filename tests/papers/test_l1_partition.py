@@ -212,7 +212,7 @@ def test_huge_counts_are_cut_off_and_not_wrapped() -> None:
 
 def test_senseless_stages_are_refused() -> None:
     with pytest.raises(TooLarge):
-        L1Partition(4097, "all", Fraction(1), Fraction(0))
+        L1Partition(8193, "all", Fraction(1), Fraction(0))
     with pytest.raises(PlanError):
         L1Partition(0, "all", Fraction(1), Fraction(0))
     with pytest.raises(PlanError):

@@ -32,6 +32,8 @@ SIMULATED = 2
 """The number of best-ranked strategies that are simulated; the others carry a proven price, "at most"."""
 CLOSE = 1.35
 """A strategy ranked this much above the best one may still turn out to be the best once both are simulated."""
+ALIKE = 1.05
+"""At a given epsilon, strategies whose expected error is within this factor of the least compete by their promises."""
 PRICED_CELLS = 200_000
 """Up to this many cells even those that a quick look puts behind are certified and priced for a price list."""
 UNPRICED = "a quick look ranks it behind another offer, and at this size it is not examined further"
@@ -59,18 +61,7 @@ class Quote:
     rmse: float = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rmse", self._expected_rmse())
-
-    def _expected_rmse(self) -> float:
-        candidate = self.candidate
-        if candidate.is_exact:
-            return 0.0
-        if candidate.is_coarse(self.epsilon) and not isinstance(candidate.problem.workload, AllRanges):
-            unit = float(candidate.plan.unit / self.epsilon) / candidate.coarse_unit
-            total = float(np.sum(candidate.coarse_answer_variances)) * unit**2
-        else:
-            total = candidate.total_variance(candidate.variances(self.epsilon))
-        return math.sqrt(max(total, 0.0) / candidate.problem.workload.shape[0])
+        object.__setattr__(self, "rmse", expected_rmse(self.candidate, self.epsilon))
 
     @property
     def mechanism(self) -> str:
@@ -102,19 +93,33 @@ class Quote:
         return self.alpha if self.method == "simulated" and self.guarantee == "simultaneous" else None
 
 
+def expected_rmse(candidate: CertifiedCandidate, epsilon: Fraction) -> float:
+    """The expected root mean squared error of the answers of a strategy at an epsilon."""
+    if candidate.is_exact:
+        return 0.0
+    if candidate.is_coarse(epsilon) and not isinstance(candidate.problem.workload, AllRanges):
+        unit = float(candidate.plan.unit / epsilon) / candidate.coarse_unit
+        total = float(np.sum(candidate.coarse_answer_variances)) * unit**2
+    else:
+        total = candidate.total_variance(candidate.variances(epsilon))
+    return math.sqrt(max(total, 0.0) / candidate.problem.workload.shape[0])
+
+
 @dataclass(frozen=True, eq=False)
 class Quotes:
     """Offers of mechanisms for one accuracy target. The best one is found first, the others when their list is read.
 
     `make` turns a candidate and its assessment into an offer, with or without a simulation. A strategy priced beside
-    the contest is not offered for less than the winner, who was looked at more closely. `rank` compares offers.
+    the contest is not offered for less epsilon than the winner, who was looked at more closely. Where an accuracy is
+    wanted, the least epsilon wins. Where `epsilon` is given, the closest promise wins among the strategies whose
+    expected error is within ALIKE of the least.
     """
 
     problem: Problem
     mechanisms: Mapping[str, Mechanism]
     guarantee: Guarantee
     make: Callable[[CertifiedCandidate, Assessment, bool, Quote | None], Quote]
-    rank: Callable[[Quote], tuple[float | Fraction, float]]
+    epsilon: Fraction | None = None
 
     @property
     def best(self) -> Quote:
@@ -136,19 +141,19 @@ class Quotes:
 
     @cached_property
     def _contest(self) -> _Contest:
-        able = shortlist(self.problem, self.mechanisms)
+        able = shortlist(self.problem, self.mechanisms, self.epsilon)
         contest = self._contested(able)
         return contest if contest.offers or len(able) == len(self.mechanisms) else self._contested(self.mechanisms)
 
     def _contested(self, able: Mapping[str, Mechanism]) -> _Contest:
         """The best-ranked are simulated; the others are priced by their bounds unless they are clearly behind."""
         ranking = ranking_of(self.problem, able, self.guarantee)
+        entries, later = self._entries(ranking.ranked)
         reasons = dict(ranking.reasons)
         offers: list[Quote] = []
-        later: list[RankedCandidate] = []
-        for place, entry in enumerate(ranking.ranked):
+        for place, entry in enumerate(entries):
             assessment = entry.assessment(self.guarantee)
-            is_close = place < SIMULATED and (entry.is_overpriced or entry.price <= CLOSE * ranking.ranked[0].price)
+            is_close = place < SIMULATED and (entry.is_overpriced or entry.price <= CLOSE * entries[0].price)
             if offers and (assessment.is_large or (not is_close and is_behind(entry.candidate, offers[0]))):
                 later.append(entry)
                 continue
@@ -156,9 +161,18 @@ class Quotes:
                 offers.append(self.make(entry.candidate, assessment, assessment.is_large or is_close, None))
             except (Declined, TooLarge) as refusal:
                 reasons[entry.name] = reason_of(refusal)
-            offers.sort(key=self.rank)
+            offers.sort(key=lambda offer: (offer.epsilon, offer.alpha, offer.rmse))
         others = {name: mechanism for name, mechanism in self.mechanisms.items() if name not in able}
         return _Contest(tuple(offers), reasons, tuple(later), ranking.behind, others)
+
+    def _entries(self, ranked: tuple[RankedCandidate, ...]) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
+        """The strategies that may win, and those that an epsilon leaves with too large an expected error."""
+        if self.epsilon is None:
+            return list(ranked), []
+        errors = [expected_rmse(entry.candidate, self.epsilon) for entry in ranked]
+        limit = ALIKE * min(errors, default=0.0)
+        able = [entry for entry, error in zip(ranked, errors, strict=True) if error <= limit]
+        return able, [entry for entry, error in zip(ranked, errors, strict=True) if error > limit]
 
     @cached_property
     def _price_list(self) -> tuple[tuple[Quote, ...], Mapping[str, str]]:
@@ -182,7 +196,8 @@ class Quotes:
                 offers.append(self.make(certified, Assessment(certified, self.guarantee), False, winner))
             except (Declined, TooLarge, CannotCertify) as refusal:
                 reasons[name] = reason_of(refusal)
-        return (*contest.offers[:1], *sorted(offers, key=self.rank)), reasons
+        listed = sorted(offers, key=lambda offer: (offer.epsilon, offer.rmse, offer.alpha))
+        return (*contest.offers[:1], *listed), reasons
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +230,7 @@ def quote(
             epsilon = max(epsilon, winner.epsilon)
         return Quote(candidate, epsilon, float(alpha), float(beta), guarantee, method)
 
-    return Quotes(problem, mechanisms, guarantee, make, lambda offer: (offer.epsilon, offer.rmse))
+    return Quotes(problem, mechanisms, guarantee, make)
 
 
 def accuracy_at(
@@ -225,20 +240,19 @@ def accuracy_at(
     mechanisms: Mapping[str, Mechanism] = MECHANISMS,
     guarantee: Guarantee = "simultaneous",
 ) -> Quotes:
-    """For each mechanism the alpha that holds with probability 1 - beta at this epsilon, most accurate first."""
+    """For each mechanism the alpha that holds with probability 1 - beta at this epsilon, least expected error first."""
     check_guarantee(guarantee)
     check_beta(beta)
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise AccuracyError(f"epsilon is a positive Fraction, not {epsilon!r}")
 
     def make(candidate: CertifiedCandidate, assessment: Assessment, simulate: bool, winner: Quote | None) -> Quote:
+        del winner
         alpha, method = assessment.alpha(epsilon, float(beta), simulate=simulate)
-        if winner is not None and alpha > 0:
-            alpha = max(alpha, winner.alpha)
         spent = Fraction(0) if candidate.is_exact else epsilon
         return Quote(candidate, spent, alpha, float(beta), guarantee, method)
 
-    return Quotes(problem, mechanisms, guarantee, make, lambda offer: (offer.alpha, offer.rmse))
+    return Quotes(problem, mechanisms, guarantee, make, epsilon)
 
 
 def is_behind(candidate: CertifiedCandidate, rival: Quote) -> bool:

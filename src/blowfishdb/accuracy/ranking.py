@@ -246,6 +246,8 @@ CROWD = 6
 CROWDED_CELLS = 40
 """Where each cell may be exchanged for at least CROWD cells, among CROWDED_CELLS, nothing beats measuring every cell by
 more than a step of the grid of epsilons; less crowded cells are served better by noise on edges or by known totals."""
+FINE_NOISE = 4
+"""Above this epsilon per record most noise is 0, and then noise on many edges adds up to less than noise on cells."""
 WIDE_WINDOW = 12
 """On one axis noise on single edges or tree steps pays for windows shorter than this only."""
 LONG_AXIS = 16
@@ -259,13 +261,16 @@ ON_EDGES = frozenset({edge_transform.NAME, spanning_tree.NAME})
 PLAIN_TREES = frozenset({hierarchy.NAME, ordered_hierarchical.NAME})
 
 
-def shortlist(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping[str, Mechanism]:
-    """The mechanisms among which the winner is chosen; all of them where no rule says less."""
+def shortlist(
+    problem: Problem, mechanisms: Mapping[str, Mechanism], epsilon: Fraction | None = None
+) -> Mapping[str, Mechanism]:
+    """The mechanisms among which the winner is chosen, for an epsilon if it is given; all where no rule says less."""
     crowd, component = _crowds(problem.graph)
+    is_fine = epsilon is not None and epsilon > FINE_NOISE * problem.graph.rows_per_person
     able = set(mechanisms)
-    if isinstance(problem.workload, Identity) and crowd >= CROWD and component >= CROWDED_CELLS:
+    if isinstance(problem.workload, Identity) and crowd >= CROWD and component >= CROWDED_CELLS and not is_fine:
         able &= {identity.NAME}
-    if _is_axis(problem.graph) and (crowd >= WIDE_WINDOW or _is_slow_to_prove(problem)):
+    if _is_axis(problem.graph) and ((crowd >= WIDE_WINDOW and not is_fine) or _is_slow_to_prove(problem)):
         able -= ON_EDGES
     if _is_axis(problem.graph) and problem.graph.cells >= LONG_AXIS and optimized.NAME in able:
         able -= PLAIN_TREES

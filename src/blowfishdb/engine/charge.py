@@ -75,7 +75,7 @@ def _cells_release(
         raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")
     why = ""
     if target.mechanism == AUTO and target.epsilon is not None:
-        choice = choose(compiled, policy, target.epsilon)
+        choice = choose(compiled, policy, target)
         target, why = replace(target, mechanism=choice.mechanism), choice.why
     if target.is_data_aware:
         return program_release(for_ranges(compiled) if synopsis else compiled, target, why)

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from blowfishdb.accuracy.quote import Quote, Quotes, accuracy_at, quote
+from blowfishdb.accuracy.quote import ALIKE, Quote, Quotes, accuracy_at, quote
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.target import AUTO, SMALLEST, USUAL_BETA, AccuracyTarget
 from blowfishdb.errors import BlowfishError, QueryError
@@ -297,9 +297,14 @@ def _why(offers: tuple[Quote, ...], target: AccuracyTarget, compiled: Compiled) 
     if target.epsilon is None:
         one, two, what = float(first.epsilon), float(second.epsilon), "asks the least epsilon"
     else:
-        one, two, what = compiled.shown(first.alpha), compiled.shown(second.alpha), "promises the closest answers"
-    if two <= one:
-        return f"{first.mechanism} {what}, as does {second.mechanism}, with the smaller expected error."
+        one, two, what = compiled.shown(first.rmse), compiled.shown(second.rmse), "has the least expected error"
+    if two == one:
+        return f"{first.mechanism} {what}, as does {second.mechanism}."
+    if two < one:
+        return (
+            f"{first.mechanism} promises the closest answers of those whose expected error is within "
+            f"{ALIKE - 1:.0%} of the least."
+        )
     times = f" ({two / one:.2g} times)" if one > 0 and two / one >= NOTABLE else ""
     return f"{first.mechanism} {what}: {readable(one)} against {readable(two)}{times} of {second.mechanism}."
 

@@ -14,11 +14,11 @@ from blowfishdb.engine.answer import Answer, evidence_of, now, program_certifica
 from blowfishdb.engine.compile import Compiled, DatasetHandle
 from blowfishdb.engine.infer import infer
 from blowfishdb.engine.measure import measure, run_program
-from blowfishdb.engine.preview import AnyPreview, Preview, not_protected, plan_preview, program_preview
+from blowfishdb.engine.preview import AnyPreview, Preview, not_protected, plan_preview, program_preview, quotes_for
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import Declined, InvalidInput, TooLarge
 from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform
-from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding
+from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
@@ -307,9 +307,12 @@ def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -
 
 
 FEWEST_CELLS = 256
-FEWEST_CELLS_2D = 1024
+FEWEST_CELLS_2D = 16_384
 CLEAR = 100
-"""Where an average cell holds this many times 1 / epsilon records, every cell stands clear of its noise."""
+CLEAR_2D = 4
+"""Where an average cell holds this many times 1 / epsilon records, too few cells can be counted together."""
+TREE_ERROR = 40.0
+"""About the expected error of boxes that `adaptive-tree` has at epsilon 1 for each count that a record touches."""
 MERGED = ("histogram", "histogram2d", "cdf", "ranges")
 
 
@@ -321,19 +324,22 @@ class Choice:
     why: str
 
 
-def choose(compiled: Compiled, policy: Policy, epsilon: Fraction) -> Choice:
-    """The first rule that applies."""
+def choose(compiled: Compiled, policy: Policy, target: AccuracyTarget) -> Choice:
+    """The first rule that applies to a target with an epsilon."""
     graph, kind, cells = compiled.problem.graph, compiled.query.kind, compiled.problem.graph.cells
-    axes = len(compiled.cells.axes)
+    axes, epsilon = len(compiled.cells.axes), target.epsilon or Fraction(0)
     if kind not in MERGED or axes > 2:
         return Choice(None, "data-aware mechanisms merge the cells of one or two attributes")
     fewest = FEWEST_CELLS if axes == 1 else FEWEST_CELLS_2D
     if cells < fewest:
         return Choice(None, f"{cells:,} cells are few; from {fewest:,} on, merging cells usually pays")
     rows = rows_constraint(policy)
-    if rows is not None and rows * epsilon > CLEAR * cells:
+    if rows is not None and rows * epsilon > (CLEAR if axes == 1 else CLEAR_2D) * cells:
         return Choice(None, f"{rows:,} rows stand clear of the noise in {cells:,} cells")
     if axes == 2:
+        best = quotes_for(compiled, replace(target, mechanism=None)).best if kind == "ranges" else None
+        if best is not None and best.rmse * epsilon < TREE_ERROR * counts_touched(graph):
+            return Choice(None, f"{best.mechanism} is expected to be closer than counting empty stretches together")
         return Choice(adaptive_tree.NAME, f"{cells:,} cells, of which empty stretches can be counted together")
     if not _joins_all(graph):
         if kind == "histogram":

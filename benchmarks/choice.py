@@ -1,0 +1,189 @@
+"""Error of what `auto` and the default choose for an epsilon, against the best mechanism of the preview's list.
+
+Policy x workload x epsilon x table. `ours` is the RMSE of what `auto` runs, `other` the least one of its list:
+data-independent mechanisms, whose expected error is known, and the data-aware one that `auto` names, which is run. The
+default promises its accuracy, so its list has the data-independent ones only. The last rows have the worst ratios.
+Tables are made up; --real takes the histograms and grids of the folder given with --data instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import synthetic, synthetic_grids
+from benchmarks.harness import Row, Work, progress
+from benchmarks.histograms import read_histograms
+from blowfishdb.accuracy.candidates import certified_strategy
+from blowfishdb.accuracy.quote import expected_rmse
+from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.preview import quotes_for
+from blowfishdb.engine.release import choose, program_release
+from blowfishdb.engine.target import accuracy_target
+from blowfishdb.errors import BlowfishError
+from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.domain import domain, integers
+from blowfishdb.model.numbers import Ints
+from blowfishdb.model.policy import Family, Policy, grid, line, partition, threshold
+from blowfishdb.model.query import Query, query
+
+EPSILONS = (Fraction(1, 100), Fraction(1, 10), Fraction(1))
+NAMES = ("x", "y")
+BOXES = 200
+TRIALS = 3
+SIDES = (16, 64)
+CELLS = (64, 1024)
+LARGEST_LOCAL = 4096
+"""Local policies on larger grids keep a quote waiting for minutes."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What runs by default and by `auto`, and the expected RMSE of every data-independent mechanism that serves."""
+
+    compiled: Compiled
+    epsilon: Fraction
+    default: str
+    auto: str
+    errors: Mapping[str, float]
+
+    def ratios(self, counts: Ints, trials: int = TRIALS) -> tuple[float, float, float, str]:
+        """The default's error over the least data-independent one, auto's over the least of its own list; and that."""
+        errors = dict(self.errors)
+        if self.auto not in errors:
+            errors[self.auto] = measured_error(self.compiled, self.epsilon, self.auto, counts, trials)
+        best = min(errors, key=lambda name: errors[name])
+        if errors[best] == 0.0:
+            return 1.0, 1.0, 0.0, best
+        default = errors[self.default] / min(self.errors.values())
+        return default, errors[self.auto] / errors[best], errors[best], best
+
+
+def run(data: Path | None) -> Iterator[Row]:
+    """Made-up tables."""
+    del data
+    yield from _rows(list(made_up()), EPSILONS)
+
+
+def run_with(arguments: Sequence[str]) -> Work:
+    """With --real, the folder's tables; with --epsilon, one epsilon."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks choice")
+    parser.add_argument("--real", action="store_true", help="the histograms and grids of --data")
+    parser.add_argument("--epsilon", type=Fraction, action="append", help="one epsilon; may be repeated")
+    parser.add_argument("--sides", type=int, nargs="*", default=list(SIDES), help="cells along each side of grids")
+    parser.add_argument("--cells", type=int, nargs="*", default=list(CELLS), help="cells of histograms")
+    options = parser.parse_args(arguments)
+    epsilons = tuple(options.epsilon or EPSILONS)
+
+    def work(data: Path | None) -> Iterator[Row]:
+        tables = real(data, options.cells, options.sides) if options.real else made_up(options.cells, options.sides)
+        yield from _rows(list(tables), epsilons)
+
+    return work
+
+
+def _rows(tables: Sequence[tuple[str, Ints]], epsilons: Sequence[Fraction]) -> Iterator[Row]:
+    worst = {"default": (0.0, ""), "auto": (0.0, "")}
+    shapes = dict.fromkeys(counts.shape for _, counts in tables)
+    with progress("choices", len(shapes) * len(epsilons)) as done:
+        for place, (shape, epsilon) in enumerate((shape, epsilon) for shape in shapes for epsilon in epsilons):
+            alike = [(name, counts) for name, counts in tables if counts.shape == shape]
+            for case, compiled, policy in problems(shape):
+                both = choices(compiled, policy, epsilon)
+                for name, counts in alike:
+                    default, auto, least, best = both.ratios(counts)
+                    ratios = (default, auto)
+                    label = f"{'x'.join(map(str, shape))} {case}, epsilon {float(epsilon):g}, {name}"
+                    worst = {who: max(worst[who], (ratio, label)) for who, ratio in zip(worst, ratios, strict=True)}
+                    note = f"auto {both.auto}, best {best}; default {both.default}, ratio {default:.3g}"
+                    yield Row(label, auto * least, least, auto, note=note)
+            done(place + 1)
+    for who, (ratio, label) in worst.items():
+        yield Row(f"worst of {who}", ratio=ratio, note=label)
+
+
+def choices(compiled: Compiled, policy: Policy, epsilon: Fraction) -> Choices:
+    """Both choices, with the errors of those of no shortlist too."""
+    target, errors = accuracy_target(epsilon=epsilon), {}
+    for name in MECHANISMS:
+        with suppress(BlowfishError):
+            strategy = MECHANISMS[name](compiled.problem)
+            errors[name] = expected_rmse(certified_strategy(compiled.problem, strategy), epsilon)
+    default = quotes_for(compiled, target).best.mechanism
+    return Choices(compiled, epsilon, default, choose(compiled, policy, target).mechanism or default, errors)
+
+
+def measured_error(compiled: Compiled, epsilon: Fraction, mechanism: str, counts: Ints, trials: int) -> float:
+    """The RMSE of a data-aware mechanism over some releases."""
+    release = program_release(compiled, accuracy_target(epsilon=epsilon, mechanism=mechanism))
+    flat = np.ascontiguousarray(counts.reshape(-1))
+    truth = compiled.problem.workload.dot(flat)
+    return math.sqrt(np.mean([np.mean((release.run(flat).answers - truth) ** 2) for _ in range(trials)]))
+
+
+def problems(shape: tuple[int, ...]) -> Iterator[tuple[str, Compiled, Policy]]:
+    """Every policy with every workload over so many cells."""
+    names = NAMES[: len(shape)]
+    declared = domain({name: integers(0, size - 1, null=0) for name, size in zip(names, shape, strict=True)})
+    for policy_name, policy in policies(shape).items():
+        for workload_name, asked in workloads(shape).items():
+            yield f"{policy_name}, {workload_name}", compile_query(declared, policy, asked), policy
+
+
+def policies(shape: tuple[int, ...]) -> Mapping[str, Policy]:
+    """Full domain, presence alone, and local policies: lines, thresholds, blocks, and on grids one step of L1."""
+    names = NAMES[: len(shape)]
+    families: dict[str, Family] = {
+        "line": line(),
+        "threshold 4": threshold(4),
+        "blocks of 4": partition(cuts=list(range(4, max(shape), 4))),
+    }
+    listed = {"full": Policy(), "only": Policy(presence="only")}
+    if math.prod(shape) <= LARGEST_LOCAL or len(shape) == 1:
+        listed |= {what: Policy(dict.fromkeys(names, family)) for what, family in families.items()}
+        if len(shape) > 1:
+            listed["L1 grid 1"] = Policy(joint=[grid(names, 1, "l1")])
+    return listed
+
+
+def workloads(shape: tuple[int, ...]) -> Mapping[str, Query]:
+    """A histogram, random boxes with uniform ends, and on one axis running counts."""
+    names = NAMES[: len(shape)]
+    draw = np.random.default_rng(synthetic.SEED)
+    ends = np.stack([np.sort(draw.integers(0, size, (BOXES, 2)), axis=1) for size in shape], axis=1)
+    boxes = [tuple((int(low), int(high) + 1) for low, high in box) for box in ends]
+    listed = {"histogram": query("histogram", names), "boxes": query("ranges", names, boxes=boxes)}
+    return listed if len(shape) > 1 else {**listed, "cdf": query("cdf", names)}
+
+
+def made_up(cells: Sequence[int] = CELLS, sides: Sequence[int] = SIDES) -> Iterator[tuple[str, Ints]]:
+    """Synthetic tables with few and many records."""
+    for one in synthetic.histograms((10**4, 10**6)):
+        for size in cells:
+            yield f"{one.kind} {one.records:.0e}", joined(one.counts, (size,))
+    for table in synthetic_grids.grids((10**4, 10**6)):
+        for side in sides:
+            yield f"{table.kind} {int(table.counts.sum()):.0e}", joined(table.counts, (side, side))
+
+
+def real(data: Path | None, cells: Sequence[int], sides: Sequence[int]) -> Iterator[tuple[str, Ints]]:
+    """The tables of the folder, joined to so many cells."""
+    for name, counts in read_histograms(data, "histograms_1d").items():
+        yield from ((name, joined(counts, (size,))) for size in cells)
+    for name, counts in read_histograms(data, "histograms_2d").items():
+        yield from ((name, joined(counts, (side, side))) for side in sides)
+
+
+def joined(counts: Ints, shape: tuple[int, ...]) -> Ints:
+    """The counts over neighbouring cells added up to that many along each axis."""
+    for axis, size in enumerate(shape):
+        starts = np.arange(size) * counts.shape[axis] // size
+        counts = np.add.reduceat(counts, starts, axis=axis)
+    return counts
