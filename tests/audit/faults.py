@@ -30,6 +30,7 @@ from blowfishdb.plan import certificate, encoding_1, loss
 from blowfishdb.plan import program as merge
 from blowfishdb.plan.loss import WorstEdge
 from blowfishdb.plan.program import Program, ProgramRun, RefinementNoise, SelectionNoise
+from blowfishdb.plan.quantiles import QuantilePlan
 
 Fault = Callable[[pytest.MonkeyPatch], None]
 
@@ -292,3 +293,9 @@ def matching_sensitivity_halved(patch: pytest.MonkeyPatch) -> None:
     """One record is taken to move the cost of a pair of buckets half as far as it does."""
     usual = MatchingPartition._pair_sensitivity
     patch.setattr(MatchingPartition, "_pair_sensitivity", lambda matching, pairs: usual(matching, pairs) // 2)
+
+
+def one_sided_ranks(patch: pytest.MonkeyPatch) -> None:
+    """A choice of quantiles is charged as if a record changed penalties in one direction alone."""
+    usual = QuantilePlan.loss
+    patch.setattr(QuantilePlan, "loss", lambda plan, graph: usual(plan, graph) / 2)

@@ -16,6 +16,7 @@ from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills, ledger_lines
 from blowfishdb.audit.exact import largest_ratio
 from blowfishdb.audit.noise import digit_violations, key_violations
+from blowfishdb.audit.quantiles import quantile_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.report import Line
 from blowfishdb.audit.selections import cost_lines, selection_lines
@@ -170,3 +171,10 @@ def test_exact_ratios_catch_the_papers_kmeans_calibration() -> None:
     pairs = within(11, 1)
     assert ratio(as_plan([(rows[0], Fraction(2)), (rows[1], Fraction(2))]), pairs) == Fraction(9, 2)
     assert ratio(as_plan([(rows[0], Fraction(9)), (rows[1], Fraction(9))]), pairs) == 1
+
+
+def test_every_output_of_a_choice_of_quantiles_catches_one_sided_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [line for line in quantile_lines() if line.verdict != "clean"] == []
+    faults.one_sided_ranks(monkeypatch)
+    caught = [line.subject for line in quantile_lines() if line.is_violation]
+    assert {"full", "presence only", "presence secret"} <= {subject.rpartition(", ")[2] for subject in caught}

@@ -9,7 +9,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.catalog.config import DATASET_KEYS, KEYS
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
 from tests.cli.test_help import COMMANDS
 from tests.docs.blocks import DOCS
 from tools.docs_site import (
@@ -70,7 +70,7 @@ def test_every_setting_has_a_meaning() -> None:
     assert all(f"`{entry.name}`" in page for entry in setting_reference.server_keys())
 
 
-@pytest.mark.parametrize("name", [*MECHANISMS, *DATA_AWARE])
+@pytest.mark.parametrize("name", [*MECHANISMS, *CHOICES, *DATA_AWARE])
 def test_every_mechanism_is_described_and_proven(name: str) -> None:
     assert mechanism_reference.proof_of(name), f"{name} has no proof note"
     line = next(line for line in mechanism_reference.page().split("\n") if line.startswith(f"| `{name}` |"))

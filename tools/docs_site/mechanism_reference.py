@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from blowfishdb.mechanisms import quantiles
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
 from tools.docs_site.words import NOTE, code, first_line, table
 
 PROOFS = Path(__file__).resolve().parents[2] / "docs" / "proofs"
 PROOF_OF = {
     "adaptive-tree": "region-trees",
     "dawa-bounded": "dawa",
+    "exponential-quantiles": "quantiles",
     "matching-transform": "matching",
 }
 """Mechanisms whose proof note has another name."""
@@ -29,6 +31,7 @@ def page() -> str:
     plain = [
         (code(name), _module_line(propose), first_line(propose), _link(name)) for name, propose in MECHANISMS.items()
     ]
+    chosen = [(code(name), _module_line(quantiles.propose), _link(name)) for name in CHOICES]
     aware = [(code(name), first_line(type(one)), _link(name)) for name, one in DATA_AWARE.items()]
     return "\n\n".join(
         [
@@ -40,6 +43,9 @@ def page() -> str:
             "## Data-independent",
             "These mechanisms promise an accuracy before any data is read.",
             table(("name", "what it measures", "queries and policies", "proof"), plain),
+            "## Choices",
+            "These mechanisms choose an answer among all declared ones, and promise how far off it is in ranks.",
+            table(("name", "what it chooses", "proof"), chosen),
             "## Data-aware",
             "These mechanisms spend part of their epsilon on finding where the data is uniform, and promise no "
             "accuracy: give an epsilon. [When to use them](../data-aware.md).",

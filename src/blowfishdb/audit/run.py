@@ -16,6 +16,7 @@ from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills, joined_lines, ledger_lines
 from blowfishdb.audit.exact import exact_lines, refusal_lines, threshold_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
+from blowfishdb.audit.quantiles import quantile_lines
 from blowfishdb.audit.random_cases import certificate_lines, declaration_lines, people_constraint_lines, point_lines
 from blowfishdb.audit.replay import Effort, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, Line, Section, judged
@@ -68,6 +69,7 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             ("winners of selections", choice_lines),
             ("cuts of refinements", refinement_lines),
             ("refusals", refusal_lines),
+            ("exponential quantiles", quantile_lines),
             ("several datasets in one process", process_lines),
             ("constraints and people", people_constraint_lines),
             ("joint thresholds", threshold_lines),

@@ -17,7 +17,6 @@ from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.projection import factor_graph
-from blowfishdb.plan.certificate import certify
 
 if TYPE_CHECKING:
     from blowfishdb.engine.release import Release
@@ -42,15 +41,13 @@ def edge_losses(handle: DatasetHandle, release: Release) -> dict[str, Fraction] 
 
 def _group_losses(handle: DatasetHandle, release: Release, compiled: Compiled) -> dict[str, Fraction]:
     """The loss on the edges that move each attribute the release looks at, and on those to absence."""
-    policy, cells, plan, epsilon = handle.policy, compiled.cells, release.plan, release.epsilon
+    policy, cells, epsilon = handle.policy, compiled.cells, release.epsilon
 
     def loss(edges: Policy) -> Fraction:
-        """The plan's loss on the edges of a policy; all of epsilon where that cannot be told."""
-        if plan is None:
-            return epsilon
+        """The loss on the edges of a policy; all of epsilon where that cannot be told."""
         try:
             graph = query_cells(handle.domain, edges, compiled.query).graph
-            return min(epsilon, certify(plan, graph).epsilon) if graph.shape == cells.graph.shape else epsilon
+            return min(epsilon, release.loss_on(graph)) if graph.shape == cells.graph.shape else epsilon
         except BlowfishError:
             return epsilon
 

@@ -17,6 +17,7 @@ from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, wi
 from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
 from blowfishdb.engine.preview import quotes_for
+from blowfishdb.engine.quantiles import quantiles_release
 from blowfishdb.engine.release import PlanRelease, ProgramRelease, Release, choose, program_release
 from blowfishdb.engine.request import Request
 from blowfishdb.engine.synopsis import MOST_CELLS, Synopsis, from_bytes
@@ -59,7 +60,12 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
         return points_release(handle, query, target)
     if query.kind != "synopsis":
         query = with_tolerances(query, target.alpha)
-        return _cells_release(compile_query(handle.domain, handle.policy, query), handle.policy, target)
+        compiled = compile_query(handle.domain, handle.policy, query)
+        if query.kind == "quantiles" and not target.is_data_aware:
+            _check_cells(compiled)
+            target = replace(target, mechanism=None) if target.mechanism == AUTO else target
+            return quantiles_release(handle, compiled, target)
+        return _cells_release(compiled, handle.policy, target)
     if target.epsilon is None:
         raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")
     histogram = compile_query(handle.domain, handle.policy, replace(query, kind="histogram"))
@@ -70,9 +76,7 @@ def _cells_release(
     compiled: Compiled, policy: Policy, target: AccuracyTarget, *, synopsis: bool = False
 ) -> PlanRelease | ProgramRelease:
     """The release of compiled cells by a plan, or by the program of a data-aware mechanism."""
-    cells = compiled.problem.graph.cells
-    if cells > MOST_CELLS:
-        raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")
+    _check_cells(compiled)
     why = ""
     if target.mechanism == AUTO and target.epsilon is not None:
         choice = choose(compiled, policy, target)
@@ -81,6 +85,12 @@ def _cells_release(
         return program_release(for_ranges(compiled) if synopsis else compiled, target, why)
     quotes = quotes_for(compiled, target)
     return PlanRelease(compiled, quotes.best, target, quotes)
+
+
+def _check_cells(compiled: Compiled) -> None:
+    cells = compiled.problem.graph.cells
+    if cells > MOST_CELLS:
+        raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")
 
 
 def decode(payload: bytes) -> Released:

@@ -1,4 +1,4 @@
-"""The one place where counts meet noise: rows of a certified plan, stages of a program, weights on points."""
+"""The one place where counts meet noise: rows of a plan, stages of a program, weights on points, quantiles."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints, check_sum
 from blowfishdb.model.workload import Kronecker
+from blowfishdb.noise.quantile_sampler import SpreadRecords, sample_quantiles
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
-from blowfishdb.plan.certificate import CertifiedPlan
+from blowfishdb.plan.certificate import Certificate, CertifiedPlan
 from blowfishdb.plan.plan import EdgePlan, Measurement
 from blowfishdb.plan.points import PointPlan
 from blowfishdb.plan.program import (
@@ -25,6 +26,7 @@ from blowfishdb.plan.program import (
     merge_counts,
     merge_graph,
 )
+from blowfishdb.plan.quantiles import POSITIONS, QuantilePlan, certify_quantiles
 
 
 def measure(certified: CertifiedPlan, counts: Ints) -> Measured:
@@ -49,6 +51,15 @@ def measure_points(plan: PointPlan, counts: Ints) -> tuple[Ints, Ints]:
     """The weights on the points with their noise, and the exact counts of the blocks."""
     sums, blocks = counts[: plan.grid_points], counts[plan.grid_points :]
     return sums if plan.unit is None else sums + sample(plan.unit, 1, plan.grid_points), blocks
+
+
+def choose_quantiles(plan: QuantilePlan, graph: CellGraph, charged: Certificate, counts: Ints) -> Ints:
+    """The cell of each quantile, in order; refuses a plan that is not the one that was charged."""
+    if certify_quantiles(plan, graph) != charged:
+        raise DigestMismatch("the certificate was made for another plan or policy: nothing was chosen")
+    records = SpreadRecords(checked_counts(counts, graph.cells)[: plan.cells], POSITIONS)
+    noise = 0 if plan.count_unit is None else int(sample(plan.count_unit, 1, 1)[0])
+    return sample_quantiles(records, plan.gaps(records.total + noise), plan.unit) // POSITIONS
 
 
 def checked_counts(counts: Ints, cells: int) -> Ints:

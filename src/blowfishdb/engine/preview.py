@@ -12,13 +12,14 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
+from blowfishdb.accuracy.quantiles import QuantileQuote, quantiles_at, quantiles_within
 from blowfishdb.accuracy.quote import ALIKE, Quote, Quotes, accuracy_at, quote
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
-from blowfishdb.engine.target import AUTO, SMALLEST, USUAL_BETA, AccuracyTarget
-from blowfishdb.errors import BlowfishError, QueryError
+from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
+from blowfishdb.errors import BlowfishError, Declined, QueryError
 from blowfishdb.mechanisms import direct, joint
 from blowfishdb.mechanisms.strategy import Mechanism
-from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
 from blowfishdb.model.aggregates import column_alphas
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.distance import hidden_distance
@@ -234,6 +235,9 @@ def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarg
     """The preview of a query that was compiled and quoted; Declined when no mechanism serves it."""
     best = quotes.best
     preview = _preview(handle, compiled, target, quotes)
+    if compiled.query.kind == "quantiles" and target.mechanism is None:
+        with suppress(Declined):
+            preview = replace(preview, offers=(*preview.offers, _quantile_offer(quantile_quote(compiled, target))))
     return replace(
         preview,
         why=_why(quotes.offers, target, compiled),
@@ -241,6 +245,49 @@ def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarg
         expensive_columns=expensive_columns(handle.domain, handle.policy, compiled, target, best),
         constraint_note=best.certificate.constraint_note,
     )
+
+
+COARSE_TOO = "a CDF of a few wide groups of the same values already misses by more ranks, or costs more"
+
+
+def quantile_quote(compiled: Compiled, target: AccuracyTarget) -> QuantileQuote:
+    """The quote of exponential quantiles for the target; Declined where they do not serve it."""
+    graph, cells, levels = compiled.problem.graph, compiled.cells.plain[0], compiled.query.levels
+    if target.epsilon is not None:
+        return quantiles_at(graph, cells, levels, target.epsilon, float(target.beta))
+    return quantiles_within(graph, cells, levels, float(target.alpha or 0), float(target.beta))
+
+
+def quantiles_preview(
+    handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, best: QuantileQuote, quotes: Quotes | None
+) -> Preview:
+    """The preview of exponential quantiles, beside what the best CDFs ask or promise for the same."""
+    preview = _preview(handle, compiled, target, quotes)
+    if not preview.offers:
+        preview = replace(preview, declined=dict.fromkeys(MECHANISMS, COARSE_TOO))
+    if target.mechanism is not None:
+        why = f"{best.mechanism} was asked for."
+    elif not preview.offers:
+        why = f"{best.mechanism} chooses by ranks, and even a CDF of a few wide groups would miss by more of them."
+    elif target.epsilon is None:
+        why = f"{best.mechanism} promises these ranks for the least epsilon, less than {preview.offers[0].mechanism}."
+    else:
+        usual, rival = readable(best.rmse), preview.offers[0]
+        why = (
+            f"{best.mechanism} is expected to miss by fewer ranks: {usual} against {readable(rival.rmse or 0)} of "
+            f"{rival.mechanism}. It looks at ranks alone; where many records share a value its error is larger."
+        )
+    return replace(
+        preview,
+        offers=(_quantile_offer(best), *preview.offers),
+        why=why,
+        worst_pair=worst_pair(compiled, best.certificate),
+        constraint_note=best.certificate.constraint_note,
+    )
+
+
+def _quantile_offer(quote: QuantileQuote) -> Offer:
+    return Offer(quote.mechanism, quote.epsilon, quote.alpha, quote.rmse, "bound")
 
 
 def program_preview(
@@ -257,7 +304,7 @@ def program_preview(
     )
 
 
-def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
+def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes | None) -> Preview:
     return Preview(
         dataset=handle.name,
         kind=compiled.query.kind,
@@ -267,9 +314,9 @@ def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, 
         accuracy_target=target,
         offers=tuple(
             Offer(q.mechanism, q.epsilon, compiled.shown(q.alpha), compiled.shown(q.rmse), q.method)
-            for q in quotes.offers
+            for q in (() if quotes is None else quotes.offers)
         ),
-        declined=quotes.declined,
+        declined={} if quotes is None else quotes.declined,
         why="",
         worst_pair="",
         protected=explain(handle.domain, handle.policy),
@@ -280,8 +327,8 @@ def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, 
     )
 
 
-def _column_accuracy(compiled: Compiled, quotes: Quotes) -> dict[str, float | None]:
-    if compiled.table is None:
+def _column_accuracy(compiled: Compiled, quotes: Quotes | None) -> dict[str, float | None]:
+    if compiled.table is None or quotes is None:
         return {}
     titles = (part.title for part in compiled.query.aggregates)
     return dict(zip(titles, column_alphas(compiled.table, quotes.best.alpha), strict=True))
@@ -321,6 +368,8 @@ def quotes_for(compiled: Compiled, target: AccuracyTarget, among: Container[str]
 
 def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mechanism]:
     """The mechanisms to ask: the named one; for sums and means the one that measures them directly; else all."""
+    if target.mechanism in CHOICES:
+        raise Declined(target.mechanism, "it chooses quantiles, and counts or measures nothing else")
     if target.mechanism is not None:
         return {target.mechanism: MECHANISMS[target.mechanism]}
     if compiled.table is not None:
@@ -342,7 +391,7 @@ def instead(
     epsilon = _short(left)
     if epsilon < SMALLEST:
         return ()
-    mechanism = None if wanted.is_data_aware or wanted.mechanism == AUTO else wanted.mechanism
+    mechanism = wanted.mechanism if wanted.mechanism in MECHANISMS else None
     target = replace(wanted, alpha=None, epsilon=epsilon, mechanism=mechanism)
     betas = dict.fromkeys([target.beta, max(target.beta, USUAL_BETA)])
     offers = [_within(compiled, replace(target, beta=beta)) for beta in betas]

@@ -98,7 +98,7 @@ class Questions(ABC, Generic[Asked]):
         return self._ask(query("mean", grouped((column,)), self.filter))
 
     def quantiles(self, column: Grouped, levels: Iterable[object]) -> Asked:
-        """The values below which the given shares of the records lie, read off one CDF, with intervals."""
+        """The values below which the given shares of the records lie, by a CDF or by rank, with intervals."""
         return self._ask(query("quantiles", grouped((column,)), self.filter, levels=levels))
 
 

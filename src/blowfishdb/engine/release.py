@@ -28,7 +28,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan import encoding_1
-from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certified_as_charged
+from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.program import Program
 from blowfishdb.present.words import policy_words, question_words
@@ -41,8 +41,8 @@ STATISTICS = ("sum", "mean", "quantiles", "table")
 class Release(ABC):
     """A query with its price, ready to be charged and then run once on the counts; no data was read.
 
-    The four kinds: PlanRelease and ProgramRelease below, SynopsisRelease (synopsis_release.py) and PointsRelease
-    (points.py). `charge.decode` reads back what any of them published.
+    The five kinds: PlanRelease and ProgramRelease below, QuantilesRelease (quantiles.py), SynopsisRelease
+    (synopsis_release.py) and PointsRelease (points.py). `charge.decode` reads back what any of them published.
     """
 
     compiled: Compiled | None
@@ -72,6 +72,10 @@ class Release(ABC):
     def digest(self) -> str:
         """What the receipt covers."""
         return self.certificate.plan_digest
+
+    def loss_on(self, graph: CellGraph) -> Fraction:
+        """The loss on the edges of a graph of the same cells; all of epsilon where that cannot be told."""
+        return self.epsilon if self.plan is None else certify(self.plan, graph).epsilon
 
     @abstractmethod
     def digest_1(self) -> str:

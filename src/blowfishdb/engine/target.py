@@ -48,9 +48,9 @@ class AccuracyTarget:
         if self.mechanism is not None:
             # Loaded here, because commands that ask nothing should not wait for every mechanism.
             from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-            from blowfishdb.mechanisms.table import MECHANISMS
+            from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
 
-            known = [AUTO, *MECHANISMS, *DATA_AWARE]
+            known = [AUTO, *MECHANISMS, *CHOICES, *DATA_AWARE]
             if self.mechanism not in known:
                 raise AccuracyError(f"there is no mechanism {self.mechanism!r}; {suggest(self.mechanism, known)}")
 

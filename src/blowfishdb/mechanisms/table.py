@@ -16,6 +16,7 @@ from blowfishdb.mechanisms import (
     optimized,
     ordered,
     ordered_hierarchical,
+    quantiles,
     spanning_tree,
 )
 from blowfishdb.mechanisms.strategy import Mechanism
@@ -35,3 +36,6 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         spanning_tree.NAME: spanning_tree.propose,
     }
 )
+
+CHOICES = (quantiles.NAME,)
+"""Mechanisms that choose answers to questions of one kind, and measure no rows."""

@@ -110,9 +110,9 @@ class Query:
     one ordered axis; its special cells (NULL, outside) stand beside the order and follow as counts of their own.
     ranges: the given boxes, or all ranges of one axis; special cells are in no range. marginals: the tables of the
     given sets of attributes, or of all sets of `ways` attributes. sum, mean: of one bounded numeric attribute.
-    quantiles: the values below which the shares `levels` of the records lie, read off a cdf. table: several
-    `aggregates` of every group. Means, spreads and shares keep an accuracy over at least `rows` records. synopsis: a
-    histogram whose noisy counts are published, to be asked for ever. points: weights on a grid over numeric
+    quantiles: the values below which the shares `levels` of the records lie, read off a cdf or chosen by rank. table:
+    several `aggregates` of every group. Means, spreads and shares keep an accuracy over at least `rows` records.
+    synopsis: a histogram whose noisy counts are published, to be asked for ever. points: weights on a grid over numeric
     attributes that suits `clusters` clusters of about `rows` records, for k-means.
     """
 

@@ -16,7 +16,7 @@ from nicegui import ui
 
 from blowfishdb.errors import QueryError
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
 from blowfishdb.model.calendar import NESTS, Dates, Timestamps
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.numbers import show
@@ -504,7 +504,7 @@ class AccuracyForm:
             sure.on_value_change(lambda e: self._put(confidence=e.value))
         # Mechanisms that look at the data promise no accuracy, so they need a budget.
         aware = list(DATA_AWARE) if self.draft.by == "budget" else []
-        options = {AUTOMATIC: "the best for this question"} | {name: name for name in MECHANISMS}
+        options = {AUTOMATIC: "the best for this question"} | {name: name for name in (*MECHANISMS, *CHOICES)}
         options |= {name: f"{name} (looks at the data)" for name in aware}
         with ui.expansion("Mechanism").props("dense").classes("w-full").style("margin-top:6px"):
             select = ui.select(options, value=self.draft.mechanism or AUTOMATIC)

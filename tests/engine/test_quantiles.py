@@ -1,0 +1,203 @@
+"""Quantiles chosen by the exponential mechanism: which mechanism runs, what is counted, and what is promised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.accuracy.quantiles import quantiles_at, quantiles_within
+from blowfishdb.engine.accounting import edge_losses
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import decode, prepare
+from blowfishdb.engine.compile import DatasetHandle, compile_query
+from blowfishdb.engine.measure import choose_quantiles
+from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.quantiles import QuantilesRelease
+from blowfishdb.engine.release import PlanRelease, Release
+from blowfishdb.engine.request import make_request
+from blowfishdb.engine.target import Number, accuracy_target
+from blowfishdb.errors import AccuracyError, Declined, DigestMismatch
+from blowfishdb.mechanisms.quantiles import MOST_LEVELS, NAME
+from blowfishdb.model.numbers import Ints
+from blowfishdb.model.query import Query, query
+from tests.engine.held import Rows
+
+DOMAIN = bf.domain(
+    {
+        "x": bf.integers(0, 4999, null="cell"),
+        "long": bf.integers(0, 99_999, null=0),
+        "age": bf.integers(0, 99, null=0),
+        "sex": bf.categorical(["f", "m"], null="f", outside="f"),
+    }
+)
+RANDOM = np.random.default_rng(3)
+SEX = RANDOM.integers(0, 2, 6000)
+X = np.minimum(RANDOM.gamma(3, 300, 6000).astype(np.int64) + 500 * SEX, 4999)
+CODES = {"x": X, "sex": SEX, "long": 17 * X, "age": X // 50}
+QUARTILES = ("0.25", "0.5", "0.75")
+
+
+def handle(policy: bf.Policy | None = None, accounting: str = "sum") -> DatasetHandle:
+    return DatasetHandle("t", DOMAIN, policy or bf.Policy(), "a", 1, 1, 1, Rows({}), accounting)
+
+
+def release(asked: Query, policy: bf.Policy | None = None, **target: Number) -> Release:
+    place = handle(policy)
+    return prepare(place, make_request(place, asked, accuracy_target(**target)))  # type: ignore[arg-type]
+
+
+def counts(of: Release) -> Ints:
+    assert of.compiled is not None
+    cells = of.compiled.cells
+    flat = cells.cell_of({name: CODES[name] for name in cells.attributes})
+    return np.bincount(flat[flat >= 0], minlength=cells.graph.cells).astype(np.int64)
+
+
+def answer(asked: Query, policy: bf.Policy | None = None, **target: Number) -> Answer:
+    ready = release(asked, policy, **target)
+    released = decode(ready.payload(counts(ready), handle(policy)))
+    assert isinstance(released, Answer)
+    return released
+
+
+@pytest.mark.parametrize("presence", ["public", "secret", "only"])
+def test_many_values_are_chosen_from_by_rank(presence: str) -> None:
+    policy = bf.Policy(presence=presence)  # type: ignore[arg-type]
+    asked = query("quantiles", "x", levels=QUARTILES)
+    found = answer(asked, policy, epsilon=1)
+    assert (found.mechanism, found.epsilon) == (NAME, 1)
+    compiled = compile_query(DOMAIN, policy, asked)
+    promised = quantiles_at(compiled.problem.graph, 5000, asked.levels, Fraction(1), 1e-6)
+    for level, value in zip((0.25, 0.5, 0.75), found.values, strict=True):
+        below, upto = np.sum(value > X), np.sum(value >= X)
+        assert below - promised.alpha <= level * X.size <= upto + promised.alpha
+        assert found.bounds.low.min() >= 0
+    assert "records of its share" in found.caveat
+    found.certificate.verify()
+    assert Answer.from_json(found.to_json()).values.tolist() == found.values.tolist()
+
+
+def test_little_noise_finds_the_quantiles_that_were_asked_in_any_order() -> None:
+    found = answer(query("quantiles", "x", levels=["0.9", "0.1", "0.5", "0.9"]), epsilon=800, mechanism=NAME)
+    ranks = [np.mean(value >= X) for value in found.values]
+    assert ranks == pytest.approx([0.9, 0.1, 0.5, 0.9], abs=0.01)
+    assert found.values[0] == found.values[3]
+
+
+def test_only_records_that_pass_the_filter_count() -> None:
+    for sex in (0, 1):
+        where = bf.col("sex") == ["f", "m"][sex]
+        found = answer(query("quantiles", "x", where, levels=["0.5"]), epsilon=800, mechanism=NAME)
+        assert np.mean(found.values[0] >= X[sex == SEX]) == pytest.approx(0.5, abs=0.02)
+
+
+def test_null_has_no_rank() -> None:
+    ready = release(query("quantiles", "x", levels=["0.5"]), epsilon=800, mechanism=NAME)
+    table = np.zeros(5001, dtype=np.int64)
+    table[[100, 200, 300, 5000]] = 1, 1, 1, 10**6
+    assert isinstance(ready, QuantilesRelease)
+    assert 190 <= ready.answer(table).values[0] <= 210
+
+
+def test_neighbouring_quantiles_bound_each_other_where_the_number_of_records_is_public() -> None:
+    levels = [Fraction(place, 10) for place in range(1, 10)]
+    public = bf.Policy({"long": bf.full()})
+    found = answer(query("quantiles", "long", levels=levels), public, epsilon=20, mechanism=NAME)
+    truth = np.quantile(17 * X, [float(level) for level in levels], method="inverted_cdf")
+    assert np.all((found.bounds.low <= truth) & (truth <= found.bounds.high))
+    assert found.bounds.low[4] > 0
+    assert found.bounds.high[4] < 99_999
+    hidden = answer(query("quantiles", "long", levels=levels), bf.Policy(presence="secret"), epsilon=20, mechanism=NAME)
+    assert set(hidden.bounds.low) == {0.0}
+
+
+def test_the_quote_chooses_by_predicted_ranks() -> None:
+    for asked, policy, wanted in (
+        (query("quantiles", "x", levels=["0.5"]), bf.Policy(), NAME),
+        (query("quantiles", "long", levels=["0.5"]), bf.Policy(presence="only"), NAME),
+        # Neighbouring values only: running counts cost next to nothing.
+        (query("quantiles", "long", levels=["0.5"]), bf.Policy({"long": bf.line()}), "ordered"),
+        # Few values, each of many records: a CDF bounds the values themselves.
+        (query("quantiles", "age", levels=["0.5"]), bf.Policy(), "optimized"),
+    ):
+        ready = release(asked, policy, epsilon=1)
+        preview = ready.preview(handle(policy))
+        assert isinstance(preview, Preview)
+        assert preview.mechanism == wanted
+        assert NAME in [offer.mechanism for offer in preview.offers]
+        if wanted == NAME and len(preview.offers) > 1:
+            assert (preview.best.rmse or 0) < min(offer.rmse or 0 for offer in preview.offers[1:])
+        assert "ranks" in preview.why or wanted != NAME
+
+
+def test_an_accuracy_in_ranks_is_bought_at_the_least_epsilon() -> None:
+    ready = release(query("quantiles", "long", levels=["0.5"]), alpha=40)
+    assert isinstance(ready, QuantilesRelease)
+    assert ready.best.alpha <= 40
+    assert (
+        quantiles_at(ready.compiled.problem.graph, 100_000, (Fraction(1, 2),), ready.epsilon * 9 / 10, 0.05).alpha > 40
+    )
+    preview = ready.preview(handle())
+    assert preview.offers[0].epsilon == ready.epsilon
+    named = release(query("quantiles", "age", levels=QUARTILES), bf.Policy(presence="only"), alpha=40, mechanism=NAME)
+    assert isinstance(named, QuantilesRelease)
+    assert named.best.alpha <= 40
+    assert "was asked for" in named.preview(handle()).why
+    with pytest.raises(AccuracyError):
+        quantiles_within(named.compiled.problem.graph, 5, (Fraction(1, 2),), 0, 0.05)
+
+
+def test_the_promise_holds() -> None:
+    policy = bf.Policy(presence="only")
+    ready = release(query("quantiles", "age", levels=QUARTILES), policy, epsilon="0.5", beta="0.2", mechanism=NAME)
+    assert isinstance(ready, QuantilesRelease)
+    table = counts(ready)
+    running = np.concatenate([[0], np.cumsum(table)])
+    misses = 0
+    for _ in range(40):
+        chosen = choose_quantiles(ready.best.plan, ready.compiled.problem.graph, ready.certificate, table)
+        targets = np.array([0.25, 0.5, 0.75]) * table.sum()
+        off = np.maximum(0, np.maximum(running[chosen] - targets, targets - running[chosen + 1]))
+        misses += bool(np.any(off > ready.best.alpha))
+    # At most one in five misses; 22 or more of 40 have chance 1e-6.
+    assert misses < 22
+
+
+def test_what_it_does_not_serve_is_declined() -> None:
+    exact = bf.Policy({"x": bf.public(), "age": bf.public()})
+    for asked, policy in (
+        (query("histogram", "x"), bf.Policy()),
+        (query("quantiles", "age", levels=["0.5"]), exact),
+        (query("quantiles", "x", levels=[Fraction(n, 100) for n in range(1, MOST_LEVELS + 2)]), bf.Policy()),
+        (query("quantiles", "x", bf.col("x").is_null(), levels=["0.5"]), bf.Policy()),
+    ):
+        with pytest.raises(Declined):
+            release(asked, policy, epsilon=1, mechanism=NAME)
+    with pytest.raises(Declined):
+        release(query("quantiles", "x", levels=["0.5"]), epsilon=10**6, mechanism=NAME)
+    assert isinstance(release(query("quantiles", "age", levels=["0.5"]), exact, epsilon=1), PlanRelease)
+    many = query("quantiles", "age", levels=[Fraction(n, 100) for n in range(1, MOST_LEVELS + 2)])
+    assert isinstance(release(many, epsilon=1), PlanRelease)
+
+
+def test_a_plan_that_was_not_charged_is_not_drawn() -> None:
+    ready = release(query("quantiles", "age", levels=["0.5"]), epsilon=1, mechanism=NAME)
+    assert isinstance(ready, QuantilesRelease)
+    finer = replace(ready.best.plan, unit=ready.best.plan.unit / 2)
+    with pytest.raises(DigestMismatch):
+        choose_quantiles(finer, ready.compiled.problem.graph, ready.certificate, counts(ready))
+    assert ready.digest_1() == ready.digest
+
+
+def test_each_class_of_edges_is_charged_its_own_loss() -> None:
+    policy = bf.Policy({"x": bf.line()}, composition="attribute", presence="secret")
+    place = handle(policy, "per-edge")
+    asked = query("quantiles", "x", bf.col("sex") == "f", levels=["0.5"])
+    ready = prepare(place, make_request(place, asked, accuracy_target(epsilon=1, mechanism=NAME)))
+    losses = edge_losses(place, ready)
+    # A median moves by half a rank for a record that comes or goes, by one for a record that moves.
+    assert losses == {"presence": Fraction(1, 2), "moves x": 1, "moves sex": Fraction(1, 2)}
