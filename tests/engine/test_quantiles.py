@@ -20,7 +20,7 @@ from blowfishdb.engine.quantiles import QuantilesRelease
 from blowfishdb.engine.release import PlanRelease, Release
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import Number, accuracy_target
-from blowfishdb.errors import AccuracyError, Declined, DigestMismatch
+from blowfishdb.errors import Declined, DigestMismatch
 from blowfishdb.mechanisms.quantiles import MOST_LEVELS, NAME
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import Query, query
@@ -147,7 +147,7 @@ def test_an_accuracy_in_ranks_is_bought_at_the_least_epsilon() -> None:
     assert isinstance(named, QuantilesRelease)
     assert named.best.alpha <= 40
     assert "was asked for" in named.preview(handle()).why
-    with pytest.raises(AccuracyError):
+    with pytest.raises(Declined):
         quantiles_within(named.compiled.problem.graph, 5, (Fraction(1, 2),), 0, 0.05)
 
 

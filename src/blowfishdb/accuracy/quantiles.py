@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.accuracy.candidates import check_beta, round_up
-from blowfishdb.errors import AccuracyError
+from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.quantiles import NAME, propose
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.noise.distribution import quantile
@@ -56,7 +56,7 @@ def quantiles_within(
 ) -> QuantileQuote:
     """The quote of the least epsilon, rounded up, that promises all ranks within alpha."""
     if alpha <= 0:
-        raise AccuracyError("ranks of quantiles are promised within a positive alpha")
+        raise Declined(NAME, "it promises ranks within a positive alpha only")
     # The promise is in proportion to 1 / epsilon, but for whole-number noise, which a little more makes up for.
     epsilon = round_up(Fraction(quantiles_at(graph, cells, levels, Fraction(1), beta).alpha / alpha))
     quote = quantiles_at(graph, cells, levels, epsilon, beta)
