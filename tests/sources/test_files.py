@@ -48,6 +48,29 @@ def test_csv_files(tmp_path: Path, name: str) -> None:
     assert counts(url, "d") == [3, 1, 3]
 
 
+@pytest.mark.parametrize(
+    ("name", "separator"), [("rows.csv", ";"), ("rows.csv", "\t"), ("a.csv.gz", "|"), ("b.tsv", ",")]
+)
+def test_the_first_line_tells_what_separates_the_fields(tmp_path: Path, name: str, separator: str) -> None:
+    content = TEXT.replace("x, y", "x! y").replace(",", separator).replace("x! y", f"x{separator} y").encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    url = str(tmp_path / name)
+    assert list(open_source(url).columns()) == ["age", "a b", "d"]
+    assert counts(url, "age") == [0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 2, 1]
+    assert counts(url, "d") == [3, 1, 3]
+
+
+def test_one_separator_for_all_files_and_a_comma_before_others(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age,a b;c,d\n")
+    assert list(open_source(str(tmp_path / "a.csv")).columns()) == ["age", "a b;c", "d"]
+    (tmp_path / "one.csv").write_text('"a;b"\n1\n')
+    assert list(open_source(str(tmp_path / "one.csv")).columns()) == ["a;b"], "quotes hold a name together"
+    (tmp_path / "b1.csv").write_text("age;d\n1;2024-01-01\n")
+    (tmp_path / "b2.csv").write_text("age,d\n1,2024-01-01\n")
+    with pytest.raises(SourceError, match="same columns in the same order"):
+        open_source(str(tmp_path / "b*.csv")).columns()
+
+
 def test_one_odd_row_changes_no_type(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("age,a b,d\n" + "1,x,2024-01-01\n" * 30000 + "oops,x,2024-01-01\n")
     found = counts(str(tmp_path / "a.csv"), "age")

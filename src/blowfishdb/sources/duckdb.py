@@ -38,23 +38,32 @@ def matched(pattern: str) -> list[str]:
     return sorted(files.values())
 
 
-def separator_of(path: str) -> str:
-    """What stands between two fields."""
-    return "\t" if ".tsv" in Path(path).name.lower() else ","
+SEPARATORS = (",", ";", "\t", "|")
+"""What may stand between two fields of a file."""
 
 
-def column_names(path: str) -> list[str]:
-    """The names in the first line; SourceError where it does not name every column, each once."""
-    try:
-        with _opened(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", "replace", newline="") as lines:
-            names = next(csv.reader(lines, delimiter=separator_of(path)), [])
-    except (OSError, EOFError, zlib.error, csv.Error):
-        raise SourceError(f"the first line of {Path(path).name} cannot be read") from None
+def header_of(path: str) -> tuple[str, list[str]]:
+    """What separates the fields, and the names in the first line; SourceError unless each column is named once.
+
+    The separator that the ending promises counts, unless the first line holds none: then the one that finds most names.
+    """
+    usual = "\t" if ".tsv" in Path(path).name.lower() else ","
+    headers = {separator: _first_row(path, separator) for separator in sorted(SEPARATORS, key=lambda one: one != usual)}
+    separator = usual if len(headers[usual]) > 1 else max(headers, key=lambda one: len(headers[one]))
+    names = headers[separator]
     # DuckDB takes names of any case for the same.
     is_named = all(name.strip() and "\0" not in name for name in names)
     if not names or len({name.lower() for name in names}) != len(names) or not is_named:
         raise SourceError("the first line of a CSV file names every column, each once")
-    return names
+    return separator, names
+
+
+def _first_row(path: str, separator: str) -> list[str]:
+    try:
+        with _opened(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", "replace", newline="") as lines:
+            return next(csv.reader(lines, delimiter=separator), [])
+    except (OSError, EOFError, zlib.error, csv.Error):
+        raise SourceError(f"the first line of {Path(path).name} cannot be read") from None
 
 
 def readable(path: str, copies: ExitStack) -> str:
@@ -240,9 +249,10 @@ def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
     Short rows are filled with NULL and what is too long is cut, because an error that depends on a row would tell
     about it. One thread reads: several would fail on a line end between quotes.
     """
-    separator, names = separator_of(files[0]), column_names(files[0])
-    if any(column_names(file) != names for file in files[1:]):
-        raise SourceError("the first lines of CSV files that are one table name the same columns in the same order")
+    separator, names = header_of(files[0])
+    if any(header_of(file) != (separator, names) for file in files[1:]):
+        text = "the first lines of CSV files that are one table name the same columns in the same order and form"
+        raise SourceError(text)
     columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in names)
     return (
         f"read_csv([{_listed(texts or files)}], auto_detect = false, header = true, delim = {_quoted(separator)}, "
