@@ -398,10 +398,10 @@ class LedgerRolledBack(LedgerError):
 
     code = "ledger-rolled-back"
 
-    def __init__(self, reason: str, *, found: int, expected: int) -> None:
-        super().__init__(
-            f"{reason} Restore the newest copy, or accept this one with accept_restored_ledger, which records it."
-        )
+    REMEDY = "Restore the newest copy, or accept this one with accept_restored_ledger, which records it."
+
+    def __init__(self, reason: str, *, found: int, expected: int, remedy: str = REMEDY) -> None:
+        super().__init__(f"{reason} {remedy}")
         self.found = found
         self.expected = expected
 

@@ -216,3 +216,20 @@ def test_default_marks_are_apart_from_the_ledger_and_ignore_passwords(
     with open_ledger(tmp_path / "ledger.db") as ledger:
         opened(ledger, 1)
     assert default_mark(tmp_path / "ledger.db").exists()
+
+
+def test_starting_again_in_the_place_of_a_deleted_ledger_is_refused_and_says_what_to_do(file_place: Place) -> None:
+    with file_place.open() as ledger:
+        opened(ledger, 1)
+    for left in file_place.mark.parents[1].glob("ledger.db*"):
+        left.unlink()
+    mark = file_place.mark.read_bytes()
+    with pytest.raises(LedgerRolledBack, match="a new, empty ledger stands where one with 2 entries was") as caught:
+        file_place.open()
+    assert "put the old ledger back" in caught.value.message
+    assert "accept the new one" in caught.value.message
+    assert file_place.mark.read_bytes() == mark, "refusing forgets nothing"
+    accept_restored_ledger(file_place.url, mark=file_place.mark, by="cora", reason="the trial is over")
+    with file_place.open() as ledger:
+        (entry,) = ledger.entries()
+        assert (entry.kind, entry.fields["mark_sequence"]) == ("restored", 2), "what stood here is on record"

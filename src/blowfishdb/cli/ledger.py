@@ -84,18 +84,19 @@ def accept(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Accepts a ledger that was restored from a backup, or moved here. Charges that the copy lacks are forgotten.
+    """Accepts a ledger that was restored, moved here or begun anew. Charges that it lacks are forgotten.
 
     \b
-    Example
+    Examples
       blowfish ledger accept --reason "moved to the new server, entry 812 checked"
+      blowfish ledger accept --reason "the trial of May is over, its data is deleted"
     """
     from blowfishdb.catalog import read_config
     from blowfishdb.ledger.ledger import accept_restored_ledger
 
     settings = read_config(config)
     head = accept_restored_ledger(settings.ledger_url(), mark=settings.mark_place(), by=by or login(), reason=reason)
-    message = f"Accepted, on record as entry {head.sequence}."
+    message = f"Accepted, on record as entry {head.sequence}. What was spent elsewhere is not counted here."
     print_result({"entries": head.sequence, "head": head.hash}, message, as_json=as_json)
 
 

@@ -200,12 +200,23 @@ class FileMark(HighWaterMark):
             raise LedgerUnavailable(f"cannot write the high-water mark: {problem.strerror}") from None
 
 
+BEGUN_ANEW = (
+    "If its data may still be asked, put the old ledger back: it alone knows what was spent. If that data is gone for "
+    "good, or all of this was a trial, accept the new one with accept_restored_ledger: it starts from zero, and its "
+    "first entry says who decided so and why."
+)
+"""What to do where somebody starts again in the place of a ledger that is gone."""
+
+
 def check_not_rolled_back(mark: Head | None, head: Head, hash_of: Callable[[int], str | None]) -> None:
     """Refuses a ledger that ends before its mark, went another way, or has entries but lost its mark."""
     if mark is None:
         if head.sequence == 0:
             return
         reason = f"this ledger has entries but no high-water mark here, so its age cannot be told. {SHARED}"
+    elif head.ledger != mark.ledger and head.sequence == 0:
+        reason = f"a new, empty ledger stands where one with {mark.sequence:,} entries was, which was deleted or moved."
+        raise LedgerRolledBack(reason, found=0, expected=mark.sequence, remedy=BEGUN_ANEW)
     elif head.ledger != mark.ledger:
         reason = "the high-water mark belongs to another ledger: this one was created anew or exchanged."
     elif head.sequence < mark.sequence:
