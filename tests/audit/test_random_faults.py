@@ -10,11 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blowfishdb.audit.drills import joined_lines, ledger_lines
+from blowfishdb.audit.drills import joined_lines
 from blowfishdb.audit.exact import refusal_lines, threshold_lines
-from blowfishdb.audit.random_cases import certificate_lines, declaration_lines, people_constraint_lines, point_lines
+from blowfishdb.audit.ledger_drills import ledger_lines
+from blowfishdb.audit.random_cases import (
+    WAYS,
+    account_lines,
+    certificate_lines,
+    declaration_lines,
+    graph_lines,
+    people_constraint_lines,
+    point_lines,
+)
 from blowfishdb.audit.report import Line
 from blowfishdb.audit.selections import choice_lines, refinement_lines
+from blowfishdb.audit.session_drills import session_lines
 from blowfishdb.catalog import stretch
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.ledger import curation
@@ -120,8 +130,8 @@ def one_row_taken_for_all(patch: pytest.MonkeyPatch) -> None:
 
 CASES: list[tuple[Fault, Lines]] = [
     (shares_too_small, threshold_lines),
-    (many_edges_join_nothing, lambda: certificate_lines(quick=True, seed=1)),
-    (exact_rows_unchecked, lambda: certificate_lines(quick=True, seed=1)),
+    (many_edges_join_nothing, lambda: certificate_lines("by structure", quick=True, seed=1)),
+    (exact_rows_unchecked, lambda: certificate_lines("edges listed", quick=True, seed=1)),
     (rounding_forgotten, lambda: point_lines(quick=True, seed=1)),
     (penalty_by_counts, choice_lines),
     (clip_forgotten, refinement_lines),
@@ -140,11 +150,10 @@ def test_the_fault_is_caught(fault: Fault, lines: Lines, monkeypatch: pytest.Mon
 
 
 def test_nothing_made_up_is_certified_too_low() -> None:
-    found = [
-        *certificate_lines(quick=True, seed=2),
-        *point_lines(quick=True, seed=2),
-        *declaration_lines(quick=True, seed=2),
-    ]
+    found = [line for way in WAYS for line in certificate_lines(way, quick=True, seed=2)]
+    found += [line for way in WAYS for line in graph_lines(way, quick=True, seed=2)]
+    for lines in (point_lines, declaration_lines, account_lines):
+        found += lines(quick=True, seed=2)
     assert [line for line in found if line.verdict != "clean"] == []
 
 
@@ -156,6 +165,7 @@ def test_drills_find_nothing_without_a_fault() -> None:
         *refusal_lines(),
         *people_constraint_lines(),
         *ledger_lines(),
+        *session_lines(),
         *joined_lines(),
     ]
     assert [line for line in found if line.verdict != "clean"] == []

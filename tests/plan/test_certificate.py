@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
-from blowfishdb.model.graphs import ZERO, CellGraph, CliqueGraph, WindowGraph
+from blowfishdb.model.graphs import ZERO, CellGraph, CliqueGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rectangles, Stacked, total
 from blowfishdb.plan import certificate, kernels, loss
 from blowfishdb.plan.certificate import Certificate, calibrate, certify, worst_edge
@@ -297,3 +297,19 @@ def test_a_certificate_is_verified_from_what_came_with_it() -> None:
         replace(sound, again=lambda: replace(sound, epsilon=Fraction(1, 100))).verify()
     with pytest.raises(DigestMismatch, match="give the plan and the graph"):
         replace(sound, again=lambda: sound).verify(plan)
+
+
+@pytest.mark.parametrize("limit", ["LONG_EDGES", "ENTRIES"])
+def test_long_axes_without_windows_are_exact_up_to_many_edges(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 1,100 cells is joined to the second next: two running sums differ where a bound says twice all."""
+    cells = loss.TABLE_CELLS + 76
+    graph = CellGraph(
+        (EdgeGraph(cells, np.stack([np.arange(cells - 2), np.arange(2, cells)], axis=1)),),
+        "record",
+        np.array(False),
+        "public",
+    )
+    plan = Plan(Fraction(1), (Measurement(Prefix(cells), np.ones(1, dtype=np.int64)),))
+    assert (certify(plan, graph).epsilon, certify(plan, graph).is_tight) == (2, True)
+    monkeypatch.setattr(loss, limit, 1)
+    assert (certify(plan, graph).epsilon, certify(plan, graph).is_tight) == (2 * cells, False)

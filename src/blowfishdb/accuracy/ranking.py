@@ -78,6 +78,8 @@ class _RankingKey:
     """What a ranking depends on. The bytes of a problem are compared, not a hash: plans are taken from here."""
 
     fingerprint: bytes
+    is_exact: bool
+    """Whether losses are attained, which the bytes of a graph do not tell."""
     mechanisms: tuple[tuple[str, Mechanism], ...]
     guarantee: Guarantee
     problem: Problem = field(compare=False)
@@ -87,7 +89,8 @@ def ranking_of(problem: Problem, mechanisms: Mapping[str, Mechanism], guarantee:
     """The ranking; that of small problems is cached."""
     if problem.graph.cells > CACHED_CELLS:
         return _ranking(problem, mechanisms, guarantee)
-    return _cached_ranking(_RankingKey(problem.fingerprint(), tuple(mechanisms.items()), guarantee, problem))
+    told = problem.fingerprint(), problem.graph.is_exact
+    return _cached_ranking(_RankingKey(*told, tuple(mechanisms.items()), guarantee, problem))
 
 
 def reason_of(refusal: BlowfishError) -> str:

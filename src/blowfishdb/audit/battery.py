@@ -280,7 +280,7 @@ def long_axes() -> Iterator[Case]:
     for name in ("hierarchy", "ordered"):
         yield Case(f"{name} by structure, NULL and outside hidden", SPECIAL, hidden, CDF, name, by_structure=True)
     known = Policy(constraints=["range(x, 0, 3)"])
-    for name in ("identity", "hierarchy"):
+    for name in ("identity", "hierarchy", "ordered"):
         yield Case(f"{name} by structure, a range known", ONE, known, CDF, name, by_structure=True)
 
 
@@ -335,6 +335,7 @@ def accounts() -> Iterator[Case]:
     by_attribute = Policy({"x": threshold(2)}, "attribute")
     presence = Policy({"x": public(), "y": public()}, "attribute", "secret")
     hidden = Policy({"x": line()}, "attribute", "secret")
+    tied = Policy({}, "attribute", constraints=["count(x < 1 and y = 'a')"])
     counts = tuple(query("count", (), y == value) for value in ("a", "b"))
     cases: dict[str, tuple[Policy, str, tuple[Query, ...]]] = {
         "per-edge accounting": (by_attribute, PER_EDGE, (HISTOGRAM, kind, TABLE, CDF)),
@@ -342,6 +343,7 @@ def accounts() -> Iterator[Case]:
         "per-edge, nothing but presence": (presence, PER_EDGE, (HISTOGRAM, kind, TABLE)),
         "per-edge, filters": (by_attribute, PER_EDGE, (kind, *counts)),
         "per-edge, presence secret": (hidden, PER_EDGE, (HISTOGRAM, kind, TABLE)),
+        "per-edge, a count known": (tied, PER_EDGE, (HISTOGRAM, kind)),
     }
     for name, (policy, accounting, (first, *further)) in cases.items():
         yield Case(name, TWO, policy, first, "identity", accounting=accounting, further=tuple(further))

@@ -73,13 +73,13 @@ Limit = tuple[ModuleType, str]
 LIMITS: tuple[Limit, ...] = (
     (certificate, "LISTED_EDGES"),
     (loss, "TABLE_CELLS"),
+    (loss, "LONG_EDGES"),
     (certificate, "LISTED_PAIRS"),
     (program, "LISTED_EDGES"),
     (projection, "LISTED_LIMIT"),
 )
 """Below these numbers edges are compared one by one; above, structure decides."""
 LISTS: tuple[Limit, ...] = (
-    (graphs, "EDGE_LIMIT"),
     (graphs, "EDGE_LIMIT"),
     (projection, "FILTER_LIMIT"),
 )

@@ -8,6 +8,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from blowfishdb.errors import QueryError
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.calendar import SECONDS, Dates, Duration, Timestamps, find_zone, periods_of_days
+from blowfishdb.model.calendar import SECONDS, Dates, Duration, Timestamps, find_zone
 from blowfishdb.model.constraints import (
     Constraint,
     CountConstraint,
@@ -90,8 +91,8 @@ def within(theta: Fraction | Duration, attribute: Attribute, one: int, two: int)
         return abs(one - two) <= theta.amount
     first, second = min(one, two), max(one, two)
     if isinstance(attribute, Dates):
-        ends = attribute.starts(np.array([first + 1, second]))
-        return int(ends[1]) - (int(ends[0]) - 1) <= theta.amount * {"day": 1, "week": 7}[theta.unit]
+        after_first, begin_of_second = begin_of(attribute, first + 1), begin_of(attribute, second)
+        return (begin_of_second - after_first).days + 1 <= theta.amount * {"day": 1, "week": 7}[theta.unit]
     if isinstance(attribute, Timestamps):
         return (second - first - 1) * SECONDS[attribute.by] <= theta.amount * SECONDS[theta.unit]
     return False
@@ -104,9 +105,27 @@ def soon(theta: Duration, attribute: Timestamps, one: int, two: int) -> bool:
     return any(abs(first - second) <= span for first, second in pairs)
 
 
+MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
+def begin_of(attribute: Dates | Timestamps, code: int) -> datetime.datetime:
+    """The first moment of a declared period, by Python's own calendar."""
+    if isinstance(attribute, Timestamps):
+        step, midnight = SECONDS[attribute.by], datetime.datetime.combine(attribute.start.date(), datetime.time())
+        periods = (attribute.start - midnight).seconds // step + code
+        return midnight + datetime.timedelta(seconds=periods * step)
+    start = datetime.datetime.combine(attribute.start, datetime.time())
+    if attribute.by not in MONTHS:
+        days, behind = (7, start.weekday()) if attribute.by == "week" else (1, 0)
+        return start + datetime.timedelta(days=code * days - behind)
+    length = MONTHS[attribute.by]
+    months = (start.year * 12 + start.month - 1) // length * length + code * length
+    return datetime.datetime(months // 12, months % 12 + 1, 1)
+
+
 def instants(attribute: Timestamps, code: int) -> list[datetime.datetime]:
     """When the clock of the zone shows the first and the last moment of a period: once, twice, or never."""
-    begin = datetime.datetime.fromisoformat(attribute.moment(code))
+    begin = begin_of(attribute, code)
     moments, clock = [], find_zone(attribute.zone)
     for shown in (begin, begin + datetime.timedelta(seconds=attribute.step, microseconds=-1)):
         for fold in (0, 1):
@@ -178,14 +197,28 @@ def atom_holds(atom: Atom, attribute: Attribute, code: int) -> bool | None:
         if code in names:
             return None
         if isinstance(attribute, Dates | Timestamps):
-            end = attribute.below(atom.value) if atom.op in ("<", ">=") else attribute.up_to(atom.value)
-            return code < end if atom.op.startswith("<") else code >= end
+            return _time_holds(atom, attribute, code)
         low, high = interval(attribute, code)
         bound = Fraction(str(atom.value)) if isinstance(attribute, Bins | Integers) else attribute.index_of(atom.value)
         if isinstance(attribute, Bins):
             return {"<": high <= bound, ">=": low >= bound}[atom.op]
         return {"<": low < bound, "<=": low <= bound, ">": low > bound, ">=": low >= bound}[atom.op]
     return names.get(code) == ("NULL" if isinstance(atom, IsNull) else "outside")
+
+
+def _time_holds(atom: Comparison, attribute: Dates | Timestamps, code: int) -> bool:
+    """Whether a period lies before or after a day or a moment, by Python's own calendar where that is one."""
+    value = atom.value
+    with suppress(ValueError):
+        value = datetime.datetime.fromisoformat(value) if isinstance(value, str) else value
+    if not isinstance(value, datetime.date):
+        end = attribute.below(value) if atom.op in ("<", ">=") else attribute.up_to(value)
+        return code < end if atom.op.startswith("<") else code >= end
+    is_moment = isinstance(value, datetime.datetime)
+    bound = value if is_moment else datetime.datetime.combine(value, datetime.time())
+    if atom.op in ("<=", ">"):
+        bound += datetime.timedelta(days=1)
+    return begin_of(attribute, code + 1) <= bound if atom.op.startswith("<") else begin_of(attribute, code) >= bound
 
 
 def group_of(axis: Axis, attribute: Attribute, code: int) -> int | None:
@@ -207,12 +240,14 @@ def group_of(axis: Axis, attribute: Attribute, code: int) -> int | None:
 
 
 def period_of(unit: str, attribute: Attribute, code: int) -> int:
-    """The number of the calendar period that a day or moment falls into."""
-    if isinstance(attribute, Timestamps) and unit in SECONDS and unit != "week":
-        return (attribute.first_period + code) * SECONDS[attribute.by] // SECONDS[unit]
+    """The number of the calendar period that a day or moment falls into, by Python's own calendar."""
     if not isinstance(attribute, Dates | Timestamps):
         raise QueryError(f"{unit} is no group of an attribute without dates")
-    return int(periods_of_days(attribute.starts(np.array([code])), unit)[0])
+    begin = begin_of(attribute, code)
+    if unit in MONTHS:
+        return (begin.year * 12 + begin.month - 1) // MONTHS[unit]
+    # The first day of the calendar was a Monday.
+    return (begin - datetime.datetime.min) // datetime.timedelta(**{f"{unit}s": 1})
 
 
 def records(domain: Domain) -> Iterator[Record]:
@@ -360,6 +395,12 @@ class Adjacency:
                 named += [atom.attribute for atom in atoms(constraint.condition)]
         return tuple(name for name in self.domain.names if name in named)
 
+    @property
+    def most_rows(self) -> int:
+        """The number of rows, where a constraint gives it; otherwise more than change together anywhere."""
+        given = [c.value for c in self.policy.constraints if isinstance(c, RowsConstraint) and c.value is not None]
+        return min(given, default=10**6)
+
     def is_complete(self, everyone: Sequence[Record]) -> bool:
         """Whether these are all records over the attributes that matter."""
         return len(everyone) == math.prod(self.applied[name].total_size for name in self.used)
@@ -424,7 +465,8 @@ def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int
     if adjacency.policy.constraints and _constraints_bind(adjacency, everyone):
         hidden = adjacency.policy.presence != "public"
         vertices: list[Record | None] = [*everyone, *([None] if hidden else [])]
-        sets = minimal_sets(adjacency.applied, adjacency.policy.constraints, vertices, most_together, adjacency.place)
+        together = most_together if hidden else min(most_together, adjacency.most_rows)
+        sets = minimal_sets(adjacency.applied, adjacency.policy.constraints, vertices, together, adjacency.place)
         return [Change(tuple(before for before, _ in pairs), tuple(after for _, after in pairs)) for pairs in sets]
     by_places: dict[frozenset[Place], Change] = {}
     placed = [(record, adjacency.place(record)) for record in everyone]
@@ -436,6 +478,17 @@ def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int
     if adjacency.policy.presence != "public":
         counted = {adjacency.place(one): one for one in everyone if adjacency.place(one) is not None}
         listed += [Change((one,), (None,)) for one in counted.values()]
+    return listed
+
+
+def all_changes(adjacency: Adjacency, everyone: Sequence[Record]) -> list[Change]:
+    """Every hidden change, also such as one query does not see."""
+    if adjacency.policy.constraints:
+        return changes(adjacency, everyone)
+    pairs = itertools.combinations(everyone, 2)
+    listed = [Change((one,), (two,)) for one, two in pairs if moves(adjacency.applied, adjacency.policy, one, two)]
+    if adjacency.policy.presence != "public":
+        listed += [Change((one,), (None,)) for one in everyone]
     return listed
 
 

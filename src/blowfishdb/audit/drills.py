@@ -1,16 +1,12 @@
-"""Drills: failures, refusals, limits, keys, versions and joins; nothing may leak and no amount may get lost."""
+"""Drills of releases: failing sources, failing noise, broken counts, budgets, joins; nothing may leak or get lost."""
 
 from __future__ import annotations
 
-import hashlib
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -24,16 +20,7 @@ from blowfishdb.audit.stages import Recorder, watched_stages
 from blowfishdb.audit.tape import TapeError
 from blowfishdb.engine.measure import run_program
 from blowfishdb.engine.release import ProgramRelease, Release
-from blowfishdb.errors import (
-    AllowanceExceeded,
-    BudgetExceeded,
-    ChangeRefused,
-    KeyReused,
-    LedgerRolledBack,
-    StaleVersion,
-)
-from blowfishdb.ledger import Charge, Ledger, Terms, open_ledger
-from blowfishdb.ledger.values import MOST_CLASSES, PER_EDGE, SUM
+from blowfishdb.errors import AllowanceExceeded
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import categorical, domain
 from blowfishdb.model.policy import ROW, Person, Policy, Row, full, person
@@ -164,164 +151,6 @@ def _budget(world: Scratch, recorder: Recorder, release: Release, limit: Fractio
             "the ledger does not verify": not world.ledger.verify().is_sound,
         }
     )
-
-
-AMOUNTS = (Fraction(1, 3), Fraction(333_333_333_331, 10**12), Fraction(1, 7), Fraction(1, 10**12), Fraction(2, 29))
-"""Prices that no float and no short fraction is equal to."""
-LIMIT = Fraction(3)
-TERMS = Terms("audit://ledger", limit=LIMIT, policy="{}", domain="{}")
-ANALYST, OTHER = "ana", "bob"
-
-
-def ledger_lines() -> list[Line]:
-    """Everything that is charged stays charged, to the account that the data has."""
-    line = partial(judged, "the ledger")
-    with tempfile.TemporaryDirectory(prefix="blowfish-audit-") as folder:
-        path, mark = Path(folder) / "drills.ledger", Path(folder) / "drills.mark"
-        with open_ledger(path, mark=mark) as one, open_ledger(path, mark=mark) as two:
-            account = one.register(TERMS, name="first", by="audit").id
-            checks: dict[str, Iterable[str]] = {
-                "amounts": _amounts(one, two, account),
-                "names": _names(one, account),
-                "keys": _keys(one, two, account),
-                "limits": _limits(one, two, account),
-                "versions": _versions(one, account),
-                "classes": _classes(one),
-                "carried over": _carried(one),
-            }
-            lines = [line(name, violations, "as it must be", 3) for name, violations in checks.items()]
-            unsound = broken({"the ledger does not verify after the drills": not two.verify().is_sound})
-        lines.append(line("an old copy", _rolled_back(Path(folder)), "is noticed"))
-    return [*lines, line("verification", unsound, "every hash and balance")]
-
-
-def _charge(account: str, key: str, epsilon: Fraction, analyst: str = ANALYST) -> Charge:
-    request, program = (hashlib.sha256(f"{what} {key}".encode()).hexdigest() for what in ("request", "program"))
-    return Charge(account, analyst, epsilon, key, request, program, 1, 1, 1, "{}")
-
-
-def _amounts(one: Ledger, two: Ledger, account: str) -> list[str]:
-    """Charges by turns over two connections add up to the last digit."""
-    for place, epsilon in enumerate(AMOUNTS):
-        (one, two)[place % 2].charge(_charge(account, f"amount {place}", epsilon))
-    spent = {ledger.account(account).spent for ledger in (one, two)}
-    spent |= {ledger.budget_of(account, ANALYST).spent for ledger in (one, two)}
-    return broken({"charges over two connections do not add up to what was spent": spent != {sum(AMOUNTS)}})
-
-
-def _names(one: Ledger, account: str) -> list[str]:
-    """The same data under another name has the account that it had."""
-    again = one.register(TERMS, name="second", by="audit")
-    is_new = again.id != account or again.spent != sum(AMOUNTS)
-    return broken({"the same data under another name gets a new budget": is_new})
-
-
-def _keys(one: Ledger, two: Ledger, account: str) -> list[str]:
-    """A key pays once, for one request, and for one answer."""
-    charge, before = _charge(account, "key", Fraction(1, 10)), one.account(account).spent
-    receipt, again = one.charge(charge), two.charge(charge)
-    is_twice = one.account(account).spent - before != charge.epsilon or again.sequence != receipt.sequence
-    other = two.charge(replace(charge, analyst=OTHER))
-    is_kept = refused(partial(one.charge, replace(charge, request_digest="e" * 64)), KeyReused)
-    answers = {one.store_answer(receipt, b"first"), two.store_answer(receipt, b"second")}
-    return broken(
-        {
-            "a key that is used again is charged again": is_twice,
-            "what one analyst paid for is taken off nobody's limit when another asks": other.sequence
-            == receipt.sequence,
-            "a key that paid for one request pays for another": not is_kept,
-            "a receipt gets a second answer": answers != {b"first"},
-        }
-    )
-
-
-def _limits(one: Ledger, two: Ledger, account: str) -> list[str]:
-    """No charge passes the limit of the data, or that of its analyst."""
-
-    def passes(ledger: Ledger, key: str, epsilon: Fraction, analyst: str = ANALYST) -> bool:
-        return not refused(lambda: ledger.charge(_charge(account, key, epsilon, analyst)), BudgetExceeded)
-
-    one.limit_analyst(account, OTHER, Fraction(1, 2), by="audit", reason="audit")
-    one.charge(_charge(account, "own 1", Fraction(1, 3), OTHER))
-    rules = {"an analyst passes a limit of their own": passes(two, "own 2", Fraction(1, 3), OTHER)}
-    left, least = LIMIT - one.account(account).spent, Fraction(1, 10**12)
-    rules["a charge passes what the data may lose"] = passes(two, "all 1", left + least)
-    two.charge(_charge(account, "all 2", left))
-    rules["data without any budget left is charged"] = passes(one, "all 3", least)
-    return broken(rules)
-
-
-def _versions(one: Ledger, account: str) -> list[str]:
-    """What belongs to old data neither pays for new data nor answers for it."""
-    again = partial(one.replay, account, _charge(account, "key", Fraction(1, 10)).request_digest, analyst=ANALYST)
-    before = again()
-    one.new_snapshot(one.account(account), "refreshed", by="audit")
-    stale, spent = _charge(account, "old", Fraction(0)), one.account(account).spent
-    return broken(
-        {
-            "an answer that was paid for is not given again": before is None,
-            "an answer from before the data was refreshed is given for the new data": again() is not None,
-            "a quote for old data is charged for the new data": not refused(partial(one.charge, stale), StaleVersion),
-            f"data that was refreshed has {LIMIT - spent} of its budget back": spent != LIMIT,
-        }
-    )
-
-
-def _carried(one: Ledger) -> Iterator[str]:
-    """A new policy multiplies what everybody lost; where nothing bounds that, or it is too much, it is refused."""
-    for accounting in (SUM, PER_EDGE):
-        terms = replace(TERMS, identity=f"audit://{accounting}", accounting=accounting)
-        account = one.register(terms, name=accounting, by="audit").id
-        one.charge(replace(_charge(account, "first", Fraction(1, 3)), losses={"moves x": Fraction(1, 3)}))
-        renew = partial(one.new_version, kind="policy", by="audit", reason="audit")
-        change = renew(one.account(account), document='{"new": 1}', stretch=Fraction(3))
-        after = one.account(account)
-        spent = {change.spent_after, after.spent, one.budget_of(account, ANALYST).spent}
-        unbounded, costly = (
-            not refused(partial(renew, after, document='{"new": 2}', stretch=stretch), ChangeRefused)
-            for stretch in (None, Fraction(4))
-        )
-        late = _charge(account, "late", LIMIT - 1 + Fraction(1, 10**12))
-        late = replace(late, policy_version=one.account(account).policy_version)
-        is_late = not refused(partial(one.charge, late), BudgetExceeded)
-        yield from broken(
-            {
-                f"past loss is not carried over to a new policy where it is counted {accounting!r}": spent != {1},
-                "a policy whose values were not hidden is let into force": unbounded,
-                "a policy that costs more than there is is let into force": costly,
-                f"after a new policy more is charged than is left, where it is counted {accounting!r}": is_late,
-            }
-        )
-
-
-def _classes(one: Ledger) -> list[str]:
-    """More classes of edges than are kept apart: what is not kept apart counts for all of them."""
-    terms = replace(TERMS, identity="audit://classes", accounting=PER_EDGE)
-    account = one.register(terms, name="classes", by="audit").id
-    for turn, group in enumerate(("first", "second", "second")):
-        losses = {f"{group} {number}": Fraction(1, 2) for number in range(MOST_CLASSES - 1)}
-        one.charge(replace(_charge(account, f"class {turn}", Fraction(1, 2)), losses=losses))
-    is_free = one.account(account).spent < 1
-    return broken({"classes of edges beyond those that are kept apart lose nothing": is_free})
-
-
-def _rolled_back(folder: Path) -> list[str]:
-    """A copy of the ledger from before a charge would give back what was spent, so it must be refused."""
-    path, mark, copy = folder / "old.ledger", folder / "old.mark", folder / "copy.ledger"
-    with open_ledger(path, mark=mark) as ledger:
-        account = ledger.register(TERMS, name="old", by="audit").id
-    shutil.copyfile(path, copy)
-
-    def charge(key: str) -> None:
-        with open_ledger(path, mark=mark) as ledger:
-            ledger.charge(_charge(account, key, Fraction(1)))
-
-    charge("key")
-    for beside in folder.glob("old.ledger*"):
-        beside.unlink()
-    shutil.copyfile(copy, path)
-    is_taken = not refused(partial(charge, "other"), LedgerRolledBack)
-    return broken({"an old copy of the ledger is taken for the ledger": is_taken})
 
 
 DECLARED = domain({"kind": categorical(["a", "b"], outside="b")})

@@ -1,4 +1,4 @@
-"""Made-up declarations, plans and points, each small enough that every two records can be compared."""
+"""Made-up declarations, plans, points and accounts against the definitions, record by record."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from blowfishdb.audit.cases import LIMITS, LISTS, limited
+from blowfishdb.audit.cases import LIMITS, LISTS, Limit, limited
 from blowfishdb.audit.definitions import (
     Adjacency,
     NoisyRows,
     Record,
     Step,
+    all_changes,
     changes,
     measured_once,
     moves,
@@ -26,247 +28,198 @@ from blowfishdb.audit.definitions import (
     sample_records,
     signatures,
 )
+from blowfishdb.audit.made_up import (
+    COMPOSITIONS,
+    MOST_TIED,
+    PRESENCES,
+    made_up,
+    made_up_buckets,
+    made_up_constraints,
+    made_up_part,
+    made_up_places,
+    made_up_policy,
+    made_up_query,
+    made_up_ties,
+    one_of,
+)
 from blowfishdb.audit.report import Line, Losses, amount, judged
 from blowfishdb.audit.stages import cells_of_records, steps_of
 from blowfishdb.catalog.stretch import policy_stretch
-from blowfishdb.errors import BlowfishError, PolicyError
+from blowfishdb.engine.accounting import check_parallel, edge_losses
+from blowfishdb.engine.compile import DatasetHandle, compile_query
+from blowfishdb.engine.release import Release
+from blowfishdb.errors import BlowfishError, PolicyError, TooLarge
+from blowfishdb.ledger.values import BY, PER_EDGE, ClassLosses, in_classes
+from blowfishdb.model.calendar import Timestamps
 from blowfishdb.model.cells import Cells, Points, compile_cells, compile_points
+from blowfishdb.model.constraints import RowsConstraint, rows_constraint
 from blowfishdb.model.document import Document, Format, read_document, write_document
-from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, bins, categorical, domain, integers
-from blowfishdb.model.graphs import CellGraph, Composition, Metric, Presence
+from blowfishdb.model.domain import CELL, Categorical, Domain, domain, integers
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import (
     ROW,
     Family,
-    Person,
     Policy,
-    Row,
-    custom,
     full,
-    grid,
     line,
     partition,
     person,
     public,
     threshold,
 )
-from blowfishdb.model.predicate import Axis, Both, Column, Either, Negation, Predicate
-from blowfishdb.model.workload import Identity, Intervals, Prefix, Rows, Sparse
+from blowfishdb.model.predicate import Axis, Column, Predicate
+from blowfishdb.model.workload import Identity, Sparse
 from blowfishdb.plan import points as point_plans
-from blowfishdb.plan.certificate import calibrate, certify, rescaled
-from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
+from blowfishdb.plan.certificate import Certificate, calibrate, certify, rescaled
+from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.points import PointAxis, PointPlan, calibrate_points, certify_points
 from blowfishdb.plan.program import merge_graph
+from blowfishdb.sources.base import Source
 
-SIZES: dict[int, tuple[int, int]] = {1: (4, 14), 2: (3, 6), 3: (2, 3)}
-"""The least and the largest number of values of an attribute, by the number of attributes."""
-COMPOSITIONS: tuple[Composition, ...] = ("record", "attribute")
-PRESENCES: tuple[Presence, ...] = ("public", "secret", "only")
-PUBLIC: tuple[Presence, ...] = ("public", "public")
-"""Presence is public more often than not."""
-METRICS: tuple[Metric, ...] = ("l1", "l2", "linf")
-UNITS: tuple[Row | Person, ...] = (ROW, ROW, ROW, person("who", at_most=2, order_by="nr"))
-CONSTRAINTS = ("marginal(x)", "count(x < 2)", "range(x, 1, 2)")
-Option = TypeVar("Option")
-
-
-def one_of(random: np.random.Generator, options: Sequence[Option]) -> Option:
-    """One of the options, all as likely."""
-    return options[int(random.integers(len(options)))]
+PLANS, TIED_PLANS, MOST_RECORDS = 6, 18, 150
+"""Plans for each made-up query, for each under public constraints, and records that are looked at."""
+WAYS: dict[str, tuple[Limit, ...]] = {
+    "edges listed": (),
+    "by structure": LIMITS,
+    "too large to list": (*LIMITS, *LISTS),
+}
+"""Limits that count as passed, so that small queries are certified as large ones are."""
+PRICES = (Fraction(3, 7), Fraction(1, 10**7), Fraction(333_333_333_331, 10**12), Fraction(40))
+"""Ordinary prices, and such as somebody might round."""
 
 
-def made_up(random: np.random.Generator, *, numeric: bool = False) -> Adjacency:
-    """A domain of one to three attributes, a policy on it and a question; with `numeric`, about columns of numbers."""
-    number = int(random.integers(1, 3 if numeric else 4))
-    names = ("x", "y", "z")[:number]
-    declared = Domain(tuple((name, _attribute(random, number, numeric=numeric)) for name in names))
-    policy = made_up_policy(random, declared, with_constraints=not numeric)
-    grouped = names if numeric else names[: int(random.integers(0 if number > 1 else 1, number + 1))]
-    axes = tuple(Axis(name) if numeric else _axis(random, name, declared[name]) for name in grouped)
-    where = _condition(random, declared) if random.random() < 0.5 else None
-    return Adjacency(declared, policy, axes, where, by_value=numeric)
+def certificate_lines(way: str, *, quick: bool, seed: int) -> list[Line]:
+    """One line for a way in which plans are certified."""
+    checked = list(certificate_checks(way, 60 if quick else 300, seed))
+    subject, violations = f"certificates of made-up plans, {way}", itertools.chain(*checked)
+    return [judged(subject, "every edge", violations, "none too low", len(checked))]
 
 
-def made_up_places(random: np.random.Generator) -> Adjacency:
-    """Places on a map: two columns of uneven bins under one joint threshold, which is shared out among them."""
-    declared = Domain(
-        tuple(
-            (name, bins(edges=[0, *np.cumsum(random.integers(1, 9, size=6)).tolist()], null=0)) for name in ("x", "y")
-        )
-    )
-    theta, metric = int(random.integers(17, 33)), one_of(random, METRICS)
-    policy = Policy(joint=[grid(["x", "y"], theta, metric)], presence=one_of(random, (*PUBLIC, *PRESENCES)))
-    return Adjacency(declared, policy, (Axis("x"), Axis("y")), None)
+def certificate_checks(way: str, settings: int, seed: int) -> Iterator[list[str]]:
+    """The faults of each of many certificates: none, where all is well."""
+    random, limits = np.random.default_rng([seed, len(way), 23]), WAYS[way]
+    with limited(limits):
+        for known in _questions(random, settings, is_listed=not limits):
+            for turn in range(TIED_PLANS if known.adjacency.policy.constraints else PLANS):
+                yield [*known.violations(random, in_buckets=turn % 3 == 2, is_priced=turn == 0)]
+            yield [*known.exact_violations(random), *known.edge_violations()]
 
 
-def made_up_policy(random: np.random.Generator, declared: Domain, *, with_constraints: bool) -> Policy:
-    """A policy on the domain; some protect people, some have constraints."""
-    numbers = [name for name in declared.names if isinstance(declared[name], Integers | Bins)]
-    is_joint = len(numbers) > 1 and random.random() < 0.5
-    joint = [grid(numbers[:2], _theta(random), one_of(random, METRICS))] if is_joint else []
-    own = {name: _family(random, declared[name]) for name in declared.names if not is_joint or name not in numbers[:2]}
-    is_short = len(declared.names) == 1 and isinstance(declared["x"], Integers)
-    tied = with_constraints and is_short and random.random() < 0.25
-    return Policy(
-        own,
-        one_of(random, COMPOSITIONS),
-        one_of(random, (*PUBLIC, *PRESENCES)),
-        ROW if tied else one_of(random, UNITS),
-        joint,
-        [one_of(random, CONSTRAINTS)] if tied else [],
-    )
+GRAPH_RECORDS = 40
 
 
-def _attribute(random: np.random.Generator, number: int, *, numeric: bool) -> Attribute:
-    low, high = SIZES[number]
-    size = int(random.integers(low, high + 1))
-    is_public, has_null, has_outside = (bool(random.random() < 0.4) for _ in range(3))
-    kind = one_of(random, ("integers", "bins") if numeric else ("integers", "bins", "categorical"))
-    values = [f"v{place}" for place in range(size)]
-    edges = [0, *np.cumsum(random.integers(1, 4, size=size)).tolist()]
-    null_public, outside_public = is_public and has_null, is_public and has_outside
-    if kind == "categorical":
-        null, other = "cell" if has_null else "v0", "cell" if has_outside else "v0"
-        return categorical(values, null=null, outside=other, null_public=null_public, outside_public=outside_public)
-    nothing, beyond = "cell" if has_null else 0, "cell" if has_outside else "clamp"
-    if kind == "bins":
-        return bins(edges=edges, null=nothing, outside=beyond, null_public=null_public, outside_public=outside_public)
-    return integers(0, size - 1, null=nothing, outside=beyond, null_public=null_public, outside_public=outside_public)
+def graph_lines(way: str, *, quick: bool, seed: int) -> list[Line]:
+    """One line for a way in which graphs are made: every hidden move is an edge of what a query sees of it."""
+    checked = list(graph_checks(way, 160 if quick else 800, seed))
+    subject, violations = f"graphs of made-up policies, {way}", itertools.chain(*checked)
+    return [judged(subject, "every move", violations, "every hidden move an edge", len(checked))]
 
 
-def _theta(random: np.random.Generator, *, whole: bool = False) -> str:
-    """A distance, whole or not."""
-    return one_of(random, ("1", "2", "3", "5") if whole else ("1", "2", "2.5", "3", "4.3", "6"))
-
-
-def _family(random: np.random.Generator, attribute: Attribute) -> Family:
-    options: list[Family] = [full(), public()]
-    if isinstance(attribute, Categorical):
-        values = list(attribute.values)
-        cut = int(random.integers(1, len(values)))
-        options += [
-            partition([values[::2], values[1::2]]),
-            custom([(values[0], values[-1]), (values[cut - 1], values[cut])]),
-        ]
-    else:
-        near = threshold(_theta(random, whole=isinstance(attribute, Integers)))
-        options += [line(), near, near]
-    if isinstance(attribute, Integers):
-        first, second = int(random.integers(attribute.size - 1)), int(random.integers(1, attribute.size))
-        options += [partition(cuts=[second]), custom([(first, attribute.high), (0, second)])]
-    return one_of(random, options)
-
-
-def _axis(random: np.random.Generator, name: str, attribute: Attribute) -> Axis:
-    """The values themselves, or groups of them; some leave values out."""
-    if isinstance(attribute, Integers) and random.random() < 0.5:
-        inner = int(random.integers(1, attribute.size))
-        return one_of(
-            random,
-            (Axis(name, width=2), Axis(name, edges=(0, inner, attribute.size)), Axis(name, edges=(1, inner + 1))),
-        )
-    return Axis(name)
-
-
-def _condition(random: np.random.Generator, declared: Domain) -> Predicate:
-    """One comparison, or two of them put together."""
-    first, second = _comparison(random, declared), _comparison(random, declared)
-    return one_of(random, (first, Both(first, second), Either(first, second), Negation(Both(first, second))))
-
-
-def _comparison(random: np.random.Generator, declared: Domain) -> Predicate:
-    name = one_of(random, declared.names)
-    attribute, column = declared[name], Column(name)
-    options: tuple[Predicate, ...] = (column.is_null(), Negation(column.is_null()))
-    if isinstance(attribute, Categorical):
-        value = one_of(random, attribute.values)
-        options = (column == value, column.isin([value, attribute.values[0]]), Negation(column == value))
-    elif isinstance(attribute, Bins):
-        edge = attribute.edge(int(random.integers(1, attribute.size)))
-        options = (column < edge, column >= edge, Negation(column < edge))
-    elif isinstance(attribute, Integers):
-        number = int(random.integers(1, attribute.size))
-        options += (column < number, column <= number - 1, column >= number, column == number)
-    return one_of(random, options)
-
-
-PLANS, MOST_RECORDS = 6, 150
-WAYS = {"edges listed": (), "by structure": LIMITS, "too large to list": (*LIMITS, *LISTS)}
-"""Limits that count as passed, so that small questions are certified as large ones are."""
-PRICE = Fraction(3, 7)
-
-
-def certificate_lines(*, quick: bool, seed: int) -> Iterator[Line]:
-    """One line for each way in which plans are certified."""
-    settings = 48 if quick else 200
-    for number, (way, limits) in enumerate(WAYS.items()):
-        random, tried, violations = np.random.default_rng([seed, number, 23]), 0, list[str]()
+def graph_checks(way: str, settings: int, seed: int) -> Iterator[list[str]]:
+    """The faults of each of many graphs."""
+    random = np.random.default_rng([seed, len(way), 43])
+    with limited(WAYS[way]):
         for place in range(settings):
-            adjacency = made_up_places(random) if place % 6 == 0 else made_up(random)
-            with limited(limits):
-                known = _Known.of(adjacency, is_listed=not limits)
-                if known is None:
-                    continue
-                for turn in range(PLANS):
-                    violations += known.violations(random, in_buckets=turn % 3 == 2)
-                    tried += 1
-                violations += [*known.exact_violations(random), *known.leaving_violations()]
-        yield judged(f"certificates of made-up plans, {way}", "every edge", violations, "none too low", tried)
+            adjacency = made_up_places(random) if place % 4 == 0 else made_up(random)
+            known = _Known.of(adjacency, is_listed=False, most=GRAPH_RECORDS)
+            if known is not None:
+                yield [*known.edge_violations()]
+
+
+def certified_ratios(way: str, seed: int, settings: int, *, tied: bool) -> list[Fraction]:
+    """How many times its exact loss each of many made-up plans is certified for; `tied`: under public constraints."""
+    random, ratios = np.random.default_rng([seed, len(way), 37]), list[Fraction]()
+    with limited(WAYS[way]):
+        for known in _questions(random, settings, is_listed=not WAYS[way]):
+            if known.is_complete and tied == bool(known.adjacency.policy.constraints):
+                plans = (known.plan(random, known.graph) for _ in range(PLANS))
+                losses = [(known.worst(plan), certify(plan, known.graph).epsilon) for plan in plans]
+                ratios += [certified / exact for exact, certified in losses if exact]
+    return ratios
+
+
+def _questions(random: np.random.Generator, settings: int, *, is_listed: bool) -> Iterator[_Known]:
+    """Made-up queries that are not refused: plain ones, places on a map, and under public constraints."""
+    for place in range(settings):
+        makers = (made_up_places, made_up, made_up_ties, made_up, made_up, made_up_ties)
+        known = _Known.of(makers[place % len(makers)](random), is_listed=is_listed)
+        if known is not None:
+            yield known
 
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """A made-up question: its graph, and the cells between which the records of every hidden change move."""
+    """A made-up query: its graph, and the cells between which the records of every hidden change move."""
 
     adjacency: Adjacency
     graph: CellGraph
     steps: list[list[Step]]
-    is_plain: bool
-    """Whether the graph is the policy itself: nothing filtered, no constraints, all records known, all edges listed."""
+    is_complete: bool
+    """Whether all records are known, and edges are listed as they are."""
 
     @classmethod
-    def of(cls, adjacency: Adjacency, *, is_listed: bool) -> _Known | None:
-        """None where the question is refused."""
+    def of(cls, adjacency: Adjacency, *, is_listed: bool, most: int = MOST_RECORDS) -> _Known | None:
+        """None where the query is refused."""
         try:
             cells = compile_cells(adjacency.domain, adjacency.policy, adjacency.axes, adjacency.where)
         except BlowfishError:
             return None
-        everyone = sample_records(adjacency, np.random.default_rng(1), MOST_RECORDS)
-        steps = steps_of(cells, changes(adjacency, everyone))
-        is_plain = (
-            is_listed
-            and adjacency.where is None
-            and not adjacency.policy.constraints
-            and adjacency.is_complete(everyone)
+        everyone = sample_records(
+            adjacency, np.random.default_rng(1), MOST_TIED if adjacency.policy.constraints else most
         )
-        return cls(adjacency, cells.graph, steps, is_plain)
+        steps = steps_of(cells, changes(adjacency, everyone))
+        # Where a clock changes, the policy also joins readings that no clock shows.
+        is_known = not any(isinstance(a, Timestamps) and a.zone != "UTC" for _, a in adjacency.domain.attributes)
+        return cls(adjacency, cells.graph, steps, is_listed and is_known and adjacency.is_complete(everyone))
 
-    def violations(self, random: np.random.Generator, *, in_buckets: bool) -> Iterator[str]:
-        """Faults of the certificate of one plan, in cells or in buckets of them."""
+    def plan(self, random: np.random.Generator, graph: CellGraph) -> Plan:
+        """A plan over the cells of a graph."""
+        return Plan(Fraction(1), tuple(made_up_part(random, graph.shape) for _ in range(int(random.integers(1, 3)))))
+
+    def violations(self, random: np.random.Generator, *, in_buckets: bool, is_priced: bool) -> Iterator[str]:
+        """Faults of the certificate of one plan, in cells or in buckets of them; and of its noise at several prices."""
         cells = self.graph.cells
-        buckets = _buckets(random, cells) if in_buckets else np.arange(cells)
+        buckets = made_up_buckets(random, cells) if in_buckets else np.arange(cells)
         graph = merge_graph(self.graph, buckets) if in_buckets else self.graph
-        plan = Plan(Fraction(1), tuple(_part(random, graph.shape) for _ in range(int(random.integers(1, 3)))))
-        true = self._worst(plan, np.append(buckets, graph.cells))
+        plan, prices = self.plan(random, graph), [PRICES[int(place)] for place in random.permutation(len(PRICES))]
+        true = self.worst(plan, np.append(buckets, graph.cells))
         with suppress(BlowfishError):
             proof = certify(plan, graph)
             if proof.epsilon < true:
                 yield f"a plan loses {amount(true)}, certified for {amount(proof.epsilon)} ({self._in_words(graph)})"
-            if proof.is_tight and proof.epsilon != true and self.is_plain and not in_buckets:
-                yield f"a plan that loses {amount(true)} is said to lose just {amount(proof.epsilon)}"
-            if proof.epsilon:
-                scaled, proof = calibrate(plan, graph, PRICE)
-                for priced, claimed in ((scaled, proof), rescaled(scaled, proof, PRICE / 3)):
-                    if true / priced.unit > claimed.epsilon:
-                        yield f"noise is set for {amount(claimed.epsilon)}, the loss is {amount(true / priced.unit)}"
+            if proof.is_tight and proof.epsilon != true and self.is_complete and not in_buckets:
+                yield (
+                    f"a plan that loses {amount(true)} is said to lose just {amount(proof.epsilon)} "
+                    f"({self._in_words(graph)})"
+                )
+            if proof.epsilon and is_priced:
+                priced, claimed = calibrate(plan, graph, prices[0])
+                yield from _underpriced(true, priced, claimed, prices[0])
+                for price in prices[1:]:
+                    priced, claimed = rescaled(priced, claimed, price)
+                    yield from _underpriced(true, priced, claimed, price)
 
-    def leaving_violations(self) -> Iterator[str]:
-        """A cell from which a hidden change leads out of the filter must be marked in the graph."""
+    def edge_violations(self) -> Iterator[str]:
+        """Every hidden move must be an edge of the graph, however that is asked; so must every way out of a filter."""
         if self.adjacency.policy.constraints:
             return
         left = {max(step) for steps in self.steps for step in steps if min(step) < 0}
         if not left <= set(np.flatnonzero(self.graph.to_zero).tolist()):
             yield f"a hidden move leads out of a cell that is taken to stay ({self._in_words(self.graph)})"
+        staying = [step for steps in self.steps for step in steps if min(step) >= 0]
+        pairs = np.array(staying, dtype=np.int64).reshape(-1, 2)
+        with suppress(TooLarge):
+            listed = {frozenset(edge) for edge in self.graph.value_edges().tolist()}
+            if not {frozenset(pair) for pair in pairs.tolist()} <= listed:
+                yield f"a hidden move is no edge of the graph ({self._in_words(self.graph)})"
+        ends = np.unravel_index(pairs, [factor.size for factor in self.graph.factors])
+        for factor, places in zip(self.graph.factors, ends, strict=True):
+            if not np.all(factor.joined(places[:, 0], places[:, 1])):
+                yield f"a hidden move steps between cells that no edge is said to join ({self._in_words(self.graph)})"
+        labels = self.graph.components()
+        if np.any(labels[pairs[:, 0]] != labels[pairs[:, 1]]):
+            yield f"a hidden move leads from one component to another ({self._in_words(self.graph)})"
 
     def exact_violations(self, random: np.random.Generator) -> Iterator[str]:
         """Rows without noise must be refused wherever a hidden change shows in them."""
@@ -274,64 +227,27 @@ class _Known:
             row = Sparse(labels.reshape(1, -1))
             with suppress(BlowfishError):
                 certify(Plan(Fraction(1), (), row), self.graph)
-                if self._worst(measured_once(row), np.arange(self.graph.cells + 1)):
+                if self.worst(measured_once(row)):
                     yield f"a row that a hidden move changes may be released exactly ({self._in_words(self.graph)})"
 
-    def _worst(self, plan: Plan, bucket: Ints) -> Fraction:
+    def worst(self, plan: Plan, bucket: Ints | None = None) -> Fraction:
         """The loss by the definition: what all rows of a person, or all moves of a change, add up to."""
         rows = NoisyRows.of(plan)
-        losses = replace(rows, columns=rows.columns[bucket]).losses(self.steps)
+        columns = rows.columns if bucket is None else rows.columns[bucket]
+        losses = replace(rows, columns=columns).losses(self.steps)
         return self.adjacency.policy.rows_per_person * max(losses, default=Fraction(0))
 
     def _in_words(self, graph: CellGraph) -> str:
         policy = self.adjacency.policy
         families = {**policy.attributes, **{"+".join(joint.attributes): joint for joint in policy.joint}}
-        return f"{graph.shape} cells, {policy.composition}, presence {policy.presence}, {families}"
+        known = f", {policy.constraints}" if policy.constraints else ""
+        return f"{graph.shape} cells, {policy.composition}, presence {policy.presence}, {families}{known}"
 
 
-def _buckets(random: np.random.Generator, cells: int) -> Ints:
-    """Runs of cells, or any sets of them."""
-    steps = random.integers(0, 2, size=cells)
-    steps[0] = 0
-    runs = np.cumsum(steps)
-    return np.asarray(random.permutation(runs) if random.random() < 0.4 else runs, dtype=np.int64)
-
-
-def _part(random: np.random.Generator, shape: tuple[int, ...]) -> Measurement | KroneckerMeasurement:
-    if len(shape) > 1 and random.random() < 0.8:
-        # Products of trees are certified in a way of their own, products of other rows by a bound.
-        if random.random() < 0.5:
-            return KroneckerMeasurement(tuple(Measurement(_levels(random, size), np.ones(1, int)) for size in shape))
-        return KroneckerMeasurement(tuple(_rows(random, size) for size in shape))
-    return _rows(random, int(np.prod(shape)))
-
-
-def _rows(random: np.random.Generator, cells: int) -> Measurement:
-    """Rows of one of the kinds that have a certificate of their own."""
-    ends = np.sort(random.integers(0, cells + 1, size=(int(random.integers(1, 6)), 2)), axis=1)
-    ends[:, 1] = np.maximum(ends[:, 1], ends[:, 0] + 1)
-    ends = ends[ends[:, 1] <= cells] if np.any(ends[:, 1] <= cells) else np.array([[0, cells]])
-    peak = np.minimum(np.arange(cells), int(random.integers(1, cells + 1)))
-    options: tuple[Rows, ...] = (
-        Identity(cells),
-        Prefix(cells),
-        Intervals(cells, ends[:, 0], ends[:, 1]),
-        _levels(random, cells),
-        Sparse(np.stack([peak + 1, peak[::-1]])),
-        Sparse(random.integers(-2, 4, size=(3, cells))),
-    )
-    rows = one_of(random, options)
-    return Measurement(rows, random.integers(1, 6, size=rows.shape[0]) if random.random() < 0.5 else np.ones(1, int))
-
-
-def _levels(random: np.random.Generator, cells: int) -> Intervals:
-    """Several divisions of the axis into runs, as in a tree."""
-    low, high = list[int](), list[int]()
-    for _ in range(int(random.integers(1, 4))):
-        cuts = [0, *sorted(set(random.integers(1, cells, size=2).tolist())), cells] if cells > 1 else [0, 1]
-        low += cuts[:-1]
-        high += cuts[1:]
-    return Intervals(cells, np.array(low), np.array(high))
+def _underpriced(true: Fraction, priced: Plan, claimed: Certificate, price: Fraction) -> Iterator[str]:
+    """The noise of a plan must be what its price asks for, whatever the price is."""
+    if claimed.epsilon != price or true / priced.unit > price:
+        yield f"noise is set for {amount(claimed.epsilon)} of {amount(price)}, the loss is {amount(true / priced.unit)}"
 
 
 POINT_PLANS, MOST_POINT_RECORDS = 5, 150
@@ -341,7 +257,7 @@ def point_lines(*, quick: bool, seed: int) -> list[Line]:
     """One line: grids near and far, weights rounded much and not at all, exact counts of blocks that may not be."""
     random, tried, violations = np.random.default_rng([seed, 29]), 0, list[str]()
     usual = point_plans.SHARES, point_plans.LEAST_SHARES
-    for number in range(60 if quick else 200):
+    for number in range(150 if quick else 500):
         adjacency = replace(made_up_places(random), by_value=True) if number % 4 == 0 else made_up(random, numeric=True)
         try:
             # A joint threshold is shared out finely, as it is for short columns, or coarsely, as for long ones.
@@ -405,6 +321,52 @@ def _plan(random: np.random.Generator, plain: tuple[int, ...]) -> PointPlan:
     return PointPlan(None, tuple(axes), int(one_of(random, totals)), blocks)
 
 
+RELEASES = 3
+MOST_LISTED = 60
+
+
+def account_lines(*, quick: bool, seed: int) -> list[Line]:
+    """One line: over several releases no change of a record loses more than its classes of edges are charged for."""
+    random, losses, settings = np.random.default_rng([seed, 41]), Losses(), 60 if quick else 240
+    for place in range(settings):
+        _compare_account(random, (made_up_ties if place % 4 == 0 else made_up)(random), losses)
+    fine = "no change lost more than was charged"
+    return [judged("made-up accounts", "classes of edges", losses.violations, fine, losses.tried)]
+
+
+def _compare_account(random: np.random.Generator, adjacency: Adjacency, losses: Losses) -> None:
+    """Releases made-up plans for several queries, those that are not refused, side by side where that is allowed."""
+    declared, name = adjacency.domain, one_of(random, adjacency.domain.names)
+    policy, accounting = adjacency.policy, PER_EDGE
+    if not policy.joint and random.random() < 0.5:
+        policy = replace(policy, attributes={**policy.attributes, name: public()})
+    with suppress(BlowfishError):
+        check_parallel(declared, policy, name)
+        accounting = f"{BY}{name}"
+    handle = DatasetHandle("audit", declared, policy, "0" * 32, 1, 1, 1, cast("Source", None), accounting)
+    everything = Adjacency(declared, policy, tuple(Axis(each) for each in declared.names), None)
+    everyone = sample_records(everything, np.random.default_rng(1), MOST_LISTED)
+    listed = all_changes(everything, everyone)
+    lost, account = [Fraction(0)] * len(listed), ClassLosses()
+    queries = [made_up_query(random, declared) for _ in range(RELEASES)]
+    if declared[name].null == CELL:
+        # Nothing but records without a value: a part of the data by itself where that is public.
+        queries.append(replace(made_up_query(random, declared), where=Column(name).is_null()))
+    for question in queries:
+        try:
+            compiled = compile_query(declared, policy, question)
+            cells, price = compiled.cells, one_of(random, PRICES)
+            plan, proof = calibrate(Plan(Fraction(1), (made_up_part(random, cells.graph.shape),)), cells.graph, price)
+        except BlowfishError:
+            continue
+        release = cast("Release", SimpleNamespace(compiled=compiled, plan=plan, epsilon=proof.epsilon))
+        account = account.plus(proof.epsilon, in_classes(accounting, edge_losses(handle, release)))
+        now = NoisyRows.of(plan).losses(steps_of(cells, listed))
+        lost = [before + policy.rows_per_person * more for before, more in zip(lost, now, strict=True)]
+        worst = max(lost, default=Fraction(0))
+        losses.compare(f"{accounting}, {dict(policy.attributes)}, presence {policy.presence}", worst, account.worst)
+
+
 MOST_JOINED = 60
 FORMATS: tuple[Format, ...] = ("toml", "json")
 
@@ -413,25 +375,30 @@ def declaration_lines(*, quick: bool, seed: int) -> list[Line]:
     """Made-up policies that take the place of others, and made-up documents."""
     random, changed, unlike = np.random.default_rng([seed, 31]), list[str](), list[str]()
     settings = 60 if quick else 200
-    for _ in range(settings):
-        adjacency = made_up(random)
-        document = Document(adjacency.domain, adjacency.policy)
-        unlike += [
-            f"a declaration written as {form} is read as another one"
-            for form in FORMATS
-            if read_document(write_document(document, form), form) != document
-        ]
-        changed += _stretch_violations(random, adjacency)
+    for place in range(settings):
+        adjacency = made_up_ties(random) if place % 3 == 0 else made_up(random)
+        unlike += _unlike(adjacency)
+        changed += [*_stretch_violations(random, adjacency.domain), *_past_violations(random, adjacency)]
     return [
         judged("policies that change", "past loss", changed, "every new edge covered", settings),
         judged("declarations", "written and read", unlike, "nothing gets lost", len(FORMATS) * settings),
     ]
 
 
-def _stretch_violations(random: np.random.Generator, adjacency: Adjacency) -> list[str]:
+def _unlike(adjacency: Adjacency) -> Iterator[str]:
+    """Formats in which a declaration is not read as it was written."""
+    with suppress(PolicyError):
+        # Made-up counts may contradict each other; no document holds such.
+        adjacency.policy.check(adjacency.domain)
+        document = Document(adjacency.domain, adjacency.policy)
+        for form in FORMATS:
+            if read_document(write_document(document, form), form) != document:
+                yield f"a declaration written as {form} is read as another one"
+
+
+def _stretch_violations(random: np.random.Generator, declared: Domain) -> list[str]:
     """Between two values that the new policy joins lie as many old steps as past loss is multiplied by, at most."""
-    declared = adjacency.domain
-    old, new = _connected(random, declared), made_up_policy(random, declared, with_constraints=False)
+    old, new = _connected(random, declared), made_up_policy(random, declared)
     # Where joint thresholds change, or old values were not hidden at all, nothing is carried over: that is no test.
     new = replace(_connected(random, declared) if new.joint else new, unit=ROW)
     try:
@@ -445,12 +412,43 @@ def _stretch_violations(random: np.random.Generator, adjacency: Adjacency) -> li
     )
     if factor is None or len(everyone) < math.prod(declared[name].total_size for name in declared.names):
         return []
-    before, after = (_joined(declared_policy, adjacency, everyone) for declared_policy in (old, new))
+    before, after = (_joined(declared_policy, declared, everyone) for declared_policy in (old, new))
     steps = shortest_path(before, unweighted=True)
     furthest = float(steps[after].max(initial=0.0))
     if furthest > factor:
         return [f"values {furthest:g} old steps apart are joined, past loss is multiplied by {factor}"]
     return []
+
+
+def _past_violations(random: np.random.Generator, adjacency: Adjacency) -> Iterator[str]:
+    """A plan released under one policy loses no more under the next one than its charge, multiplied, covers."""
+    declared, axes = adjacency.domain, tuple(Axis(name) for name in adjacency.domain.names)
+    for first, second in _successions(random, declared, adjacency.policy):
+        with suppress(BlowfishError):
+            factor = policy_stretch(declared, first, second).factor
+            old, new = (_Known.of(Adjacency(declared, each, axes, None), is_listed=True) for each in (first, second))
+            if factor is None or old is None or new is None or old.graph.shape != new.graph.shape:
+                continue
+            for _ in range(PLANS):
+                plan = old.plan(random, old.graph)
+                charged, lost = certify(plan, old.graph).epsilon, new.worst(plan)
+                if lost > factor * charged:
+                    yield f"a release that cost {amount(charged)} loses {amount(lost)} now, multiplied by {factor}"
+
+
+def _successions(random: np.random.Generator, declared: Domain, policy: Policy) -> Iterator[tuple[Policy, Policy]]:
+    """Policies, and such as may follow them: with other graphs, with constraints, with more rows that change."""
+    connected, alone = _connected(random, declared), replace(policy, unit=ROW)
+    if not policy.constraints:
+        yield connected, alone
+        return
+    hidden = Policy({}, connected.composition, connected.presence)
+    for old in (connected, hidden):
+        yield old, replace(old, constraints=policy.constraints)
+    yield replace(connected, constraints=tuple(made_up_constraints(random, declared))), alone
+    known = [constraint for constraint in policy.constraints if not isinstance(constraint, RowsConstraint)]
+    fewer, more = (replace(policy, constraints=(*known, rows_constraint(rows))) for rows in (1, 3))
+    yield replace(fewer, presence="public"), replace(more, presence="public")
 
 
 def _connected(random: np.random.Generator, declared: Domain) -> Policy:
@@ -462,9 +460,9 @@ def _connected(random: np.random.Generator, declared: Domain) -> Policy:
     return Policy(families, one_of(random, COMPOSITIONS), one_of(random, ("public", "public", "secret")))
 
 
-def _joined(policy: Policy, adjacency: Adjacency, everyone: list[dict[str, int]]) -> Bools:
+def _joined(policy: Policy, declared: Domain, everyone: list[dict[str, int]]) -> Bools:
     """A matrix of the records that an edge joins, absence the last of them."""
-    declared, size = policy.applied(adjacency.domain), len(everyone)
+    declared, size = policy.applied(declared), len(everyone)
     joined = np.zeros((size + 1, size + 1), dtype=np.bool_)
     for i, j in itertools.combinations(range(size), 2):
         joined[i, j] = joined[j, i] = moves(declared, policy, everyone[i], everyone[j])

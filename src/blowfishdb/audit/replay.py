@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import re
 from collections import Counter
@@ -15,7 +14,16 @@ from functools import partial
 import numpy as np
 
 from blowfishdb.audit.cases import LIMITS, Case, Neighbours, crowd, limited, neighbours, prepared
-from blowfishdb.audit.definitions import MOST_RECORDS, Adjacency, Change, Place, Record, changes, moves, sample_records
+from blowfishdb.audit.definitions import (
+    MOST_RECORDS,
+    Adjacency,
+    Change,
+    Place,
+    Record,
+    all_changes,
+    changes,
+    sample_records,
+)
 from blowfishdb.audit.report import Line, Losses, amount, broken, judged, not_tested
 from blowfishdb.audit.scratch import CHARGED, READ, Scratch, listening, opened, scratch, sealed
 from blowfishdb.audit.selections import SLACK
@@ -364,7 +372,9 @@ class _Replay:
         expensive = [len(fits) - 1]
         if moved is not None:
             expensive = sorted(range(len(fits)), key=lambda i: -moved.losses[i])[: max(1, most // 2)]
-        order = [*expensive, *(i for i in order if i not in expensive)]
+        # A record that leaves what is counted changes its total, and so much that may be public by mistake.
+        leaving = [i for i in order if None in map(self.case.adjacency.place, (*fits[i].before, *fits[i].after))][:1]
+        order = list(dict.fromkeys([*expensive, *leaving, *order]))
         return [fits[i] for i in order[:most]]
 
 
@@ -385,13 +395,7 @@ def replay_account(case: Case, seed: int) -> list[Line]:
     where = next((question.where for question in queries if question.where is not None), None)
     adjacency = Adjacency(case.domain, case.policy, tuple(axes.values()), where)
     everyone = sample_records(adjacency, random)
-    listed = [
-        Change((one,), (two,))
-        for one, two in itertools.combinations(everyone, 2)
-        if moves(adjacency.applied, adjacency.policy, one, two)
-    ]
-    if case.policy.presence != "public":
-        listed += [Change((one,), (None,)) for one in everyone]
+    listed = all_changes(adjacency, everyone)
     lost, violations = [Fraction(0)] * len(listed), list[str]()
     with scratch(case.domain, case.policy, case.accounting) as world, watched_stages() as recorder:
         base = [everyone[int(i)] for i in random.integers(len(everyone), size=case.rows)]

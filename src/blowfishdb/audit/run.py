@@ -13,14 +13,24 @@ from importlib import metadata
 from blowfishdb.audit.battery import battery
 from blowfishdb.audit.cases import Subject, dataset_cases
 from blowfishdb.audit.digests import digest_lines, process_lines
-from blowfishdb.audit.drills import drills, joined_lines, ledger_lines
+from blowfishdb.audit.drills import drills, joined_lines
 from blowfishdb.audit.exact import exact_lines, refusal_lines, threshold_lines
+from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
 from blowfishdb.audit.quantiles import quantile_lines
-from blowfishdb.audit.random_cases import certificate_lines, declaration_lines, people_constraint_lines, point_lines
+from blowfishdb.audit.random_cases import (
+    WAYS,
+    account_lines,
+    certificate_lines,
+    declaration_lines,
+    graph_lines,
+    people_constraint_lines,
+    point_lines,
+)
 from blowfishdb.audit.replay import Effort, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, Line, Section, judged
-from blowfishdb.audit.selections import choice_lines, cost_lines, refinement_lines, selection_lines
+from blowfishdb.audit.selections import choice_lines, cost_lines, refinement_lines, selection_checks
+from blowfishdb.audit.session_drills import session_lines
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
 from blowfishdb.errors import InvalidInput
 
@@ -60,10 +70,15 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
         if case.name in DRILLED or (plan.subject is not None and case is cases[0]):
             replays.append((f"drills: {case.name}", partial(drills, case, seed)))
     works: dict[Section, list[tuple[str, Work]]] = {
-        "replay": [*replays, ("drills: the ledger", ledger_lines), ("joined tables", joined_lines)],
+        "replay": [
+            *replays,
+            ("drills: the ledger", ledger_lines),
+            ("drills: sessions", session_lines),
+            ("joined tables", joined_lines),
+        ],
         "exact": [
             ("tiny domains, by hand", exact_lines),
-            ("selections", partial(selection_lines, quick=quick)),
+            *((name, partial(_alone, check)) for name, check in selection_checks(quick=quick).items()),
             ("digests", digest_lines),
             ("costs of selections", cost_lines),
             ("winners of selections", choice_lines),
@@ -73,9 +88,11 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             ("several datasets in one process", process_lines),
             ("constraints and people", people_constraint_lines),
             ("joint thresholds", threshold_lines),
-            ("made-up plans", partial(certificate_lines, quick=quick, seed=seed)),
+            *((f"made-up plans, {way}", partial(certificate_lines, way, quick=quick, seed=seed)) for way in WAYS),
+            *((f"made-up graphs, {way}", partial(graph_lines, way, quick=quick, seed=seed)) for way in WAYS),
             ("made-up declarations", partial(declaration_lines, quick=quick, seed=seed)),
             ("made-up points", partial(point_lines, quick=quick, seed=seed)),
+            ("made-up accounts", partial(account_lines, quick=quick, seed=seed)),
         ],
         "statistical": [
             ("published histograms", partial(published, quick=quick)),
@@ -85,6 +102,11 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
         "noise": [("the sampler", partial(noise_lines, quick=quick))],
     }
     return [(section, name, work) for section in plan.sections for name, work in works[section]]
+
+
+def _alone(check: Callable[[], Line]) -> list[Line]:
+    """The line of a check that has one."""
+    return [check()]
 
 
 def run_task(plan: AuditPlan, number: int) -> list[Line]:

@@ -18,6 +18,7 @@ from typing import Any, cast
 import duckdb
 import numpy as np
 
+from blowfishdb.audit.definitions import begin_of
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.incidents import CURATOR, curator_log
 from blowfishdb.ledger import Ledger, Terms, open_ledger
@@ -187,10 +188,10 @@ def raw_values(attribute: Attribute, code: int) -> list[object]:
             left, right = attribute.edge(code), attribute.edge(code + 1)
             values = [float((left + right) / 2), float(left)]
         case Dates():
-            day = int(attribute.starts(np.array([code]))[0])
-            values = [datetime.date(1970, 1, 1) + datetime.timedelta(days=day)]
+            last = begin_of(attribute, code + 1) - datetime.timedelta(days=1)
+            values = [begin_of(attribute, code).date(), last.date()]
         case Timestamps():
-            values = [datetime.datetime.fromisoformat(attribute.moment(code))]
+            values = [begin_of(attribute, code)]
         case Categorical():
             values = [attribute.values[code]]
     ends = {0: -1, attribute.size - 1: 1}

@@ -255,24 +255,34 @@ def neighbours_of(counts: Sequence[int] | Ints, presence: Presence) -> Iterator[
             yield tuple((np.asarray(counts) - unit[cell] + unit[target]).tolist())
 
 
-def selection_lines(*, quick: bool) -> Iterator[Line]:
-    """Every kind of selection under moves and under vanishing rows."""
+def selection_checks(*, quick: bool) -> dict[str, Callable[[], Line]]:
+    """Every kind of selection under moves and under vanishing rows, by the subject of its line."""
+    checks: dict[str, Callable[[], Line]] = {}
     presences: tuple[Presence, ...] = ("public", "only")
     for presence in presences:
-        movement = "moves" if presence == "public" else "vanishing rows"
+        movement, graph, third = (
+            "moves" if presence == "public" else "vanishing rows",
+            line_graph(16, presence),
+            EPSILON / 3,
+        )
         for cells in (2,) if quick and presence == "only" else (2, 3):
-            stage = _matching(line_graph(cells, presence))
-            yield _by_law(f"matching of {cells} cells, {movement}", stage, TABLES[cells], presence)
+            name, stage = f"matching of {cells} cells, {movement}", _matching(line_graph(cells, presence))
+            checks[name] = partial(_by_law, name, stage, TABLES[cells][: 1 if quick and cells == 3 else None], presence)
         gate, allowed = gate_of(16, presence, 4 * EPSILON)
-        yield _drawn(f"gate of 16 cells, {movement}", gate, presence, allowed, quick=quick)
-        graph16, third = line_graph(16, presence), EPSILON / 3
-        wide = l1_gate(16, graph16, third, block=4, cap=100, share=0.1)
-        yield _drawn(f"gate of 16 cells with a high cap, {movement}", wide, presence, third, quick=quick)
-        refinement = l1_refinement(16, graph16, third)
-        yield _drawn(f"refinement of 16 cells, {movement}", refinement, presence, third, quick=quick)
-        bound = worst_bucket(16, np.zeros(1, dtype=np.int64), graph16, third)
-        yield _drawn(f"worst bucket of 16 cells, {movement}", bound, presence, third, quick=quick)
-        yield _for_people(movement, presence, {"gate": gate, "refinement": refinement, "worst bucket": bound})
+        refinement = l1_refinement(16, graph, third)
+        bound = worst_bucket(16, np.zeros(1, dtype=np.int64), graph, third)
+        drawn: dict[str, tuple[Selection, Fraction]] = {
+            "gate of 16 cells": (gate, allowed),
+            "gate of 16 cells with a high cap": (l1_gate(16, graph, third, block=4, cap=100, share=0.1), third),
+            "refinement of 16 cells": (refinement, third),
+            "worst bucket of 16 cells": (bound, third),
+        }
+        for label, (selection, spent) in drawn.items():
+            name = f"{label}, {movement}"
+            checks[name] = partial(_drawn, name, selection, presence, spent, quick=quick)
+        stages = {"gate": gate, "refinement": refinement, "worst bucket": bound}
+        checks[f"selections for people, {movement}"] = partial(_for_people, movement, presence, stages)
+    return checks
 
 
 def _for_people(movement: str, presence: Presence, stages: dict[str, Any]) -> Line:
@@ -347,7 +357,7 @@ def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, q
     """
     cells, losses = np.arange(stage.cells), Losses(SLACK)
     for counts in (cells // 9 + 3, 9 * (cells % 2), 40 * (cells == 3), cells):
-        for moved in list(neighbours_of(counts, presence))[:: 2 if quick else 1]:
+        for moved in list(neighbours_of(counts, presence))[:: 3 if quick else 1]:
             for ran in _runs(stage, counts, 2 if quick else 6):
                 losses.compare("log-ratio of an outcome", selection_loss(ran, np.array(moved)), epsilon)
     return _line(subject, "outcomes that were drawn", losses, epsilon)
@@ -407,11 +417,17 @@ def cost_lines() -> Iterator[Line]:
     buckets = MatchingPartition(np.array([1, 1, 2, 3, 1, 4, 2, 1]), Fraction(1), Fraction(2**24))
     allowed = np.repeat(buckets.noise.sensitivities[1:], buckets.noise.sizes[1:])
     yield _sensitivity("costs of a matching", buckets.costs, allowed)
-    for size in (2, 4, COST_CELLS):
+    # In blocks of three or five cells the last one is shorter than the others.
+    for size in (2, 3, 4, 5, COST_CELLS):
         yield _sensitivity(f"scores of blocks of {size}", partial(deviations, size=size))
-    gate = L1Gate(COST_CELLS, 4, 10**9, 60, Fraction(30))
-    yield _sensitivity("unevenness at a gate", lambda counts: np.array([gate.unevenness(counts)]))
+    for block in (3, 4):
+        gate = L1Gate(COST_CELLS, block, 10**9, 60, Fraction(30))
+        yield _sensitivity(f"unevenness at a gate of {block}", partial(_unevenness, gate))
     yield _sensitivity("scores of buckets", partial(bucket_deviations, starts=np.array([0, 3, 5])))
+
+
+def _unevenness(gate: L1Gate, counts: Ints) -> Ints:
+    return np.array([gate.unevenness(counts)])
 
 
 def choice_lines() -> Iterator[Line]:
@@ -424,7 +440,7 @@ def choice_lines() -> Iterator[Line]:
     refinement = L1Refinement(20, RefinementNoise(Fraction(4), np.array([2, 5]), 3, 9, 5))
     yield _told_apart("cuts of a refinement", refinement, 20, partial(_scores_above, refinement))
     gate = L1Gate(16, 4, 50, 60, Fraction(30))
-    yield _told_apart("outcomes of a gate", gate, 16, lambda c: np.array([gate.unevenness(c)]))
+    yield _told_apart("outcomes of a gate", gate, 16, partial(_unevenness, gate))
 
 
 def _joined(matching: MatchingPartition, counts: Ints) -> Ints:

@@ -32,7 +32,15 @@ from blowfishdb.model.groups import ONE_GROUP, AxisCells, Grouping, Segments, at
 from blowfishdb.model.numbers import Bools, Floats, Ints, distinct, row_major
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Column, Predicate, as_axes, atoms
-from blowfishdb.model.projection import Verdict, complete, evaluate, factor_graph, leaving_cells, passing
+from blowfishdb.model.projection import (
+    Verdict,
+    complete,
+    evaluate,
+    factor_graph,
+    is_exact,
+    leaving_cells,
+    passing,
+)
 
 CELL_LIMIT = 2**24
 
@@ -168,6 +176,7 @@ def _graph(
         outside=leaving_cells(domain, policy, verdict, cuts, layout).reshape(-1),
         presence=policy.presence,
         rows_per_person=policy.rows_per_person,
+        is_exact=is_exact(policy, verdict, factors),
     )
 
 

@@ -41,7 +41,7 @@ from blowfishdb.model.graphs import (
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Bools, Ints, row_major
 from blowfishdb.model.policy import Person, Policy, ValueWindow
-from blowfishdb.model.projection import Verdict, by_cell, evaluate, leaving_cells
+from blowfishdb.model.projection import Verdict, by_cell, evaluate, is_exact, leaving_cells
 
 
 def changed_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
@@ -362,7 +362,11 @@ def constrained_graph(
     shape = tuple(axis.cells for axis in layout.values()) or (1,)
     outside: Bools = np.zeros(cells, dtype=np.bool_)
     outside[moves.members[np.repeat(moves.with_zero, np.diff(moves.starts))]] = True
-    return CellGraph(_factors(moves, shape), "record", outside, "public", moves.most, moves)
+    # Atoms that hold too many cells to be listed are put together, and then hold more than their own.
+    is_own = atoms.settled and moves.members.size < MOST_MEMBERS // max(1, atoms.count)
+    factors = _factors(moves, shape)
+    exact = is_own and is_exact(policy, verdict, factors)
+    return CellGraph(factors, "record", outside, "public", moves.most, moves, is_exact=exact)
 
 
 def _everything(case: Case, cells: int, with_zero: bool, most: int) -> ConstraintMoves:

@@ -472,7 +472,8 @@ class CellGraph:
     `outside[c]` tells that some move leads from cell c to a value the filter rejects. With presence `secret` every
     cell is also joined to absence; with `only` nothing else is. Where public constraints make several records
     change together, `constraint_moves` describes such a change, the edges are its moves, and `rows_per_person` is the
-    most moves that it makes.
+    most moves that it makes. `is_exact` tells that every edge is the move of some record; otherwise there may be more
+    edges than moves. It says nothing about the edges themselves, so it is no part of the digest.
     """
 
     factors: tuple[Factor, ...]
@@ -481,6 +482,7 @@ class CellGraph:
     presence: Presence
     rows_per_person: int = 1
     constraint_moves: ConstraintMoves | None = None
+    is_exact: bool = True
 
     def __post_init__(self) -> None:
         if not self.factors:

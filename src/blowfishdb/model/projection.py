@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blowfishdb.errors import PolicyError, QueryError, TooLarge
+from blowfishdb.model.constraints import RowsConstraint, numbers_given
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.graphs import AxisGraph, CliqueGraph, EdgeGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.groups import AxisCells, Segments, along, combinations
@@ -27,6 +28,10 @@ def complete(cells: int) -> WindowGraph:
     return WindowGraph(reach=np.full(cells, cells - 1), universal=NO_UNIVERSAL)
 
 
+class Unlisted(WindowGraph):
+    """Every cell joined to every other, in place of a graph with too many edges to list: sound, and not exact."""
+
+
 def project_axis(graph: ValueGraph, axis: AxisCells) -> AxisGraph:
     """The graph of one attribute on the cells of an axis, special cells included."""
     if isinstance(graph, ValueWindow) and axis.in_order:
@@ -42,7 +47,8 @@ def project_axis(graph: ValueGraph, axis: AxisCells) -> AxisGraph:
             pairs = ends[np.all(ends >= 0, axis=1)]
         return _listed(pairs, axis)
     except TooLarge:
-        return complete(axis.cells)
+        everyone = complete(axis.cells)
+        return Unlisted(everyone.reach, everyone.universal)
 
 
 def _windows(graph: ValueWindow, axis: AxisCells) -> WindowGraph:
@@ -191,6 +197,30 @@ def evaluate(
     for name in partial:
         accepted &= along(names, name, counted[name])
     return Verdict(names, accepted)
+
+
+def is_exact(policy: Policy, verdict: Verdict, factors: Sequence[Factor]) -> bool:
+    """Whether every edge of the projected graph is the move of some record, so that a loss on it is attained.
+
+    It is where the filter decides attribute by attribute: a record then keeps what it has beside the axes that it moves
+    along. Otherwise all accepted records of two joined cells may differ in more than one move changes. Numbers that
+    constraints give may say that a cell is empty.
+    """
+    if verdict.accepted is None or any(isinstance(factor, Unlisted) for factor in factors):
+        return False
+    if any(not isinstance(constraint, RowsConstraint) for constraint in numbers_given(policy.constraints)):
+        return False
+    accepted, by_attribute = verdict.accepted, np.ones((1,) * verdict.accepted.ndim, dtype=np.bool_)
+    for names in policy.factors(verdict.names):
+        if (
+            len(names) > 1
+            and math.prod(accepted.shape[verdict.names.index(name)] for name in names) ** 2 > LISTED_LIMIT
+        ):
+            return False
+    for place in range(accepted.ndim):
+        others = tuple(other for other in range(accepted.ndim) if other != place)
+        by_attribute = by_attribute & accepted.any(axis=others, keepdims=True)
+    return bool(np.all(by_attribute == accepted))
 
 
 def by_cell(mask: Bools, names: Iterable[str], layout: Mapping[str, AxisCells], first: int = 0) -> Bools:

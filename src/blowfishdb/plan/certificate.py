@@ -41,9 +41,9 @@ class Certificate:
     """Publishing the plan's answers is (epsilon, G)-Blowfish private.
 
     `witness` is the pair of cells (ZERO: outside the filter, or absent) on which the loss is greatest; when
-    `is_tight`, no smaller epsilon is true. A bound without a witness is an upper bound. Where public constraints make
-    several records change together, `constraint_note` says so: the loss is then summed over their moves, of which the
-    witness is the worst.
+    `is_tight`, some record can make that move, so no smaller epsilon is true. Otherwise epsilon is an upper bound.
+    Where public constraints make several records change together, `constraint_note` says so: the loss is then summed
+    over their moves, of which the witness is the worst.
     """
 
     epsilon: Fraction
@@ -66,8 +66,20 @@ class Certificate:
             certificate = self.again()
         else:
             raise DigestMismatch("nothing came with this certificate to compute it from: give the plan and the graph")
-        if certificate != self:
+        if not self._holds_by(certificate):
             raise DigestMismatch("this certificate does not belong to this plan and policy")
+
+    def _holds_by(self, computed: Certificate) -> bool:
+        """Whether this follows from what is computed for the same plan and graph now.
+
+        Bounds have become smaller, and fewer of them are said to be attained, since the first certificates were made.
+        """
+        mine = self.plan_digest, self.graph_digest, self.constraint_note
+        if mine != (computed.plan_digest, computed.graph_digest, computed.constraint_note):
+            return False
+        if computed.is_tight and self.is_tight:
+            return computed == self
+        return computed.epsilon == self.epsilon or (computed.epsilon < self.epsilon and not self.is_tight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +158,7 @@ def reason(moves: ConstraintMoves | None) -> str:
 def worst_loss(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:
     """The greatest loss between neighbours at unit 1: all rows of a person, or all moves that constraints demand."""
     single, moves = worst_edge(plan, graph), graph.constraint_moves
+    single = replace(single, tight=single.tight and graph.is_exact)
     if moves is None:
         return replace(single, loss=single.loss * graph.rows_per_person)
     worst, losses, times = single, np.array([single.loss]), [moves.most]
@@ -160,7 +173,7 @@ def worst_loss(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:
         left -= taken
     check_sum("loss of records that change together", total)
     is_one_move = moves.case == "atoms" and total == worst.loss
-    return WorstEdge(total, worst.edge, tight=worst.tight and is_one_move)
+    return WorstEdge(total, worst.edge, tight=worst.tight and is_one_move and graph.is_exact)
 
 
 def worst_edge(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:

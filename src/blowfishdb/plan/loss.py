@@ -58,6 +58,10 @@ TABLE_CELLS = 1024
 """Up to this many cells the table of all C(u, v) is smaller than the compiler's start-up time."""
 
 
+LONG_EDGES = 200_000
+"""Up to this many edges of a long axis without windows are compared one by one."""
+
+
 def cover(intervals: Intervals, weights: Ints) -> Ints:
     """D(u): the total weight of the intervals over each cell."""
     total_weight(weights)
@@ -86,7 +90,7 @@ def overlap_table(intervals: Intervals, weights: Ints) -> Ints:
 
 
 def worst_axis_edge(intervals: Intervals, weights: Ints, graph: AxisGraph) -> WorstEdge:
-    """The worst edge of an axis, exact; for graphs without windows beyond the table's size, a sound bound."""
+    """The worst edge of an axis, exact; for graphs without windows and with very many edges, a sound bound."""
     if graph.size <= TABLE_CELLS:
         edges = graph.edges()
         return worst_of(_table_losses([overlap_table(intervals, weights)], edges), edges)
@@ -94,6 +98,12 @@ def worst_axis_edge(intervals: Intervals, weights: Ints, graph: AxisGraph) -> Wo
         return _worst_window_edge(intervals, weights, graph)
     if graph.edge_count == 0:
         return NO_EDGE
+    if graph.edge_count <= LONG_EDGES:
+        try:
+            edges = graph.edges()
+            return worst_of(column_losses(sparse_columns(intervals), weights, edges), edges)
+        except TooLarge:
+            pass
     return WorstEdge(2 * int(cover(intervals, weights).max()), None, tight=False)
 
 
@@ -284,7 +294,7 @@ class AxisCost:
 
     @property
     def is_level(self) -> bool:
-        """Whether the product formula holds for this axis; it is exact when the rows are 0/1 as well."""
+        """Whether all columns have one norm: then the product formula is exact where the rows are 0/1 as well."""
         return int(self.norms.min()) == self.largest
 
     def worst(self, graph: AxisGraph) -> WorstEdge:
@@ -334,12 +344,8 @@ def _ways_of(part: KroneckerMeasurement, graph: CellGraph) -> list[WorstEdge]:
 def _combine(axes: list[AxisCost], moved: tuple[WorstEdge, ...]) -> WorstEdge:
     """The loss when each axis makes its worst move at once (proof: docs/proofs/kronecker.md)."""
     whole = math.prod(axis.largest for axis in axes)
-    if all(axis.is_level for axis in axes):
-        staying = math.prod(axis.largest - Fraction(worst.loss, 2) for axis, worst in zip(axes, moved, strict=True))
-        loss = math.ceil(2 * (whole - staying))
-    else:
-        summed = sum(w.loss * (whole // max(a.largest, 1)) for a, w in zip(axes, moved, strict=True))
-        loss = min(summed, 2 * whole)
+    staying = math.prod(axis.largest - Fraction(worst.loss, 2) for axis, worst in zip(axes, moved, strict=True))
+    loss = math.ceil(2 * (whole - staying))
     movers = [worst for worst in moved if worst.loss]
     is_exact = len(movers) <= 1 or all(axis.is_level and axis.intervals is not None for axis in axes)
     if not movers or not is_exact or any(w.edge is None or not w.tight for w in movers):

@@ -305,7 +305,9 @@ def merge_graph(graph: CellGraph, buckets: Ints) -> CellGraph:
     outside[buckets[graph.outside]] = True
     constraint_moves = None if graph.constraint_moves is None else graph.constraint_moves.merged(buckets)
     axis = _axis(graph, buckets, count)
-    return CellGraph((axis,), "record", outside, graph.presence, graph.rows_per_person, constraint_moves)
+    return CellGraph(
+        (axis,), "record", outside, graph.presence, graph.rows_per_person, constraint_moves, is_exact=graph.is_exact
+    )
 
 
 def merge_counts(counts: Ints, buckets: Ints) -> Ints:

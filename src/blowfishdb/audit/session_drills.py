@@ -1,0 +1,158 @@
+"""Drills of sessions: two analysts, a curator, a configuration on disk; answers, quotes and versions stay apart."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import duckdb
+
+from blowfishdb.audit.report import Line, broken, judged, refused
+from blowfishdb.catalog import Curator, Dataset, curate
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import Run
+from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.target import accuracy_target
+from blowfishdb.errors import UnknownAnswer
+from blowfishdb.model.domain import domain, integers
+from blowfishdb.model.policy import Policy, full, line, threshold
+from blowfishdb.model.query import Query, query
+from blowfishdb.session.backend import Backend, expect
+from blowfishdb.session.local import open_local
+
+VALUES = 16
+DECLARED = domain({"x": integers(0, VALUES - 1, null=0)})
+FIRST, SECOND = "first", "second"
+PRICE, LIMIT = Fraction(1, 10), Fraction(1000)
+TARGET = accuracy_target(epsilon=PRICE, mechanism="identity")
+WITHIN = accuracy_target(alpha=500)
+HISTOGRAM, CDF = query("histogram", "x"), query("cdf", "x")
+
+
+@dataclass(frozen=True)
+class Office:
+    """A curator and two analysts over one configuration."""
+
+    curator: Curator
+    ana: Backend
+    bob: Backend
+    config: Path
+
+    def release(
+        self, analyst: Backend, question: Query = HISTOGRAM, dataset: str = FIRST, key: str | None = None
+    ) -> Answer:
+        """An answer at the usual price."""
+        return expect(analyst.release(dataset, question, DECLARED, TARGET, Run(key)), Answer)
+
+    def preview(self, analyst: Backend) -> Fraction:
+        """The price of running counts at the usual accuracy."""
+        return expect(analyst.preview(FIRST, CDF, DECLARED, WITHIN), Preview).epsilon
+
+    def spent(self, dataset: str = FIRST) -> Fraction:
+        """What the data has lost so far."""
+        return self.curator.account(dataset).spent
+
+
+def session_lines() -> list[Line]:
+    """What one analyst paid for is theirs, and what was quoted or answered under one version stays with it."""
+    subject = partial(judged, "sessions")
+    with _office() as office:
+        return [
+            subject("analysts", _analysts(office), "each has their own answers", 6),
+            subject("versions", _versions(office), "nothing is carried over but loss", 6),
+        ]
+
+
+@contextmanager
+def _office() -> Iterator[Office]:
+    with tempfile.TemporaryDirectory(prefix="blowfish-audit-") as folder:
+        config = Path(folder) / "blowfish.toml"
+        with closing(duckdb.connect(str(Path(folder) / "rows.duckdb"))) as database:
+            for name in (FIRST, SECOND):
+                database.execute(f"CREATE TABLE {name} AS SELECT range % {VALUES} AS x FROM range(200)")
+        with curate(config, by="audit") as curator:
+            for name in (FIRST, SECOND):
+                source = f"duckdb:///{folder}/rows.duckdb#{name}"
+                policy = Policy({"x": line()})
+                curator.add(Dataset(name, source=source, domain=DECLARED, policy=policy, epsilon=LIMIT))
+            ana, bob = (open_local(config, name) for name in ("ana", "bob"))
+            try:
+                yield Office(curator, ana, bob, config)
+            finally:
+                ana.close()
+                bob.close()
+
+
+def _analysts(office: Office) -> list[str]:
+    """The answer of one analyst, asked for by another: by its number, by the question, by the key."""
+    ana, bob = office.ana, office.bob
+    first = office.release(ana, key="key")
+    number = ana.history(FIRST)[0].number
+    mine = expect(ana.reopen(FIRST, number), Answer)
+    before = office.spent()
+    second = office.release(bob, key="key")
+    again = office.release(ana)
+    return broken(
+        {
+            "an analyst's own answer is not found again": mine.to_json() != first.to_json(),
+            "the same question again is charged, or answered differently": again.to_json() != first.to_json(),
+            "an answer is opened by somebody who did not pay for it": not refused(
+                partial(bob.reopen, FIRST, number), UnknownAnswer
+            ),
+            "an answer is opened as one of another dataset": not refused(
+                partial(ana.reopen, SECOND, number), UnknownAnswer
+            ),
+            "an answer is opened as a synopsis, which everybody may read": not refused(
+                partial(bob.synopsis, FIRST, number), UnknownAnswer
+            ),
+            "an analyst sees the charges of another": len(bob.history(FIRST)) != 1,
+            "one analyst's answer is replayed to another": second.to_json() == first.to_json()
+            or office.spent() != before + PRICE
+            or bob.budget(FIRST).spent != PRICE,
+        }
+    )
+
+
+def _versions(office: Office) -> list[str]:
+    """A new policy and refreshed rows: quotes are made anew, answers are charged anew, past loss is multiplied."""
+    ana, curator, steps = office.ana, office.curator, VALUES - 1
+    old, paid = office.preview(ana), office.spent()
+    curator.set_policy(FIRST, Policy({"x": full()}), reason="audit")
+    after, new = office.spent(), office.preview(ana)
+    with closing_backend(office.config) as fresh:
+        expected = office.preview(fresh)
+    certificate = office.release(ana).certificate
+    charged = office.spent() - after
+    curator.refreshed(FIRST, "audit")
+    before = office.spent()
+    office.release(ana)
+    tied = Policy({"x": full()}, constraints=["range(x, 0, 7)"])
+    factor = curator.what_would_change(FIRST, policy=tied)[1].factor
+    curator.set_policy(SECOND, Policy({"x": threshold(2)}), reason="audit")
+    return broken(
+        {
+            f"past loss of {paid} counts as {after} where values one step apart were {steps}": after != steps * paid,
+            f"a quote under an old policy is given for the new one: {new}, not {expected}": new != expected
+            or new <= old,
+            "an answer under an old policy is given for the new one": charged != PRICE,
+            "an answer carries a certificate that is not its own": refused(certificate.verify),
+            "an answer of old rows is given for refreshed ones": office.spent() != before + PRICE,
+            f"two records that change together count {factor} times": factor is not None and factor < 2,
+            "the policy of one dataset changes the loss of another": office.spent(SECOND) != 0,
+        }
+    )
+
+
+@contextmanager
+def closing_backend(config: Path) -> Iterator[Backend]:
+    """Another analyst's backend, which has quoted nothing yet."""
+    backend = open_local(config, "eve")
+    try:
+        yield backend
+    finally:
+        backend.close()
