@@ -313,3 +313,20 @@ def test_long_axes_without_windows_are_exact_up_to_many_edges(limit: str, monkey
     assert (certify(plan, graph).epsilon, certify(plan, graph).is_tight) == (2, True)
     monkeypatch.setattr(loss, limit, 1)
     assert (certify(plan, graph).epsilon, certify(plan, graph).is_tight) == (2 * cells, False)
+
+
+def test_earlier_certificates_with_larger_bounds_still_hold() -> None:
+    """What they say of privacy is true; what claims to be attained must be, and less than the loss is never enough."""
+    plan = Plan(Fraction(1), (Measurement(Identity(6), np.array(1)),))
+    graph = replace(line(6), is_exact=False)
+    proof = certify(plan, graph)
+    assert not proof.is_tight
+    for held in (proof, replace(proof, is_tight=True), replace(proof, epsilon=2 * proof.epsilon, witness=None)):
+        held.verify(plan, graph)
+    for wrong in (
+        replace(proof, epsilon=2 * proof.epsilon, is_tight=True),
+        replace(proof, epsilon=proof.epsilon / 2),
+        replace(proof, graph_digest="0" * 64),
+    ):
+        with pytest.raises(DigestMismatch):
+            wrong.verify(plan, graph)
