@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from types import SimpleNamespace
 from typing import cast
 
@@ -334,6 +335,10 @@ def account_lines(*, quick: bool, seed: int) -> list[Line]:
     return [judged("made-up accounts", "classes of edges", losses.violations, fine, losses.tried)]
 
 
+def _loss_on(plan: Plan, graph: CellGraph) -> Fraction:
+    return certify(plan, graph).epsilon
+
+
 def _compare_account(random: np.random.Generator, adjacency: Adjacency, losses: Losses) -> None:
     """Releases made-up plans for several queries, those that are not refused, side by side where that is allowed."""
     declared, name = adjacency.domain, one_of(random, adjacency.domain.names)
@@ -359,7 +364,8 @@ def _compare_account(random: np.random.Generator, adjacency: Adjacency, losses: 
             plan, proof = calibrate(Plan(Fraction(1), (made_up_part(random, cells.graph.shape),)), cells.graph, price)
         except BlowfishError:
             continue
-        release = cast("Release", SimpleNamespace(compiled=compiled, plan=plan, epsilon=proof.epsilon))
+        fields = {"compiled": compiled, "plan": plan, "epsilon": proof.epsilon, "loss_on": partial(_loss_on, plan)}
+        release = cast("Release", SimpleNamespace(**fields))
         account = account.plus(proof.epsilon, in_classes(accounting, edge_losses(handle, release)))
         now = NoisyRows.of(plan).losses(steps_of(cells, listed))
         lost = [before + policy.rows_per_person * more for before, more in zip(lost, now, strict=True)]
