@@ -95,6 +95,21 @@ class TooLarge(BlowfishError):
         self.limit = limit
 
 
+class TooExpensive(BlowfishError):
+    """Arithmetic that was given up because it takes too long or too much memory; whatever the data."""
+
+    code = "too-expensive"
+
+
+class WorkCancelled(BlowfishError):
+    """Work that was ended because nobody waits for it any more; nothing was charged."""
+
+    code = "cancelled"
+
+    def __init__(self) -> None:
+        super().__init__("ended before it was done, because nobody waited for it any more. Nothing was charged.")
+
+
 class SourceError(InvalidInput):
     """A data source whose address, table, columns or join cannot serve; known without reading a row."""
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.charge import prepare
+from blowfishdb.engine.charge import Planned, plan_request
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.release import PlanRelease, Release
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.model.domain import domain, integers
@@ -16,20 +15,19 @@ from blowfishdb.session.quote_cache import LEAST, QuoteCache
 from tests.engine.held import Rows
 
 
-def quoted(cells: int) -> Release:
+def quoted(cells: int, *, wants_preview: bool = False) -> Planned:
     declared = domain({"age": integers(1, cells)})
     handle = DatasetHandle("t", declared, bf.Policy(), "account", 1, 1, 1, Rows())
-    return prepare(
-        handle, make_request(handle, query("histogram", "age"), accuracy_target(epsilon=1, mechanism="identity"))
-    )
+    target = accuracy_target(epsilon=1, mechanism="identity")
+    return plan_request(handle, make_request(handle, query("histogram", "age"), target), wants_preview)
 
 
-def never() -> Release:
+def never() -> Planned:
     pytest.fail("this was quoted already")
 
 
 DECLARED = domain({"age": integers(1, 10)}), bf.Policy()
-SMALL = quoted(10)
+SMALL, PREVIEW = quoted(10), quoted(10, wants_preview=True).preview
 SIZE = LEAST + 11
 """The smallest question's own weight: its ten values and NULL."""
 
@@ -43,7 +41,7 @@ def test_the_same_request_of_the_same_analyst_is_quoted_once() -> None:
 def test_nobody_finds_what_somebody_else_asked() -> None:
     kept, made = QuoteCache(), []
 
-    def again() -> Release:
+    def again() -> Planned:
         made.append(1)
         return SMALL
 
@@ -79,9 +77,17 @@ def test_a_quote_that_is_larger_than_all_may_be_is_kept_alone() -> None:
     kept, large = QuoteCache(most_cells=2 * SIZE), quoted(5000)
     kept.quote("bob", "one", *DECLARED, lambda: SMALL)
     kept.quote("ana", "one", *DECLARED, lambda: large)
-    assert isinstance(large, PlanRelease)
     assert kept.quote("ana", "one", *DECLARED, never) is large
-    assert kept.cells == LEAST + large.compiled.problem.graph.cells
+    assert kept.cells == LEAST + large.release.size == LEAST + 5001
+
+
+def test_a_quote_without_a_preview_serves_a_release_and_no_preview() -> None:
+    kept, whole = QuoteCache(), Planned(SMALL.release, PREVIEW)
+    kept.quote("ana", "one", *DECLARED, lambda: SMALL)
+    assert kept.quote("ana", "one", *DECLARED, lambda: whole, wants_preview=True) is whole
+    assert kept.quote("ana", "one", *DECLARED, never) is whole
+    assert kept.quote("ana", "one", *DECLARED, never, wants_preview=True) is whole
+    assert kept.cells == SIZE
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from blowfishdb.audit.scratch import scratch
 from blowfishdb.audit.selections import NONE, line_graph
 from blowfishdb.audit.stages import steps_of
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import prepare
+from blowfishdb.engine.charge import plan_request
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import Request, make_request
@@ -226,7 +227,8 @@ def _violations(handle: DatasetHandle, order: Sequence[Case]) -> Iterator[str]:
 def _fault(quotes: QuoteCache, handle: DatasetHandle, case: Case) -> str:
     """The fault of a quote or its release, by the definitions: a change that costs more, or none that does."""
     request = make_request(handle, case.query, PRICE)
-    release = quotes.quote(ANALYST, request.text, case.domain, case.policy, lambda: prepare(handle, request))
+    make = partial(plan_request, handle, request, False)
+    release = quotes.quote(ANALYST, request.text, case.domain, case.policy, make).release
     plan = release.best.plan if isinstance(release, PlanRelease) else None
     if not isinstance(release, PlanRelease) or not isinstance(plan, Plan):
         return "no fixed plan is offered"

@@ -12,6 +12,7 @@ from blowfishdb.catalog.catalog import Catalog, ledger_of, read_asked_domains, r
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch, with_past_attributes
+from blowfishdb.engine.effort import Compute, compute_here, query_effort
 from blowfishdb.engine.target import AccuracyTarget, Number, short_number
 from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, StaleVersion, UnknownAccount
 from blowfishdb.ledger import (
@@ -45,11 +46,14 @@ if TYPE_CHECKING:
 class Curator:
     """The keeper of a configuration and its ledger. Reads schemas; rows only in `true_counts` and `look_at_column`."""
 
-    def __init__(self, catalog: Catalog, by: str, *, shares_ledger: bool = False) -> None:
+    def __init__(
+        self, catalog: Catalog, by: str, *, shares_ledger: bool = False, compute: Compute = compute_here
+    ) -> None:
         check_text(by, "the curator's name")
         self._catalog = catalog
         self._by = by
         self._shares_ledger = shares_ledger
+        self._compute = compute
 
     def __enter__(self) -> Curator:
         return self
@@ -153,7 +157,12 @@ class Curator:
         # Loaded here, because commands that ask nothing should not wait for every mechanism.
         from blowfishdb.engine.preview import what_if
 
-        return what_if(self.config.dataset(name).domain, policies, query, target, pairs)
+        domain = self.config.dataset(name).domain
+
+        def effort() -> int:
+            return sum(query_effort(domain, policy, query) for policy in policies.values())
+
+        return self._compute(effort, what_if, domain, policies, query, target, pairs)
 
     def true_counts(self, name: str, compiled: Compiled) -> Ints:
         """The true count of each cell of a question, for the curator's eyes alone; whoever calls this notes it."""

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from blowfishdb.engine.accounting import edge_losses
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, with_tolerances
 from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
-from blowfishdb.engine.preview import quotes_for
+from blowfishdb.engine.preview import AnyPreview, quotes_for
 from blowfishdb.engine.quantiles import quantiles_release
 from blowfishdb.engine.release import PlanRelease, ProgramRelease, Release, choose, program_release
 from blowfishdb.engine.request import Request
@@ -41,7 +41,7 @@ from blowfishdb.ledger import Charge, Ledger, Receipt
 from blowfishdb.ledger.values import check_text
 from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.policy import Policy
-from blowfishdb.sources.base import Counting
+from blowfishdb.sources.base import Counting, Source
 
 Released: TypeAlias = Answer | Synopsis | PointWeights
 """What a release publishes."""
@@ -70,6 +70,24 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
         raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")
     histogram = compile_query(handle.domain, handle.policy, replace(query, kind="histogram"))
     return SynopsisRelease(_cells_release(histogram, handle.policy, target, synopsis=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """The release that a request leads to, and its preview where somebody wants to read it."""
+
+    release: Release
+    preview: AnyPreview | None
+
+
+def plan_request(handle: DatasetHandle, request: Request, wants_preview: bool) -> Planned:
+    """All arithmetic before the charge. It needs no source, and its results may come from another process."""
+    release = prepare(handle, request)
+    return Planned(release, release.preview(handle) if wants_preview else None)
+
+
+UNREAD = cast(Source, None)
+"""The source of a dataset that is only planned for: whatever would look at the data fails."""
 
 
 def _cells_release(

@@ -136,6 +136,10 @@ class PlanRelease(CellsRelease):
     target: AccuracyTarget | None = None
     quotes: Quotes | None = None
 
+    def __getstate__(self) -> dict[str, object]:
+        """What travels to another process; the offers stay behind with the preview that was made of them."""
+        return {**vars(self), "quotes": None}
+
     @property
     def plan(self) -> Plan | EdgePlan:
         """The quoted plan."""

@@ -19,6 +19,7 @@ from scipy.sparse import eye_array
 from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import Answer, read_axis, read_certificate, read_stage
 from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.effort import Compute, compute_here, query_effort
 from blowfishdb.engine.infer import infer
 from blowfishdb.engine.questions import Questions
 from blowfishdb.errors import BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
@@ -455,6 +456,7 @@ class Synopsis(Questions[Answer]):
     """Noisy counts over some attributes. Every answer is computed from them alone."""
 
     artefact: Artefact = field(repr=False)
+    compute: Compute = field(default=compute_here, repr=False, kw_only=True)
 
     @property
     def domain(self) -> Domain:
@@ -484,7 +486,12 @@ class Synopsis(Questions[Answer]):
         unknown = [axis.attribute for axis in query.axes if axis.attribute not in self.domain]
         if unknown:
             raise QueryError(f"{unknown[0]} is not in this synopsis; it has {', '.join(self.artefact.names)}")
-        return read(self.artefact, query, beta)
+        return self.compute(lambda: self._effort(query), read, self.artefact, query, beta)
+
+    def _effort(self, query: Query) -> int:
+        """Every cell of the synopsis is looked at, and every cell and answer of the question."""
+        hidden_from_nobody = Policy({name: public() for name in self.domain})
+        return self.artefact.counts.size + query_effort(self.domain, hidden_from_nobody, query)
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row per cell: labels, count, low, high."""

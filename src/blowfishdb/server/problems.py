@@ -47,6 +47,8 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.NotInForce, 409),
     (errors.SchemaDrift, 409),
     (errors.TooLarge, 413),
+    (errors.TooExpensive, 413),
+    (errors.WorkCancelled, 499),
     (errors.SourceFailed, 502),
     (errors.ReleaseFailed, 502),
     (errors.DeadlinePassed, 504),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from blowfishdb.catalog.catalog import Catalog, LiveCatalog
@@ -17,6 +18,7 @@ from blowfishdb.server.auth.audit_log import AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
 from blowfishdb.server.auth.session import LoginSessions
 from blowfishdb.server.auth.users import Tokens, Users
+from blowfishdb.server.heavy_work import HeavyWork
 from blowfishdb.server.settings import Settings, read_settings
 from blowfishdb.session.backend import Backend
 from blowfishdb.session.local import checked_name, local_backend
@@ -36,6 +38,7 @@ class AppState:
     pauses: Pauses
     _live: LiveCatalog = field(repr=False)
     _database: Database = field(repr=False)
+    heavy_work: HeavyWork = field(default_factory=HeavyWork, repr=False)
     _quotes: QuoteCache = field(default_factory=QuoteCache, repr=False)
     _backends: dict[str, Backend] = field(default_factory=dict, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -45,7 +48,8 @@ class AppState:
         name = checked_name(analyst)
         with self._turn:
             if name not in self._backends:
-                self._backends[name] = local_backend(self._live, name, self.pauses.check, self._quotes)
+                compute = partial(self.heavy_work.compute, name)
+                self._backends[name] = local_backend(self._live, name, self.pauses.check, self._quotes, compute)
             return self._backends[name]
 
     def session(self, analyst: str) -> Session:
@@ -58,7 +62,8 @@ class AppState:
         now = self._live.now()
         # Sources of its own: a curator opens some that are not in force yet.
         config = replace(now.config, variables=self.settings.variables)
-        return Curator(Catalog(config, now.ledger, dict(now.sources)), by, shares_ledger=True)
+        catalog = Catalog(config, now.ledger, dict(now.sources))
+        return Curator(catalog, by, shares_ledger=True, compute=partial(self.heavy_work.compute, by))
 
     def check_ready(self) -> None:
         """LedgerUnavailable or AccountsUnavailable while the ledger or the database of users does not answer."""
@@ -79,6 +84,7 @@ class AppState:
             for backend in self._backends.values():
                 backend.close()
             self._backends.clear()
+        self.heavy_work.close()
         self._live.close()
         self._database.close()
 

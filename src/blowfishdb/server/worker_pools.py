@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -11,15 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from anyio import CapacityLimiter, Lock, to_thread
+from anyio import CapacityLimiter, Lock, create_task_group, to_thread
+from starlette.requests import Request
 
 from blowfishdb.errors import RateLimited
+from blowfishdb.server.heavy_work import is_cancelled
 
 Result = TypeVar("Result")
 
 MOST_PARTIES = 10_000
-QUOTES_AT_ONCE = max(2, os.cpu_count() or 1)
-"""Quotes are arithmetic: more of them at a time than there are cores end no sooner, and hold up what is quick."""
+QUOTES_AT_ONCE = 64
+"""Threads for arithmetic. What is heavy waits in them for a process of its own (heavy_work.py) and uses none of the
+processor; what is light ends soon."""
 RELEASES_AT_ONCE = 16
 """Releases wait for disks, engines and padding too."""
 
@@ -57,14 +59,30 @@ class WorkerPools:
     releases: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(RELEASES_AT_ONCE))
     _turns: dict[str, Lock] = field(default_factory=dict)
 
-    async def quote(self, name: str, work: Callable[[], Result]) -> Result:
-        """The result of somebody's work that computes."""
-        return await self._run(name, work, self.quotes)
+    async def quote(self, name: str, work: Callable[[], Result], request: Request) -> Result:
+        """The result of somebody's work that computes; what is heavy ends when the client goes away."""
+        return await self._run(name, work, self.quotes, request)
 
-    async def release(self, name: str, work: Callable[[], Result]) -> Result:
-        """The result of somebody's work that reads data."""
-        return await self._run(name, work, self.releases)
+    async def release(self, name: str, work: Callable[[], Result], request: Request) -> Result:
+        """The result of somebody's work that reads data. Its plan ends with the client; what is charged goes on."""
+        return await self._run(name, work, self.releases, request)
 
-    async def _run(self, name: str, work: Callable[[], Result], pool: CapacityLimiter) -> Result:
-        async with self._turns.setdefault(name, Lock()):
-            return await to_thread.run_sync(work, limiter=pool)
+    async def _run(self, name: str, work: Callable[[], Result], pool: CapacityLimiter, request: Request) -> Result:
+        gone = threading.Event()
+        is_cancelled.set(gone.is_set)
+
+        async def watch() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            gone.set()
+
+        try:
+            async with create_task_group() as group:
+                group.start_soon(watch)
+                async with self._turns.setdefault(name, Lock()):
+                    result = await to_thread.run_sync(work, limiter=pool)
+                group.cancel_scope.cancel()
+        except BaseExceptionGroup as failed:
+            # The work alone can fail, and its error is told as it is.
+            raise failed.exceptions[0] from None
+        return result

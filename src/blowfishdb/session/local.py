@@ -6,20 +6,31 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TypeVar
 
 from blowfishdb.catalog.catalog import Catalog, LiveCatalog
 from blowfishdb.engine.accounting import edge_losses
-from blowfishdb.engine.charge import Released, Run, charged_payload, decode, prepare, published
+from blowfishdb.engine.charge import (
+    UNREAD,
+    Planned,
+    Released,
+    Run,
+    charged_payload,
+    decode,
+    plan_request,
+    published,
+)
 from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.engine.effort import Compute, compute_here, query_effort
 from blowfishdb.engine.preview import AnyPreview, instead
 from blowfishdb.engine.release import Release
 from blowfishdb.engine.request import Request, make_request
 from blowfishdb.engine.synopsis import Synopsis, from_bytes
 from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import BudgetExceeded, NotInForce, QueryError, UnknownAnswer
+from blowfishdb.errors import BudgetExceeded, InvalidInput, NotInForce, QueryError, UnknownAnswer
 from blowfishdb.incidents import redact_errors
 from blowfishdb.ledger import Charge
 from blowfishdb.ledger.values import check_text
@@ -57,9 +68,15 @@ def always_open(name: str) -> None:
 
 
 def local_backend(
-    live: LiveCatalog, analyst: str, gate: Callable[[str], None] = always_open, quotes: QuoteCache | None = None
+    live: LiveCatalog,
+    analyst: str,
+    gate: Callable[[str], None] = always_open,
+    quotes: QuoteCache | None = None,
+    compute: Compute = compute_here,
 ) -> Backend:
     """The backend of one analyst over a catalog that others may share; `gate` refuses datasets that are paused.
+
+    `compute` does the arithmetic of plans and of questions to synopses.
 
     Closing it waits until whatever runs has ended, and leaves the catalog open.
     """
@@ -94,16 +111,23 @@ def local_backend(
                 raise QueryError(f"{axis.attribute} is declared in another way by now: ask the dataset anew")
         return handle
 
-    def quoted(handle: DatasetHandle, request: Request) -> Release:
+    def planned(handle: DatasetHandle, request: Request, *, wants_preview: bool = False) -> Planned:
+        def make() -> Planned:
+            effort = partial(query_effort, handle.domain, handle.policy, request.query)
+            # Without a source: no plan can depend on data, wherever it is made.
+            return compute(effort, plan_request, replace(handle, source=UNREAD), request, wants_preview)
+
         declarations = handle.domain, handle.policy
-        return quote_cache.quote(analyst, request.text, *declarations, lambda: prepare(handle, request))
+        return quote_cache.quote(analyst, request.text, *declarations, make, wants_preview=wants_preview)
 
     def preview(name: str, query: Query, domain: Domain, target: AccuracyTarget) -> AnyPreview:
         def work() -> AnyPreview:
             handle = opened(name, query, domain)
-            release = quoted(handle, make_request(handle, query, target))
-            room = ledger.room(handle.account, analyst, edge_losses(handle, release))
-            return release.preview(handle).with_budget(room)
+            quote = planned(handle, make_request(handle, query, target), wants_preview=True)
+            room = ledger.room(handle.account, analyst, edge_losses(handle, quote.release))
+            if quote.preview is None:
+                raise InvalidInput("a quote that was made for a preview has none")
+            return quote.preview.with_budget(room)
 
         return in_turn(work)
 
@@ -111,15 +135,20 @@ def local_backend(
         def work() -> Released:
             handle = opened(name, query, domain)
             request = make_request(handle, query, target)
+
+            def prepared() -> Release:
+                return planned(handle, request).release
+
             try:
-                payload = charged_payload(ledger, handle, analyst, request.digest, lambda: quoted(handle, request), run)
+                payload = charged_payload(ledger, handle, analyst, request.digest, prepared, run)
             except BudgetExceeded as refusal:
                 requested, data, mine = refusal.requested, refusal.remaining_dataset, refusal.remaining_analyst
-                compiled = quoted(handle, request).compiled
+                compiled = prepared().compiled
                 if compiled is None or query.kind in PUBLISHED:
                     raise
                 left = data if mine is None else min(data, mine)
-                offers = instead(handle.domain, handle.policy, compiled, target, left)
+                effort = partial(query_effort, handle.domain, handle.policy, query)
+                offers = compute(effort, instead, handle.domain, handle.policy, compiled, target, left)
                 raise BudgetExceeded(requested, data, mine, offers) from None
             return decode(payload)
 
@@ -130,7 +159,7 @@ def local_backend(
         return decode(_stored(live.now(), name, number, lambda charge: charge.analyst == analyst))
 
     def synopsis(name: str, number: int) -> Synopsis:
-        return Synopsis(from_bytes(_stored(live.now(), name, number, _is_synopsis)))
+        return Synopsis(from_bytes(_stored(live.now(), name, number, _is_synopsis)), compute=compute)
 
     def close() -> None:
         with turn:

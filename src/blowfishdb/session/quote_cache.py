@@ -1,4 +1,4 @@
-"""QuoteCache: quoted releases of the last previews, so that a release need not quote again."""
+"""QuoteCache: planned releases of the last previews, so that a release need not quote again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from blowfishdb.engine.release import Release
+from blowfishdb.engine.charge import Planned
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 
@@ -30,31 +30,41 @@ class QuoteCache:
     most_cells: int = MOST_CELLS
     cells: int = field(default=0, init=False)
     """How many cells all cached quotes have together."""
-    _quotes: OrderedDict[tuple[str, str], tuple[Domain, Policy, Release]] = field(default_factory=OrderedDict)
+    _quotes: OrderedDict[tuple[str, str], tuple[Domain, Policy, Planned]] = field(default_factory=OrderedDict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def quote(self, analyst: str, text: str, domain: Domain, policy: Policy, make: Callable[[], Release]) -> Release:
+    def quote(
+        self,
+        analyst: str,
+        text: str,
+        domain: Domain,
+        policy: Policy,
+        make: Callable[[], Planned],
+        *,
+        wants_preview: bool = False,
+    ) -> Planned:
         """The cached quote of this analyst's request under these declarations, or the one that is made now.
 
         The text of the request and the declarations are compared themselves, not their hashes.
         """
         key = analyst, text
         with self._turn:
-            *declarations, release = self._quotes.get(key, (None, None, None))
-            if release is not None and declarations == [domain, policy]:
+            *declarations, planned = self._quotes.get(key, (None, None, None))
+            is_whole = planned is not None and (planned.preview is not None or not wants_preview)
+            if planned is not None and is_whole and declarations == [domain, policy]:
                 self._quotes.move_to_end(key)
-                return release
-        release = make()
+                return planned
+        planned = make()
         with self._turn:
             self._drop(key)
-            self._quotes[key] = domain, policy, release
-            self.cells += LEAST + release.size
+            self._quotes[key] = domain, policy, planned
+            self.cells += LEAST + planned.release.size
             # The newest stays however large it is.
             for oldest in self._of(analyst)[: -self.most_each]:
                 self._drop(oldest)
             while self.cells > self.most_cells and len(self._quotes) > 1:
                 self._drop(next(iter(self._quotes)))
-        return release
+        return planned
 
     def forget(self, analyst: str) -> None:
         """Lets go of everything of one analyst."""
@@ -67,5 +77,5 @@ class QuoteCache:
 
     def _drop(self, key: tuple[str, str]) -> None:
         if key in self._quotes:
-            _, _, release = self._quotes.pop(key)
-            self.cells -= LEAST + release.size
+            _, _, planned = self._quotes.pop(key)
+            self.cells -= LEAST + planned.release.size

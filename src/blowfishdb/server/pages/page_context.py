@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from blowfishdb.errors import NotAllowed, NotSignedIn
 from blowfishdb.incidents import public_error, redact_errors
 from blowfishdb.server.auth.audit_log import NOTHING
 from blowfishdb.server.auth.users import Identity, Scope
+from blowfishdb.server.heavy_work import is_cancelled
 from blowfishdb.server.state import AppState
 from blowfishdb.session.session import Session
 
@@ -24,8 +26,8 @@ Result = TypeVar("Result")
 IsWanted: TypeAlias = Callable[[], bool]
 PAUSE = 0.15
 """Seconds without a change after which the newest one is worked out."""
-# Questions of one analyst take turns, and the others must not wait for a free thread meanwhile.
-WORKERS = ThreadPoolExecutor(32, thread_name_prefix="page")
+# Questions of one analyst take turns and wait here for heavy work; others must not wait for a free thread meanwhile.
+WORKERS = ThreadPoolExecutor(128, thread_name_prefix="page")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,12 @@ class PageContext:
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """The result of work done beside the event loop; whatever fails is a BlowfishError that may be shown."""
-        return await asyncio.get_running_loop().run_in_executor(WORKERS, partial(redact_errors, work))
+        inside = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(WORKERS, inside.run, redact_errors, work)
+
+    def compute(self, effort: Callable[[], int], function: Callable[..., Result], *arguments: object) -> Result:
+        """The result of arithmetic; what is heavy is done in a process, and ends when the page goes on to another."""
+        return self.app_state.heavy_work.compute(self.identity.name, effort, function, *arguments)
 
     async def change(
         self,
@@ -138,6 +145,7 @@ class Latest:
         def is_wanted() -> bool:
             return turn == self._turn and not self._root.is_deleted
 
+        is_cancelled.set(lambda: not is_wanted())
         with self._root:
             try:
                 await self._work(is_wanted)

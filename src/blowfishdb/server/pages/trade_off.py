@@ -14,6 +14,7 @@ from nicegui import events, ui
 
 from blowfishdb.catalog.dataset import Dataset, family_words
 from blowfishdb.engine.compile import compile_query
+from blowfishdb.engine.effort import Compute, compute_here, query_effort
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.target import AccuracyTarget, short_number
 from blowfishdb.errors import BlowfishError
@@ -132,14 +133,14 @@ class Offers:
     _offers: OrderedDict[str, Offer | None] = field(default_factory=OrderedDict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def offer(self, domain: Domain, policy: Policy, query: Query) -> Offer | None:
+    def offer(self, domain: Domain, policy: Policy, query: Query, compute: Compute = compute_here) -> Offer | None:
         """The offer under one policy; None where no mechanism serves."""
         key = repr((domain, policy, query))
         with self._turn:
             if key in self._offers:
                 self._offers.move_to_end(key)
                 return self._offers[key]
-        offer = _offer(domain, policy, query)
+        offer = compute(partial(query_effort, domain, policy, query), _offer, domain, policy, query)
         with self._turn:
             self._offers[key] = offer
             while len(self._offers) > MOST_OFFERS:
@@ -340,9 +341,9 @@ class Board:
             self._points.append(Point(f"in force: {family_words(current)[:40]}", "", current))
         self._draw_curves()
         redraw(self._closer, self._draw_closer)
-        query, domain = self._query(), self._dataset.domain
+        query, domain, compute = self._query(), self._dataset.domain, self._context.compute
         for number, point in enumerate(self._points, 1):
-            offer = await self._context.run(partial(OFFERS.offer, domain, self._policy(point), query))
+            offer = await self._context.run(partial(OFFERS.offer, domain, self._policy(point), query, compute))
             if not is_wanted():
                 return
             self._offers[point] = offer

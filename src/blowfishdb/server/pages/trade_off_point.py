@@ -14,6 +14,7 @@ from blowfishdb.analysis.risk import Risk, risk
 from blowfishdb.catalog.dataset import Dataset, read_value
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import compile_query
+from blowfishdb.engine.effort import query_effort
 from blowfishdb.engine.preview import PolicyPrice, quotes_for, what_if
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.target import AccuracyTarget
@@ -57,17 +58,18 @@ def made_up_counts(cells: Cells) -> Ints:
     return np.asarray(np.round(ROWS * weights / total), dtype=np.int64)
 
 
-def example(
-    domain: Domain, policy: Policy, query: Query, target: AccuracyTarget, counts: Ints | None = None
-) -> tuple[Answer, Floats]:
-    """One answer under the policy, on the counts given, else on made-up ones; and its values without noise.
-
-    Nothing is charged or stored.
-    """
+def best_release(domain: Domain, policy: Policy, query: Query, target: AccuracyTarget) -> PlanRelease:
+    """The release that would answer a query under a policy; nothing is charged or stored."""
     compiled = compile_query(domain, policy, query)
+    return PlanRelease(compiled, quotes_for(compiled, target).best)
+
+
+def example(release: PlanRelease, counts: Ints | None = None) -> tuple[Answer, Floats]:
+    """One answer on the counts given, else on made-up ones; and its values without noise."""
+    compiled = release.compiled
     if counts is None:
         counts = made_up_counts(compiled.cells)
-    answer = PlanRelease(compiled, quotes_for(compiled, target).best).answer(counts)
+    answer = release.answer(counts)
     scale = 1 if compiled.measure is None else compiled.measure.scale
     return answer, compiled.problem.workload.dot(counts).astype(np.float64) / scale
 
@@ -95,7 +97,10 @@ class PointView:
 async def show_point(view: PointView) -> None:
     """The card of a point."""
     domain = view.dataset.domain
-    (price,) = await view.context.run(lambda: what_if(domain, {view.words: view.policy}, view.query, view.target))
+    effort = partial(query_effort, domain, view.policy, view.query)
+    policies = {view.words: view.policy}
+    work = partial(view.context.compute, effort, what_if, domain, policies, view.query, view.target)
+    (price,) = await view.context.run(work)
     with ui.element("div").classes("bf-pair"):
         with card().props('data-testid="point"'):
             _price(view, price)
@@ -166,10 +171,14 @@ async def _example(view: PointView) -> None:
     domain = view.dataset.domain
     room = ui.element("div")
 
+    def work(counts: Ints | None) -> tuple[Answer, Floats]:
+        effort = partial(query_effort, domain, view.policy, view.query)
+        release = view.context.compute(effort, best_release, domain, view.policy, view.query, view.target)
+        return example(release, counts)
+
     async def draw(counts: Ints | None) -> None:
         try:
-            work = partial(example, domain, view.policy, view.query, view.target, counts)
-            answer, exact = await view.context.run(work)
+            answer, exact = await view.context.run(partial(work, counts))
         except BlowfishError as error:
             with room:
                 notice(sentence(error.message), "is-accent", "block")

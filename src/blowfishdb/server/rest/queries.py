@@ -96,7 +96,7 @@ async def preview(name: str, sent: Ask, caller: Analyst, request: Request) -> di
         parsed = read_ask(caller, name, sent)
         return parsed.backend.preview(name, parsed.query, parsed.domain, parsed.target).to_dict()
 
-    return await worker_pools_of(request).quote(caller.name, work)
+    return await worker_pools_of(request).quote(caller.name, work, request)
 
 
 @router.post("/answers", responses=EITHER, response_class=Response)
@@ -110,7 +110,7 @@ async def release(name: str, sent: Ask, caller: Analyst, request: Request, key: 
         released = parsed.backend.release(name, parsed.query, parsed.domain, parsed.target, run)
         return reply(select_rows(released, parsed.selection) if isinstance(released, Answer) else released)
 
-    return await worker_pools_of(request).release(caller.name, work)
+    return await worker_pools_of(request).release(caller.name, work, request)
 
 
 @router.get("/answers")
@@ -150,7 +150,11 @@ def synopsis_file(name: str, number: int, caller: Member) -> Response:
 
 
 @synopses_router.post("/{number}/answers", responses={200: {"content": {JSON: {}}}}, response_class=Response)
-def ask_synopsis(name: str, number: int, sent: AskSynopsis, caller: Member) -> Response:
+async def ask_synopsis(name: str, number: int, sent: AskSynopsis, caller: Member, request: Request) -> Response:
     """An answer from a synopsis; nothing is charged, and no data is read."""
-    synopsis = caller.backend().synopsis(name, number)
-    return Response(synopsis.answer(read_query(sent.query), sent.beta).to_json(), media_type=JSON)
+
+    def work() -> Response:
+        synopsis = caller.backend().synopsis(name, number)
+        return Response(synopsis.answer(read_query(sent.query), sent.beta).to_json(), media_type=JSON)
+
+    return await worker_pools_of(request).quote(caller.name, work, request)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import Field
 
 from blowfishdb.analysis.risk import risk
@@ -17,7 +17,7 @@ from blowfishdb.engine.target import read_target
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.access import DataCurator, Member
+from blowfishdb.server.access import DataCurator, Member, worker_pools_of
 from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.server.rest.datasets import read_policy_for
 
@@ -57,14 +57,18 @@ class Declared:
 
 
 @router.post("/what-if")
-def what_if(name: str, sent: WhatIf, caller: DataCurator) -> list[dict[str, Any]]:
+async def what_if(name: str, sent: WhatIf, caller: DataCurator, request: Request) -> list[dict[str, Any]]:
     """What a question would cost under each policy, and an adversary's odds on each pair. Reads no data."""
-    curator = caller.curator()
-    domain = curator.dataset(name).domain
-    policies = {label: read_policy_for(domain, policy) for label, policy in sent.policies.items()}
-    pairs = [Pair(pair.attribute, *_values(domain, pair)) for pair in sent.pairs]
-    prices = curator.what_if(name, policies, read_query(sent.query), read_target(sent.accuracy_target), pairs)
-    return [_price(price, len(pairs)) for price in prices]
+
+    def work() -> list[dict[str, Any]]:
+        curator = caller.curator()
+        domain = curator.dataset(name).domain
+        policies = {label: read_policy_for(domain, policy) for label, policy in sent.policies.items()}
+        pairs = [Pair(pair.attribute, *_values(domain, pair)) for pair in sent.pairs]
+        prices = curator.what_if(name, policies, read_query(sent.query), read_target(sent.accuracy_target), pairs)
+        return [_price(price, len(pairs)) for price in prices]
+
+    return await worker_pools_of(request).quote(caller.name, work, request)
 
 
 @router.post("/risk")
