@@ -24,6 +24,7 @@ from blowfishdb.errors import (
     DriverMissing,
     InvalidInput,
     KeyReused,
+    LedgerUnavailable,
     ReleaseFailed,
     SchemaDrift,
     SourceError,
@@ -286,3 +287,40 @@ def test_amounts_are_shown_as_decimals_and_kept_as_fractions() -> None:
     assert "epsilon 5.356" in str(refusal)
     assert "about 0.333333" in str(refusal)
     assert (refusal.requested, refusal.remaining_dataset) == (Fraction(1339, 250), Fraction(1, 3))
+
+
+def fill_disk(held: Bench, *, until: str) -> Run:
+    """A run during which no page can be added to the ledger any more, from a step on."""
+
+    def progress(step: str) -> None:
+        if step == until:
+            with held.ledger.store.write() as cursor:
+                (used,) = cursor.rows("PRAGMA page_count")[0]
+                cursor.rows(f"PRAGMA max_page_count = {used}")
+
+    return Run(progress=progress)
+
+
+@pytest.mark.parametrize("step", ["charge", "answer"])
+def test_a_full_disk_leaves_a_charge_or_nothing_and_says_so(tmp_path: Path, step: str) -> None:
+    """The charge is durable or refused; an answer that finds no room is not given, and its retry is free."""
+    held = bench(tmp_path, limit=1000)
+    refusals = set()
+    for number in range(200):
+        wanted = accuracy_target(epsilon=f"1/{number + 2}")
+        before, reads = held.spent, held.rows.reads
+        try:
+            held.release(wanted=wanted, run=fill_disk(held, until=step))
+        except LedgerUnavailable as refusal:
+            refusals.add(refusal.code)
+            assert not any(character.isdigit() for character in refusal.message), "nothing of the data is told"
+            paid = held.spent - before
+            assert paid == (Fraction(1, number + 2) if held.rows.reads > reads else 0)
+            assert held.ledger.verify().is_sound
+            with held.ledger.store.write() as cursor:
+                cursor.rows("PRAGMA max_page_count = 1073741823")
+            held.release(wanted=wanted)
+            assert held.spent - before == Fraction(1, number + 2)
+            break
+    assert refusals == {"ledger-unavailable"}
+    assert held.ledger.verify().is_sound

@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +20,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blowfishdb.errors import BlowfishError, ForeignOrigin, TooLarge
-from blowfishdb.incidents import public_error
+from blowfishdb.incidents import new_incident, public_error
 from blowfishdb.server.access import READING, address_of
 from blowfishdb.server.problems import problem
 from blowfishdb.server.settings import Settings
@@ -50,6 +51,33 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+FRAMEWORK = ("engineio", "nicegui", "socketio")
+SOCKET_LOGGERS = ("asyncio", "engineio.server", "socketio.server")
+UNREADABLE = "a message to the socket of the pages could not be read"
+
+
+class Unreadable(logging.Filter):
+    """One line, without the message and frames, for what the pages' framework could not read; else an incident."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info is not None else None
+        if isinstance(error, Exception):
+            record.msg, record.args, record.exc_info = UNREADABLE, (), None
+            if _raised_in(error) in FRAMEWORK:
+                record.levelno, record.levelname = logging.WARNING, "WARNING"
+            else:
+                record.msg = f"incident {new_incident(error)}"
+        return True
+
+
+def _raised_in(error: Exception) -> str:
+    """The package whose code raised an error."""
+    trace, name = error.__traceback__, ""
+    while trace is not None:
+        trace, name = trace.tb_next, str(trace.tb_frame.f_globals.get("__name__", ""))
+    return name.partition(".")[0]
+
+
 def log_to_stderr() -> None:
     """Sends requests, the server's own messages and warnings to stderr. The curator's log stays in its file."""
     handler = logging.StreamHandler(sys.stderr)
@@ -60,6 +88,11 @@ def log_to_stderr() -> None:
         logger.setLevel(logging.INFO)
         logger.propagate = False
     logging.getLogger("uvicorn.access").disabled = True
+    for name in SOCKET_LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers, logger.filters = [handler], [Unreadable()]
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
 
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
@@ -111,6 +144,8 @@ V1 = "/api/v1"
 SOCKETS = "/_nicegui_ws"
 FORBIDDEN = 1008
 """The code of a websocket that breaks a rule."""
+UNSUPPORTED = 1003
+"""The code of a websocket that sent what cannot be read."""
 SIGN_IN = f"{V1}/sessions"
 OPERATIONS = ("/health", "/ready", "/metrics")
 PAGE_POLICY = (
@@ -145,9 +180,18 @@ class ServerMiddleware:
         if scope["type"] == "http":
             await self._request(scope, receive, send)
         elif is_own(scope, self.app_state.settings):
-            await self.app(scope, receive, send)
+            await self._socket(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": FORBIDDEN})
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A websocket of the pages. Errors of pages are told there; what comes out here is a message out of form."""
+        try:
+            await self.app(scope, receive, send)
+        except Exception:  # noqa: BLE001  # whatever the framework makes of such a message
+            logger.warning(UNREADABLE)
+            with suppress(Exception):
+                await send({"type": "websocket.close", "code": UNSUPPORTED})
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, request_id = time.monotonic(), uuid.uuid4().hex[:16]

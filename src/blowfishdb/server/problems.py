@@ -63,10 +63,11 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
 
 
 ASTRAY = {
+    400: ("unreadable-body", "the body of this request cannot be read: send JSON, in UTF-8"),
     404: ("not-found", "there is no such route; /api/v1/openapi.json lists those that there are"),
     405: ("method-not-allowed", "this route does not have that method; the header Allow lists those that it has"),
 }
-"""What is said of a request that leads to no route: its code and a sentence, by status."""
+"""What is said of a request that leads to no route or into none: its code and a sentence, by status."""
 
 
 def status_of(error: BlowfishError) -> int:
