@@ -158,12 +158,10 @@ def test_work_that_nobody_waits_for_is_ended_and_the_next_one_runs(heavy_work: H
 
 def test_a_process_without_work_ends() -> None:
     work = HeavyWork(FairQueue(1), light=-1, idle=0.01)
-    process = work.compute("ana", heavy, os.getpid)
-    until = time.monotonic() + PATIENCE
-    while work._idle:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    time.sleep(0.05)
+    process, until = work.compute("ana", heavy, os.getpid), time.monotonic() + PATIENCE
     with pytest.raises(ProcessLookupError):
-        os.kill(process, 0)
+        while time.monotonic() < until:
+            os.kill(process, 0)
+            time.sleep(0.01)
+    assert not work._idle
     work.close()

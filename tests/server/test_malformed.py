@@ -20,6 +20,7 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
 from blowfishdb.server.middleware import Unreadable
+from blowfishdb.server.pages.layout import MOST_PAGES, OpenPages
 from blowfishdb.server.state import open_app_state
 from tests.server.places import AGES, PEOPLE, SCOPES, free_door
 from tests.session.places import configuration, make_fixture
@@ -28,6 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
 GROWTH = 100 * 2**20
 """Bytes by which the process may grow: what it loads for the first requests, and no more however many come."""
+PAGES_GROWTH = 40 * 2**20
+"""A page takes some 600 kB; three hundred that were kept, and as many of strangers, would be many times more."""
 PREVIEWS = "/api/v1/datasets/visits/previews"
 LINES = (
     b"GET / HTTP/9.9\r\n\r\n",
@@ -50,6 +53,7 @@ class Process:
     process: subprocess.Popen[bytes]
     host: str
     secret: str
+    cookie: str
     log: Path
 
     def memory(self) -> int:
@@ -71,6 +75,14 @@ class Process:
             connection.request("POST", PREVIEWS, json.dumps(AGES), headers)
             return connection.getresponse().status
 
+    def page(self, cookie: str = "") -> int:
+        """The status of a page, asked for by a browser that shows it to nobody."""
+        with closing(HTTPConnection(self.host, timeout=PATIENCE)) as connection:
+            connection.request("GET", "/explore", headers={"Cookie": f"blowfish_session={cookie}"} if cookie else {})
+            response = connection.getresponse()
+            response.read()
+            return response.status
+
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Process]:
@@ -81,6 +93,7 @@ def serving(folder: Path) -> Iterator[Process]:
     app_state = open_app_state(configuration(folder))
     app_state.users.add("ana", PEOPLE["ana"], None)
     secret = app_state.tokens.issue("ana", "test", SCOPES["analyst"], 300)[0]
+    cookie = app_state.logins.begin("ana").secret
     app_state.close()
     log = folder / "log"
     with log.open("wb") as lines:
@@ -92,7 +105,7 @@ def serving(folder: Path) -> Iterator[Process]:
             while (line := process.stdout.readline()) and line != b"}\n":
                 pass
             assert line, log.read_text()
-            yield Process(process, f"127.0.0.1:{port}", secret, log)
+            yield Process(process, f"127.0.0.1:{port}", secret, cookie, log)
         finally:
             process.terminate()
             process.wait(PATIENCE)
@@ -154,14 +167,54 @@ def test_malformed_messages_get_typed_refusals_and_leave_nothing_behind(tmp_path
         frames(server, chance, 20)
         memory, descriptors = server.memory(), server.descriptors()
         for _ in range(20):
-            for _ in range(number // 60):
+            for _ in range(9 * number // 400):
                 raw(server, chance)
-            requests(server, chance, number // 60)
-            frames(server, chance, number // 60)
+            requests(server, chance, 9 * number // 400)
+            frames(server, chance, number // 200)
             assert server.preview() == 200, "small questions are answered meanwhile"
         assert server.memory() - memory < GROWTH
         assert server.descriptors() - descriptors < 20
         assert server.faults() == []
+
+
+@pytest.mark.nightly
+def test_many_open_pages_take_a_bounded_part_of_the_memory(tmp_path: Path) -> None:
+    """Of one user as many as there may be, of strangers none, however many are asked for."""
+    with serving(tmp_path) as server:
+        for _ in range(MOST_PAGES + 8):
+            assert server.page(server.cookie) == 200
+            assert server.page() == 307
+        memory = server.memory()
+        for _ in range(300):
+            assert server.page(server.cookie) == 200
+            assert server.page() == 307
+        assert server.memory() - memory < PAGES_GROWTH
+        assert server.faults() == []
+
+
+@dataclass
+class Browser:
+    """A page as the framework sees it."""
+
+    has_socket_connection: bool = False
+    is_deleted: bool = False
+
+    def delete(self) -> None:
+        self.is_deleted = True
+
+
+def test_pages_that_nobody_looks_at_make_room_and_looked_at_ones_stay() -> None:
+    pages = OpenPages(most=3)
+    idle, first, second = Browser(), Browser(has_socket_connection=True), Browser(has_socket_connection=True)
+    for page in (first, idle, second):
+        assert pages.admits("ana", page)
+    assert pages.admits("bob", Browser())
+    third = Browser(has_socket_connection=True)
+    assert pages.admits("ana", third)
+    assert (idle.is_deleted, first.is_deleted) == (True, False)
+    assert not pages.admits("ana", Browser())
+    first.delete()
+    assert pages.admits("ana", Browser())
 
 
 def test_what_no_message_explains_is_an_incident_and_quotes_nothing(caplog: pytest.LogCaptureFixture) -> None:

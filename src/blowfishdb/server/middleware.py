@@ -74,7 +74,8 @@ def _raised_in(error: Exception) -> str:
     """The package whose code raised an error."""
     trace, name = error.__traceback__, ""
     while trace is not None:
-        trace, name = trace.tb_next, str(trace.tb_frame.f_globals.get("__name__", ""))
+        name = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
     return name.partition(".")[0]
 
 

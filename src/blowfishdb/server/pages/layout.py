@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TypeAlias
@@ -13,7 +14,7 @@ from urllib.parse import quote
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from nicegui import app, ui
+from nicegui import Client, app, ui
 
 from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.present.answer_values import software_version
@@ -103,15 +104,54 @@ def home_of(identity: Identity) -> str:
     return PASSWORD if identity.must_change else HOMES[identity.role]
 
 
+MOST_PAGES = 32
+"""Pages that one user may have open: the server's memory holds what is on each of them."""
+SOON = 1.0
+
+
+def forget_page(client: Client) -> None:
+    """Lets go of a page, unless that happened already."""
+    if not client.is_deleted:
+        client.delete()
+
+
+@dataclass(frozen=True, eq=False)
+class OpenPages:
+    """The open pages of each user. Those to which no browser is connected make room for new ones, the oldest first."""
+
+    most: int = MOST_PAGES
+    _of: dict[str, list[Client]] = field(default_factory=dict)
+
+    def admits(self, name: str, client: Client) -> bool:
+        """Whether somebody may have one more page, which is noted."""
+        pages = [one for one in self._of.get(name, []) if not one.is_deleted]
+        while len(pages) >= self.most:
+            idle = next((one for one in pages if not one.has_socket_connection), None)
+            if idle is None:
+                return False
+            pages.remove(idle)
+            forget_page(idle)
+        self._of[name] = [*pages, client]
+        return True
+
+
+open_pages = OpenPages()
+
+
 def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Builder], Builder]:
     """Registers a page for users with one of the scopes: others are sent to sign in, or refused."""
 
     def register(build: Builder) -> Builder:
         @ui.page(path, title=f"{title} · BlowfishDB", language="en-US", response_timeout=LONGEST_BUILD)
         async def built(request: Request) -> Response | None:
-            context = _entered(request, scopes)
+            context, client = _entered(request, scopes), ui.context.client
             if isinstance(context, Response):
+                # Nobody will come back for it, and the framework would keep it for a minute.
+                asyncio.get_running_loop().call_later(SOON, forget_page, client)
                 return context
+            if not open_pages.admits(context.identity.name, client):
+                asyncio.get_running_loop().call_later(SOON, forget_page, client)
+                return refusal_page("Too many pages", f"You have {MOST_PAGES} pages open. Close some to go on.", 429)
             try:
                 with _frame(context, title, lead, is_curators="ask" not in scopes):
                     working = build(context)
