@@ -317,7 +317,8 @@ def test_an_answer_reads_back_and_its_certificate_is_worked_out_again() -> None:
             ),
             "above 0",
         ),
-        (lambda: compiled_of(*AGGREGATES * 9), "1 to 64"),
+        (lambda: compiled_of(*(Aggregate("count", name=f"n{place}") for place in range(65))), "1 to 64"),
+        (lambda: query("table", "ward", aggregates=AGGREGATES * 2), "another name"),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong: object, said: str) -> None:

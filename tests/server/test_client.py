@@ -77,6 +77,15 @@ def test_sql_and_steps(db: Session) -> None:
     assert "ward" in str(db.sql("EXPLAIN SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon="0.2"))
 
 
+def test_a_table_of_aggregates_over_rest(db: Session) -> None:
+    text = "SELECT ward, COUNT(*) AS n, AVG(age) FROM visits GROUP BY ward HAVING COUNT(*) > 1 ORDER BY n DESC LIMIT 2"
+    answer = db.sql(text, epsilon="0.2")
+    assert isinstance(answer, Answer)
+    assert answer.row_count == 2
+    assert [column.name for column in answer.columns] == ["n", "mean_age"]
+    assert "n within" in str(db.sql(f"EXPLAIN {text}", epsilon="0.2"))
+
+
 def test_synopses_are_published_for_everybody(place: Place, address: str, db: Session) -> None:
     near = place.app_state.session("ana")["visits"].histogram("ward").publish_preview(epsilon="0.3")
     assert db["visits"].histogram("ward").publish_preview(epsilon="0.3").to_dict() == near.to_dict()

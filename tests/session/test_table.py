@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.errors import AccuracyError, BlowfishError, QueryError, UnknownDataset
+from blowfishdb.errors import AccuracyError, BlowfishError, BudgetExceeded, QueryError, UnknownDataset
 from blowfishdb.model.numbers import Floats
 from blowfishdb.session import Question, Session
 
@@ -137,6 +137,60 @@ def test_sql_asks_the_same(db: Session) -> None:
     assert last == "Run it with: SELECT COUNT(*) FROM visits WHERE age < 10 OPTIONS (alpha = 50)"
     asked = db["visits"].where(bf.col("age") < 10).count().release(alpha=50)
     assert np.array_equal(db.sql(preview.statement).raw, asked.raw)
+
+
+def test_a_table_of_aggregates_of_every_group(db: Session) -> None:
+    text = "SELECT ward, COUNT(*) AS n, AVG(age) AS mean FROM visits GROUP BY ward ORDER BY n DESC"
+    answer = db.sql(text, epsilon="3")
+    assert isinstance(answer, bf.Answer)
+    by_ward = {row["ward"]: row for row in answer.rows()}
+    for place, ward in enumerate(("A1", "A2", "A3")):
+        low, high = by_ward[ward]["mean_low"], by_ward[ward]["mean_high"]
+        assert isinstance(low, float)
+        assert isinstance(high, float)
+        assert low - 0.5 <= AGE[place == WARD].mean() <= high + 0.5
+    before = db.budget("visits").remaining
+    again = db.sql("SELECT ward, COUNT(*) AS n, AVG(age) AS mean FROM visits GROUP BY ward LIMIT 1", epsilon="3")
+    assert isinstance(again, bf.Answer)
+    assert again.row_count == 1
+    assert db.budget("visits").remaining == before, "another order of the same answer is free"
+    asked = db["visits"].aggregate(
+        bf.Aggregate("count", name="n"), bf.Aggregate("mean", ("age",), name="mean"), by=["ward"]
+    )
+    assert asked.release(epsilon="3").values.tolist() == [by_ward[w]["n"] for w in ("A1", "A2", "A3")] + [
+        by_ward[w]["mean"] for w in ("A1", "A2", "A3")
+    ]
+
+
+def test_the_accuracy_of_a_mean_is_in_its_own_units(db: Session) -> None:
+    preview = db.sql("EXPLAIN SELECT AVG(age) FROM visits", alpha=1)
+    assert isinstance(preview, bf.Preview)
+    assert preview.rows == 3000
+    assert preview.alpha is not None
+    assert preview.alpha <= 1
+    assert preview.epsilon < Fraction(1, 10)
+    answer = db.sql("SELECT AVG(age) FROM visits", alpha=1)
+    assert isinstance(answer, bf.Answer)
+    assert answer.bounds.high[0] - answer.bounds.low[0] <= 2
+    own = db.sql(
+        "EXPLAIN SELECT ward, COUNT(*) AS n, AVG(age) AS m FROM visits GROUP BY 1 OPTIONS (within_n = 90, within_m = 2)"
+    )
+    assert isinstance(own, bf.Preview)
+    assert dict(own.columns).keys() == {"n", "m"}
+    assert own.statement.endswith("OPTIONS (within_n = 90, within_m = 2)")
+    with pytest.raises(QueryError, match="within_x"):
+        db.sql("SELECT COUNT(*) AS n FROM visits OPTIONS (within_x = 3)")
+
+
+def test_a_script_is_priced_before_anything_is_charged(db: Session) -> None:
+    two = "SELECT COUNT(*) FROM visits WHERE age < 9; SELECT ward, AVG(age) FROM visits GROUP BY ward;"
+    first, second = db.script(two, epsilon="1")
+    assert isinstance(first, bf.Answer)
+    assert isinstance(second, bf.Answer)
+    before = db.budget("visits").remaining
+    with pytest.raises(BudgetExceeded):
+        db.script("SELECT COUNT(*) FROM visits WHERE age < 8; SELECT COUNT(*) FROM visits WHERE age < 7", epsilon="5")
+    assert db.budget("visits").remaining == before
 
 
 def test_representations_are_readable(db: Session) -> None:

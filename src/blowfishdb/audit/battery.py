@@ -10,6 +10,7 @@ from blowfishdb.audit.cases import Case
 from blowfishdb.ledger.values import BY, PER_EDGE
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.domain import bins, categorical, domain, integers
 from blowfishdb.model.graphs import Composition, Metric, Presence
@@ -299,6 +300,10 @@ def other_releases() -> Iterator[Case]:
         yield Case(f"{name}, an accuracy", ONE, Policy({"x": threshold(3)}), CDF, name, within=Fraction(90))
     median = Query("quantiles", as_axes("x"), levels=levels_of(["0.25", "0.5"]))
     yield Case("quantiles", ONE, Policy({"x": threshold(2)}), median)
+    columns = [Aggregate("count"), Aggregate("sum", ("x",)), Aggregate("mean", ("x",)), Aggregate("stddev", ("x",))]
+    yield Case("a table of aggregates", ONE, Policy({"x": threshold(2)}), query("table", aggregates=columns))
+    by_group = query("table", "y", Column("x") > 0, aggregates=columns[:3])
+    yield Case("a table of aggregates by groups", TWO, Policy({"x": line()}), by_group)
     yield Case("synopsis", ONE, Policy({"x": threshold(2)}), HISTOGRAM, as_synopsis=True)
     yield Case("synopsis by dawa", LONG, Policy({"x": threshold(2)}), HISTOGRAM, "dawa", Fraction(2), as_synopsis=True)
 

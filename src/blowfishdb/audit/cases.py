@@ -23,6 +23,7 @@ from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.ledger.values import SUM
 from blowfishdb.model import graphs, projection
+from blowfishdb.model.aggregates import fine_axes
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Person, Policy
@@ -56,7 +57,7 @@ class Case:
     @cached_property
     def adjacency(self) -> Adjacency:
         """The declaration and the question, for the definitions to work on."""
-        is_points, axes = self.query.kind == "points", self.query.axes
+        is_points, axes = self.query.kind == "points", fine_axes(self.query.axes, self.query.aggregates)
         return Adjacency(self.domain, self.policy, axes, self.query.where, by_value=is_points)
 
 

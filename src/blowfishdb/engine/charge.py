@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar, cast
 from blowfishdb.engine.accounting import edge_losses
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, with_tolerances
+from blowfishdb.engine.parts import divided, parts_release
 from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
 from blowfishdb.engine.preview import AnyPreview, quotes_for
@@ -60,6 +61,9 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
         return points_release(handle, query, target)
     if query.kind != "synopsis":
         query = with_tolerances(query, target.alpha)
+        tables = divided(handle.domain, handle.policy, query)
+        if len(tables) > 1:
+            return parts_release(handle, query, tables, target)
         compiled = compile_query(handle.domain, handle.policy, query)
         if query.kind == "quantiles" and not target.is_data_aware:
             _check_cells(compiled)

@@ -198,7 +198,7 @@ class Preview(AnyPreview):
         """What there is to say below the offers, a sentence or two each."""
         sentences = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
         if self.columns:
-            sentences.append(f"Columns: {self._column_words()}.")
+            sentences.append(f"Columns: {self.column_words()}.")
         if self.rows is not None:
             sentences.append(
                 f"Means, spreads and shares keep this over at least {self.rows:,} records; the intervals of an answer "
@@ -224,7 +224,8 @@ class Preview(AnyPreview):
             sentences.append(f"Run it with: {self.statement}")
         return sentences
 
-    def _column_words(self) -> str:
+    def column_words(self) -> str:
+        """How far off each column of a table is at most."""
         return ", ".join(
             f"{name} {'depends on the size of its group' if alpha is None else f'within {readable(alpha)}'}"
             for name, alpha in self.columns.items()

@@ -231,18 +231,23 @@ def compile_table(
     return AggregateTable(aggregates, cells, groups, _multiplied(blocks, wanted), places, size, is_targeted)
 
 
+def fine_axes(axes: tuple[Axis, ...], aggregates: Iterable[Aggregate]) -> tuple[Axis, ...]:
+    """The groups and the attributes that are added up, the latter by every declared value."""
+    needed = tuple(dict.fromkeys(name for aggregate in aggregates for name in aggregate.factors))
+    named = {axis.attribute: axis for axis in axes}
+    fine = [Axis(name) if name in needed else axis for name, axis in named.items()]
+    return (*fine, *(Axis(name) for name in needed if name not in named))
+
+
 def table_cells(
     domain: Domain,
     policy: Policy,
     axes: tuple[Axis, ...],
     where: Predicate | None,
-    aggregates: Iterable[Aggregate],
+    aggregates: tuple[Aggregate, ...],
 ) -> Cells:
     """The groups, cut as finely as the values and the conditions of the aggregates need."""
-    needed = tuple(dict.fromkeys(name for aggregate in aggregates for name in aggregate.factors))
-    named = {axis.attribute: axis for axis in axes}
-    fine = [Axis(name) if name in needed else axis for name, axis in named.items()]
-    fine += [Axis(name) for name in needed if name not in named]
+    fine = fine_axes(axes, aggregates)
     conditions = [aggregate.where for aggregate in aggregates if aggregate.where is not None]
     return compile_cells(domain, policy, fine, where, conditions)
 

@@ -148,6 +148,10 @@ class Query:
             raise QueryError("only quantiles take levels")
         if bool(self.aggregates) != (self.kind == "table"):
             raise QueryError("a table has aggregates, and nothing else has them")
+        titles = [part.title for part in self.aggregates]
+        if len(set(titles)) < len(titles):
+            twice = next(title for title in titles if titles.count(title) > 1)
+            raise QueryError(f"two columns are called {twice}: give one of them another name")
         if self.kind != "points" and self.clusters is not None:
             raise QueryError("only points take clusters")
         if self.kind not in ("points", "table", "mean") and self.rows is not None:

@@ -149,6 +149,8 @@ def _promise(preview: Preview) -> str:
         return f"{many}, exact: the policy hides nothing that they depend on"
     if preview.alpha is None:
         return f"{many}; how near the truth depends on the data"
+    if preview.columns:
+        return f"{many} with {preview.accuracy_target.confidence} confidence: {preview.column_words()}"
     every = "each " if preview.accuracy_target.guarantee == "per-query" else "all of them "
     near = f"within ±{preview.alpha:,.4g} with {preview.accuracy_target.confidence} confidence"
     if preview.behind:

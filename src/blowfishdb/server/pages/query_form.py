@@ -438,7 +438,9 @@ class QueryForm:
         area = ui.textarea("Statement", value=self.sql, on_change=lambda e: write(e.value))
         area.props('autogrow debounce=300 spellcheck=false input-class="bf-mono"', remove="dense")
         area.classes("w-full").style("margin-top:14px")
-        text = "SELECT, one of COUNT(*), SUM, AVG, MEDIAN, CDF, QUANTILES, WHERE and GROUP BY; bin(x, 10) makes bins."
+        text = (
+            "COUNT(*), SUM, AVG, STDDEV, MEDIAN, shares and more, by groups; bin(x, 10) makes bins. See the SQL guide."
+        )
         small(text, "margin-top:6px")
 
 
