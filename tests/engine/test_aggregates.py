@@ -273,7 +273,7 @@ def test_a_table_is_written_and_read_back() -> None:
         "ward",
         WOMEN,
         rows=7,
-        aggregates=[*AGGREGATES, MEDIAN, Aggregate("mean", ("x",), tolerance=Fraction(1, 3))],
+        aggregates=[*AGGREGATES, MEDIAN, Aggregate("mean", ("x",), name="m", tolerance=Fraction(1, 3))],
     )
     assert read_query(write_query(asked)) == asked
 
