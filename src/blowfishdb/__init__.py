@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from blowfishdb.catalog.curator import Curator, curate
     from blowfishdb.catalog.dataset import Dataset, read_distances, read_edges
     from blowfishdb.engine.answer import Answer
+    from blowfishdb.engine.compare import compare
     from blowfishdb.engine.compile import compile_query
     from blowfishdb.engine.preview import Preview
     from blowfishdb.engine.synopsis import Synopsis, open_synopsis
@@ -35,6 +36,7 @@ _HOME = {
     "catalog.curator": ("Curator", "curate"),
     "catalog.dataset": ("Dataset", "read_distances", "read_edges"),
     "engine.answer": ("Answer",),
+    "engine.compare": ("compare",),
     "engine.compile": ("compile_query",),
     "engine.preview": ("Preview",),
     "engine.synopsis": ("Synopsis", "open_synopsis"),
@@ -83,6 +85,7 @@ __all__ = [
     "categorical",
     "certify",
     "col",
+    "compare",
     "compile_query",
     "connect",
     "count_constraint",

@@ -11,6 +11,11 @@ def amount(epsilon: Fraction) -> str:
     return short if Fraction(short) == epsilon else f"about {short}"
 
 
+def plural(number: int, noun: str, several: str = "") -> str:
+    """The number with its noun, in the singular for one: "1 row", "2,000 rows", "3 people"."""
+    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
+
+
 class BlowfishError(Exception):
     """The root of the tree; `code` never changes once published."""
 
@@ -207,6 +212,18 @@ class SignInRefused(AccessError):
         self.wait = wait
 
 
+class ProviderUnavailable(AccessError):
+    """An OpenID provider that does not answer, or not as one; whoever signs in did nothing wrong."""
+
+    code = "provider-unavailable"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "your organisation's sign-in does not answer. Try again later, or sign in with a name and a password; the "
+            "curator's log says more."
+        )
+
+
 class NotAllowed(AccessError):
     """Something that this person's role, or this token's scopes, do not include."""
 
@@ -324,10 +341,13 @@ class BudgetExceeded(LedgerError):
         instead: tuple[str, ...] = (),
     ) -> None:
         analyst = "" if remaining_analyst is None else f" and {amount(remaining_analyst)} for this analyst"
-        advice = f"With what is left you can have: {', or '.join(instead)}." if instead else "Ask for less accuracy."
+        left = remaining_dataset if remaining_analyst is None else min(remaining_dataset, remaining_analyst)
+        advice = "" if left <= 0 else " Ask for less accuracy."
+        if instead:
+            advice = f" With what is left you can have: {', or '.join(instead)}."
         super().__init__(
             f"not run, nothing charged: this costs epsilon {amount(requested)}; {amount(remaining_dataset)} is left "
-            f"for the data{analyst}. {advice} The curator can renew the budget."
+            f"for the data{analyst}.{advice} The curator can renew the budget."
         )
         self.requested = requested
         self.remaining_dataset = remaining_dataset
@@ -452,12 +472,12 @@ class InfiniteLoss(CannotCertify):
 
 
 class Declined(BlowfishError):
-    """A mechanism that does not serve this problem, and why."""
+    """A mechanism that does not serve this problem, and why; without a name, all of them."""
 
     code = "mechanism-declined"
 
     def __init__(self, mechanism: str, reason: str) -> None:
-        super().__init__(f"{mechanism} does not apply: {reason}")
+        super().__init__(f"{mechanism} does not apply: {reason}" if mechanism else f"no mechanism applies: {reason}")
         self.mechanism = mechanism
         self.reason = reason
 
@@ -508,6 +528,15 @@ class DeadlinePassed(BlowfishError):
     def __init__(self, deadline: float) -> None:
         super().__init__(f"not run, nothing charged: {deadline:g} seconds passed before any data was read")
         self.deadline = deadline
+
+
+class SourcesUnavailable(BlowfishError):
+    """A data source that does not answer a server that asks whether it is there."""
+
+    code = "sources-unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("a data source does not answer; the curator's log says which. Try again later.")
 
 
 class ReleaseFailed(BlowfishError):

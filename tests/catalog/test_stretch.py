@@ -7,13 +7,17 @@ from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
 
 import blowfishdb as bf
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.stretch import domain_stretch, policy_stretch
+from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.distance import value_distance
 
 DOMAIN = bf.domain(
@@ -136,8 +140,13 @@ FIRST = bf.person("id", at_most=1, order_by="key")
         (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("id", at_most=9, order_by="key")), 1),
         (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("other", at_most=3, order_by="key")), None),
         (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 2)]), 1),
-        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 3)]), None),
-        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(), None),
+        # Only edges are removed; then more of them than before, one attribute after the other.
+        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 1)]), 1),
+        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["c", "a"], 2, "l1")]), 1),
+        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 2, "linf")]), 2),
+        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 3)]), 3),
+        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(), 3),
+        (bf.Policy({"a": bf.public()}), bf.Policy(joint=[bf.grid(["a", "c"], 1)]), None),
     ],
 )
 def test_units_and_joint_thresholds(old: bf.Policy, new: bf.Policy, factor: Fraction | int | None) -> None:
@@ -172,3 +181,47 @@ def test_attributes_may_come_and_go_but_not_change() -> None:
     assert domain_stretch(small, changed).factor is None
     joined = make({"a": bf.integers(0, 3)}, [bf.Join("t", "k", "id", {"a": "x"})])
     assert domain_stretch(small, joined).factor is None
+
+
+PLACES = bf.domain({"x": bf.integers(0, 4, null=0), "y": bf.bins(0, 3, width=1), "z": bf.integers(0, 2, null=0)})
+
+
+def joined(policy: bf.Policy) -> np.ndarray:
+    """Which records, numbered over x, y and z, the policy joins."""
+    cells = compile_cells(PLACES, policy, ("x", "y", "z"))
+    order = [cells.axes.index(name) for name in "xyz"]
+    number = np.arange(cells.graph.cells).reshape(cells.graph.shape).transpose(order)
+    edges = np.argsort(number, axis=None)[cells.graph.edges()]
+    joins = np.zeros((number.size, number.size), dtype=np.bool_)
+    joins[edges[:, 0], edges[:, 1]] = joins[edges[:, 1], edges[:, 0]] = True
+    return joins
+
+
+@st.composite
+def joint_policies(draw: st.DrawFn) -> bf.Policy:
+    composition = draw(st.sampled_from(["record", "attribute"]))
+    joint, alone = [], {"x", "y", "z"}
+    if draw(st.integers(0, 3)):
+        names = draw(st.sampled_from([["x", "y"], ["y", "x"], ["x", "z"], ["x", "y", "z"]]))
+        theta, metric = draw(st.sampled_from(["0.5", 1, "1.5", 2, 3])), draw(st.sampled_from(["l1", "l2", "linf"]))
+        joint, alone = [bf.grid(names, theta, metric)], alone - set(names)
+    families = {name: draw(st.sampled_from([bf.full(), bf.line(), bf.public()])) for name in sorted(alone)}
+    return bf.Policy(families, composition, joint=joint)  # type: ignore[arg-type]
+
+
+@settings(max_examples=60)
+@given(joint_policies(), joint_policies())
+def test_changes_of_joint_thresholds_cover_every_new_edge(old: bf.Policy, new: bf.Policy) -> None:
+    factor = policy_stretch(PLACES, old, new).factor
+    if factor is not None:
+        steps = shortest_path(csr_array(joined(old)), directed=False, unweighted=True)
+        assert np.max(steps[joined(new)], initial=0.0) <= factor
+
+
+def test_a_joint_threshold_that_grows_is_not_taken_for_one_that_shrinks() -> None:
+    """The comparison has power: the factor of the opposite change is refuted by a pair."""
+    small, large = (bf.Policy(joint=[bf.grid(["x", "y"], theta, "l1")]) for theta in (1, 3))
+    steps = shortest_path(csr_array(joined(small)), directed=False, unweighted=True)
+    factor = policy_stretch(PLACES, large, small).factor
+    assert factor == 1
+    assert np.max(steps[joined(large)]) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,14 @@ def test_a_stop_that_fails_ends_the_tour(blowfish: Run, monkeypatch: pytest.Monk
     ended = blowfish("demo", "--tour", "--folder", "tour")
     assert ended.code == 1
     assert "The tour ends here" in ended.err
+
+
+def test_a_taken_port_leaves_no_folder(tmp_path: Path, blowfish: Run) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        ended = blowfish("demo", "--folder", str(tmp_path / "demo"), "--port", port, "--no-browser")
+    assert ended.code == 3
+    assert "somebody listens there already" in " ".join(ended.err.split())
+    assert not (tmp_path / "demo").exists()

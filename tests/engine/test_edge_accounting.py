@@ -159,7 +159,24 @@ def test_separate_components_run_side_by_side() -> None:
     assert truth == pytest.approx(0.75)
 
 
+def test_with_presence_only_every_value_runs_side_by_side() -> None:
+    """No edge joins two values, whatever is declared of them: each leads from one record to absence."""
+    asked = tuple((bf.query("histogram", "b", bf.col("a") == value), Fraction(1, 2)) for value in range(3))
+    for policy in (
+        bf.Policy({}, presence="only"),
+        bf.Policy({"a": bf.line()}, "attribute", "only"),
+        bf.Policy({}, presence="only", joint=[bf.grid(["a", "c"], 1, "l1")]),
+    ):
+        check_parallel(DOMAIN, policy, "a")
+        worst, truth = accounted(History(policy, "per-edge by a", asked))
+        assert (worst, pytest.approx(truth)) == (Fraction(1, 2), 0.5)
+        twice, truth = accounted(History(policy, "per-edge by a", (*asked, asked[0])))
+        assert (twice, pytest.approx(truth)) == (1, 1.0)
+
+
 def test_what_is_not_separate_is_refused() -> None:
+    with pytest.raises(PolicyError, match="one value"):
+        check_parallel(bf.domain({"a": bf.integers(0, 0, null=0)}), bf.Policy({"a": bf.public()}), "a")
     for policy, reason in (
         (bf.Policy({}), "hides every value"),
         (bf.Policy({"a": bf.line()}), "hides every value"),

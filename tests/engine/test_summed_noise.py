@@ -13,6 +13,7 @@ from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges, Identity, Prefix, Rows, Sparse
 
 CELLS = 12
+UNCUT = np.ones(CELLS, dtype=np.int64)
 
 
 def known_by_totals(covariance: Floats) -> CellNoise:
@@ -39,7 +40,7 @@ def cut(seed: int, *, is_ordered: bool) -> Placed:
     into = np.cumsum(chance.integers(0, 2, last - first)) if is_ordered else chance.integers(0, 4, last - first)
     into = np.unique(into, return_inverse=True)[1]
     order = chance.permutation(last - first)
-    return Placed(cell[first:last][order], share[first:last][order], into[order], int(into.max()) + 1)
+    return Placed(cell[first:last][order], share[first:last][order], into[order], int(into.max()) + 1, UNCUT)
 
 
 def weights(placed: Placed) -> Floats:
@@ -68,7 +69,7 @@ def test_nothing_varies_more_than_the_bound(seed: int, is_ordered: bool) -> None
 
 
 def test_ranges_of_differences_vary_by_their_two_ends() -> None:
-    whole = Placed(np.arange(CELLS), np.ones(CELLS), np.arange(CELLS), CELLS)
+    whole = Placed(np.arange(CELLS), np.ones(CELLS), np.arange(CELLS), CELLS, UNCUT)
     rows = AllRanges(CELLS)
     truly = np.einsum("ij,jk,ik->i", rows.dense(), differences(CELLS), rows.dense())
     bound = summed_noise(known_by_totals(differences(CELLS)), whole).variances_of(rows)
@@ -77,7 +78,7 @@ def test_ranges_of_differences_vary_by_their_two_ends() -> None:
 
 
 def test_totals_that_are_said_to_vary_less_are_found_out() -> None:
-    whole = Placed(np.arange(CELLS), np.ones(CELLS), np.arange(CELLS), CELLS)
+    whole = Placed(np.arange(CELLS), np.ones(CELLS), np.arange(CELLS), CELLS, UNCUT)
     rows, kept = AllRanges(CELLS), known_by_totals(differences(CELLS))
     truly = np.einsum("ij,jk,ik->i", rows.dense(), differences(CELLS), rows.dense())
     too_little = CellNoise(kept.deviations, kept.blocks, kept.alone, 0.7 * kept.running)
@@ -85,7 +86,7 @@ def test_totals_that_are_said_to_vary_less_are_found_out() -> None:
 
 
 def test_a_question_against_the_order_is_answered_by_deviations() -> None:
-    backwards = Placed(np.arange(CELLS), np.ones(CELLS), np.arange(CELLS)[::-1].copy(), CELLS)
+    backwards = Placed(np.arange(CELLS), np.ones(CELLS), np.arange(CELLS)[::-1].copy(), CELLS, UNCUT)
     found = summed_noise(known_by_totals(differences(CELLS)), backwards)
     assert np.all(np.isinf(found.running))
     assert np.all(np.isfinite(found.variances_of(Prefix(CELLS))))
@@ -95,7 +96,9 @@ def by_blocks(into: Ints, block: Ints, deviations: Floats, groups: int) -> Float
     """The variances that may be added, of cells that were measured in blocks."""
     unknown = np.full(block.size, np.inf)
     noise = CellNoise(np.ones(block.size), block, deviations, unknown)
-    return summed_noise(noise, Placed(np.arange(block.size), np.ones(block.size), into, groups)).variances
+    return summed_noise(
+        noise, Placed(np.arange(block.size), np.ones(block.size), into, groups, np.ones_like(block))
+    ).variances
 
 
 @given(st.integers(0, 10**6))

@@ -316,13 +316,15 @@ def test_the_words_say_what_is_and_is_not_protected() -> None:
         "code: exactly the listed pairs of values (1)",
         "2 groups that no path joins",
         "sex: any two values are hidden",
-        "over 6 hidden attributes a whole record costs up to 6 times epsilon",
+        "over 6 hidden attributes one step in each of them costs up to 6 times epsilon",
         "number of rows is public",
-        "at most 5 rows count",
+        "at most 5 rows of each count",
         "multiplied by 5",
     ]:
         assert words in said, words
-    assert "this is differential privacy on the whole record" in "\n".join(explain(table, Policy()))
+    whole = "this is differential privacy on the whole record"
+    assert whole not in "\n".join(explain(table, Policy())), "a public NULL is hidden from nobody"
+    assert whole in "\n".join(explain(domain({"sex": ["F", "M"], "note": integers(0, 9)}), Policy()))
     assert "at most 2 steps apart" in explain(domain({"a": integers(0, 1, null=0)}), Policy(presence="secret"))[-2]
     only = "\n".join(explain(table, Policy({"code": partition([["a"], ["b", "c"]])}, presence="only")))
     assert "differ in one record look alike" in only and "only whether a record is there" in only

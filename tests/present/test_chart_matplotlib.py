@@ -113,7 +113,7 @@ def test_planes_have_a_colour_bar_that_states_the_half_width() -> None:
     ax = answer.plot()
     assert np.allclose(ax.images[0].get_array(), answer.values.reshape(5, 5))
     bar = next(other for other in ax.figure.axes if other is not ax)
-    assert "each ± 60" in bar.get_ylabel()
+    assert "intervals ± 60" in bar.get_ylabel()
 
 
 @pytest.mark.parametrize("name", ["ranges", "boxes", "marginals", "count", "three attributes"])

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import blowfishdb as bf
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.predicate import Predicate, condition_words
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable
-from blowfishdb.present.words import policy_words, question_words
+from blowfishdb.present.words import policy_words, question_words, upper_end
 from tests.present.cases import DOMAIN, POLICY, QUESTIONS, constructed, released
 
 x, y = bf.col("x"), bf.col("y")
@@ -122,3 +124,15 @@ def test_the_policy_is_told_as_far_as_the_question_goes() -> None:
     assert said[-1] == "No other attribute enters these numbers."
     assert set(said[:-1]) < set(bf.explain(DOMAIN, POLICY))
     assert policy_words(DOMAIN, POLICY, tuple(DOMAIN)) == bf.explain(DOMAIN, POLICY)
+
+
+@given(st.floats(1e-5, 1e9), st.integers(2, 5))
+def test_an_upper_end_is_never_below_and_hardly_above(number: float, digits: int) -> None:
+    rounded = upper_end(number, digits)
+    assert number <= rounded <= number * (1 + 10.0 ** (1 - digits) + 1e-12)
+    assert upper_end(rounded, digits) == rounded
+
+
+def test_what_is_short_already_is_not_rounded() -> None:
+    assert [upper_end(number) for number in (0.3, 30.0, 0.0, 12.34, 77850.0)] == [0.3, 30.0, 0.0, 12.34, 77850.0]
+    assert upper_end(31.23401) == 31.24

@@ -144,7 +144,7 @@ def test_the_disabled_stay_out(place: Place, elsewhere: Elsewhere) -> None:
 def test_a_provider_that_is_away_or_another_opens_nothing(place: Place, elsewhere: Elsewhere) -> None:
     browser = asked(place, elsewhere)
     elsewhere.address = "https://evil.example"
-    assert code(back(browser, elsewhere.asked["state"])) == "sign-in-refused"
+    assert code(back(browser, elsewhere.asked["state"])) == "provider-unavailable"
 
 
 def test_no_provider_and_no_password(tmp_path: Path) -> None:
@@ -154,3 +154,25 @@ def test_no_provider_and_no_password(tmp_path: Path) -> None:
         assert code(sent) == "sign-in-refused"
     with pytest.raises(CatalogError, match="https"):
         Provider("http://example.org", "c", "s", "email", "x")
+
+
+def test_a_provider_that_does_not_answer_is_no_wrong_password(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*_: object, **__: object) -> httpx.Response:
+        raise httpx.ConnectError("no route to the provider's secret address")
+
+    monkeypatch.setattr("blowfishdb.server.auth.oidc.httpx.request", away)
+    answer = place.browser().get("/api/v1/sessions/oidc")
+    assert (answer.status_code, code(answer)) == (503, "provider-unavailable")
+    assert "password is wrong" not in answer.text
+    assert "OpenID provider at 127.0.0.1" in caplog.text
+
+
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_a_provider_that_answers_nonsense_is_no_wrong_password(
+    place: Place, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    reply = httpx.Response(status, json=[], request=httpx.Request("GET", "http://127.0.0.1"))
+    monkeypatch.setattr("blowfishdb.server.auth.oidc.httpx.request", lambda *_, **__: reply)
+    assert code(place.browser().get("/api/v1/sessions/oidc")) == "provider-unavailable"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.catalog import curator as curator_room
 from blowfishdb.engine.synopsis import from_bytes
-from blowfishdb.errors import LedgerUnavailable
+from blowfishdb.errors import LedgerUnavailable, SourceFailed
 from blowfishdb.ledger import Head, Ledger
 from blowfishdb.model.serialize import write_policy
 from tests.server.places import AGES, PASSWORD, Place, code, opened
@@ -222,6 +223,37 @@ def test_tokens_are_listed_and_ended(place: Place) -> None:
     assert made["secret"] not in ana.get("/api/v1/tokens").text
     assert ana.delete(f"/api/v1/tokens/{made['id']}").status_code == 204
     assert code(place.bearing(made["secret"]).get("/api/v1/datasets")) == "not-signed-in"
+
+
+def test_a_server_whose_data_is_gone_is_not_ready(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = []
+
+    def gone(self: object) -> object:
+        calls.append(self)
+        raise SourceFailed("0123456789ab")
+
+    monkeypatch.setattr("blowfishdb.sources.ibis_source.IbisSource.columns", gone)
+    answers = [place.browser().get("/ready") for _ in range(3)]
+    assert [(answer.status_code, code(answer)) for answer in answers] == [(503, "sources-unavailable")] * 3
+    assert len(calls) == 1, "its outcome counts for a while"
+    assert "visits" not in answers[0].text
+    assert "the data of visits cannot be reached" in caplog.text
+
+
+def test_a_source_that_hangs_holds_nobody_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    for patience in ("PROBE_PATIENCE", "FIRST_PATIENCE"):
+        monkeypatch.setattr(f"blowfishdb.server.state.{patience}", 0.01)
+    monkeypatch.setattr("blowfishdb.sources.ibis_source.IbisSource.columns", lambda self: release.wait(10) and {})
+    try:
+        before = threading.active_count()
+        codes = {code(place.browser().get("/ready")) for _ in range(3)}
+        assert codes == {"sources-unavailable"}
+        assert threading.active_count() - before < 10
+    finally:
+        release.set()
 
 
 def test_operators_see_numbers_and_no_names(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,12 +88,15 @@ def test_a_server_over_tls_from_its_first_curator_to_its_end(tmp_path: Path) -> 
             signed = client.post("/api/v1/sessions", json={"name": "curator", "password": first["password"]})
             assert signed.json()["must_change"]
             assert "Secure" in signed.headers["set-cookie"]
+            client.get("/")
+            client.get("/history")
     finally:
         process.send_signal(signal.SIGTERM)
         _, logged = process.communicate(timeout=30)
     lines = [json.loads(line) for line in logged.splitlines()]
-    routes = [line["route"] for line in lines if line["message"] == "request"]
-    assert routes == ["/ready", "page", "/api/v1/sessions"]
+    routes = [(line["route"], line["who"]) for line in lines if line["message"] == "request"]
+    before = [("/ready", None), ("page", None), ("/api/v1/sessions", None)]
+    assert routes == [*before, ("page", "curator"), ("page", "curator")]
     assert first["password"] not in logged
 
 

@@ -10,7 +10,7 @@ from blowfishdb.session.table import Question, Table
 from tools.docs_site.words import NOTE
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Asking", ("connect", "Session", "col", "Aggregate", "Preview", "Answer", "Synopsis", "open_synopsis")),
+    ("Asking", ("connect", "Session", "col", "Aggregate", "Preview", "Answer", "compare", "Synopsis", "open_synopsis")),
     ("Curating", ("curate", "Curator", "Dataset", "Join")),
     ("Domains", ("domain", "integers", "bins", "categorical", "dates", "timestamps")),
     (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from typing import Literal
@@ -15,9 +15,9 @@ from blowfishdb.accuracy.candidates import Candidate, CountsTerms, Guarantee, ch
 from blowfishdb.accuracy.simulation import LargeSimulation, Simulation, large_simulation
 from blowfishdb.accuracy.tails import ExactTails, Tails, equal_sums
 from blowfishdb.errors import Declined, TooLarge
-from blowfishdb.mechanisms.strategy import Strategy
+from blowfishdb.mechanisms.strategy import NO_VARIABLE, Strategy
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.numbers import Floats
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise import distribution
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 
@@ -140,18 +140,32 @@ class Assessment:
 
 HALVINGS = 40
 """Steps of the search for each half-width; the upper end is reported."""
+NO_NOISE = 1e-9
+"""An answer whose variance is a smaller part of the largest, all noise alike, has none: the rest is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class HalfWidths:
-    """With probability 1 - beta an answer is off by at most its `per_answer`, and all by at most `simultaneous`."""
+    """With probability 1 - beta an answer is off by at most its `per_answer`, and all by at most `simultaneous`.
+
+    `exact` are the places of answers without any noise.
+    """
 
     per_answer: Floats
     simultaneous: float
+    exact: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def together(self) -> Floats:
+        """Half-widths that hold for all answers together: `simultaneous`, and 0 for exact answers."""
+        widths = np.full(self.per_answer.size, self.simultaneous)
+        widths[self.exact] = 0.0
+        return widths
 
     def widened(self, by: Floats) -> HalfWidths:
         """Half-widths of answers that may be off by more, each by its entry of `by`."""
-        return HalfWidths(self.per_answer + by, self.simultaneous + float(by.max(initial=0.0)))
+        exact = self.exact[by[self.exact] == 0.0]
+        return HalfWidths(self.per_answer + by, self.simultaneous + float(by.max(initial=0.0)), exact)
 
 
 def intervals(
@@ -164,11 +178,24 @@ def intervals(
     check_beta(beta)
     candidate = Candidate(problem, strategy, plan)
     if candidate.is_exact:
-        return HalfWidths(np.zeros(problem.workload.shape[0]), 0.0)
+        answers = problem.workload.shape[0]
+        return HalfWidths(np.zeros(answers), 0.0, np.arange(answers))
     together = promised
     if together is None:
         together, _ = Assessment(candidate, "simultaneous").alpha(Fraction(1), beta, simulate=True)
-    return HalfWidths(np.minimum(_per_answer(candidate, beta), together), together)
+    exact = _exact_places(candidate)
+    alone = np.minimum(_per_answer(candidate, beta), together)
+    alone[exact] = 0.0
+    return HalfWidths(alone, together, exact)
+
+
+def _exact_places(candidate: Candidate) -> Ints:
+    """The answers that no noise variable enters."""
+    direct = candidate.strategy.direct
+    if direct is not None:
+        return np.flatnonzero(direct == NO_VARIABLE)
+    variances = candidate.strategy.answer_variances(np.ones(candidate.weights.size))
+    return np.flatnonzero(variances <= NO_NOISE * float(np.max(variances, initial=0.0)))
 
 
 def _per_answer(candidate: Candidate, beta: float) -> Floats:
@@ -222,11 +249,11 @@ def noise_widths(variances: Floats, beta: float) -> HalfWidths:
     spread = np.sqrt(variances)
     largest = float(spread.max(initial=0.0))
     if largest == 0.0:
-        return HalfWidths(np.zeros_like(spread), 0.0)
+        return HalfWidths(np.zeros_like(spread), 0.0, np.arange(spread.size))
     alone = least_alpha(lambda alpha: float(tail(np.array([alpha]))[0]), beta, 1.0, PRECISION)
     sizes, count = _classes(spread[spread > 0] / largest)
     together = largest * least_alpha(lambda alpha: float(count @ tail(alpha / sizes)), beta, 1.0, PRECISION)
-    return HalfWidths(np.minimum(alone * spread, together), together)
+    return HalfWidths(np.minimum(alone * spread, together), together, np.flatnonzero(spread == 0.0))
 
 
 def tail(deviations: Floats) -> Floats:

@@ -125,8 +125,9 @@ class Quotes:
     def best(self) -> Quote:
         """The best offer; Declined when there is none."""
         if not self._contest.offers:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in self.declined.items())
-            raise Declined("every mechanism", reasons)
+            if len(self.declined) == 1:
+                raise Declined(*next(iter(self.declined.items())))
+            raise Declined("", "; ".join(f"{name}: {reason}" for name, reason in self.declined.items()))
         return self._contest.offers[0]
 
     @property

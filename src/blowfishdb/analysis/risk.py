@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from blowfishdb.engine.target import Number, short_number
-from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError
+from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, plural
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.distance import hidden_distance, record_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.present.chart import Chart, ChartAxis, Series
+from blowfishdb.present.words import readable, upper_end
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,11 +87,12 @@ class Risk:
         low, high = self.posterior(prior)
         spent = f"epsilon {float(self.epsilon):.4g}" + (f" over {self.releases} releases" if self.releases > 1 else "")
         rows = f", and {self.records} records change together" if self.records > 1 else ""
-        apart = f"{self.steps:,} step{'s' if self.steps > 1 else ''}"
+        apart = plural(self.steps, "step")
         return (
             f"{pair} are {apart} apart{rows}: {spent} lets the odds between them change at most {_times(self.odds)}.",
             f"Who believed {self.one} with {_percent(float(probability(prior)))} believes it afterwards with "
-            f"{_percent(low)} to {_percent(high)}, whatever else is known about the other records.",
+            f"{_percent(low, ROUND_FLOOR)} to {_percent(high, ROUND_CEILING)}, whatever else is known about the other "
+            "records.",
         )
 
     def chart(self) -> Chart:
@@ -98,12 +100,12 @@ class Risk:
         priors = np.linspace(0.0, 1.0, SAMPLES)
         least, most = np.array([self.posterior(float(prior)) for prior in priors]).T
         flags = {
-            int(place): f"{100 * priors[place]:.0f} % → at most {100 * most[place]:.3g} %"
+            int(place): f"{100 * priors[place]:.0f} % → at most {upper_end(100 * float(most[place]), 3):g} %"
             for place in np.searchsorted(priors, SHOWN)
         }
         distance = "not hidden: anything can be learned"
         if self.steps is not None:
-            distance = f"{self.steps} step{'s' if self.steps != 1 else ''} apart, epsilon {float(self.epsilon):.4g}"
+            distance = f"{plural(self.steps, 'step')} apart, epsilon {float(self.epsilon):.4g}"
         return Chart(
             "lines",
             ChartAxis(f"belief in {self.one} before", edges=tuple(priors.tolist()), unit="share"),
@@ -174,7 +176,8 @@ class SufficientBudget:
     """Budgets that keep a wanted bound: `total` for all releases, `each` for every one of them.
 
     `histogram_scale` is the noise on each count of a histogram that costs `each`: one record that moves changes two
-    counts, so the scale is 2 / each (the corrected Corollary 31, docs/errata.md).
+    counts, so the scale is 2 / each (the corrected Corollary 31, docs/errata.md). Where nothing but presence is hidden
+    one count changes, and where k rows of a person count, all of them change.
     """
 
     total: Fraction
@@ -212,7 +215,8 @@ def sufficient_budget(
     each = Fraction(math.floor(total * 10**PLACES / releases), 10**PLACES)
     if each <= 0:
         raise AccuracyError("this bound leaves no budget: allow more, or fewer releases")
-    return SufficientBudget(min(total, Fraction(LARGEST_EPSILON)), each, releases, 2 / each)
+    changed = (1 if declared.policy.presence == "only" else 2) * declared.policy.rows_per_person
+    return SufficientBudget(min(total, Fraction(LARGEST_EPSILON)), each, releases, changed / each)
 
 
 def probability(value: Number) -> Fraction:
@@ -280,11 +284,12 @@ def _named(value: object) -> str:
 def _times(odds: float) -> str:
     if odds > 1e6:
         return "without a bound that matters (more than a million times)"
-    return f"{odds:.3g}-fold" if odds < 1000 else f"{odds:,.0f}-fold"
+    return f"{readable(upper_end(odds, 3))}-fold"
 
 
-def _percent(part: float) -> str:
+def _percent(part: float, rounding: str = ROUND_HALF_EVEN) -> str:
     """A share in percent, with more places where it is near 0 or 1."""
     edge = min(part, 1.0 - part)
     places = 1 if edge >= 0.01 or edge == 0.0 else min(6, 1 - math.floor(math.log10(edge)))
-    return f"{100 * part:.{max(1, places - 1)}f} %"
+    step = Decimal(1).scaleb(-max(1, places - 1))
+    return f"{(100 * Decimal(repr(part))).quantize(step, rounding):f} %"

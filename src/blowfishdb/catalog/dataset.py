@@ -13,7 +13,7 @@ from typing import Any
 
 from blowfishdb.engine.accounting import check_parallel
 from blowfishdb.engine.target import Number, short_number
-from blowfishdb.errors import CatalogError, DomainError, PolicyError
+from blowfishdb.errors import CatalogError, DomainError, PolicyError, plural
 from blowfishdb.ledger.values import SUM, check_accounting, check_text, parallel_attribute
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraint_graph import moves_at_once
@@ -341,7 +341,7 @@ def attribute_words(attribute: Attribute, family: Family) -> str:
         sides.append(f"outside {'public' if attribute.outside_public or open_to_all else 'hidden'}")
     elif attribute.outside != CLAMP:
         sides.append(f"outside counts as {attribute.outside}")
-    return f"{attribute.size:,} values: {values}; {', '.join(sides)}"
+    return f"{plural(attribute.size, 'value')}: {values}; {', '.join(sides)}"
 
 
 def named(pairs: Iterable[str], option: str) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -12,7 +12,7 @@ from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.constraints import without_values
 from blowfishdb.model.distance import stretch as attribute_stretch
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.policy import Grid, Person, Policy
 
 
 @dataclass(frozen=True)
@@ -134,23 +134,43 @@ def _unit_refusal(old: Policy, new: Policy) -> str | None:
     return None
 
 
+NEVER_FURTHER = "no pair of values moves further apart"
+BALLS = ("l1", "l2", "linf")
+"""Metrics; the ball of each lies inside that of the same radius of the next."""
+
+
 def _value_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
-    if old.joint != new.joint:
-        return Stretch(None, "joint thresholds changed, and their distances cannot be compared")
-    factors: list[int] = [1 for _ in new.joint]
-    worst = "no pair of values moves further apart"
+    """The most old steps along values that one new step makes; of a joint threshold, attribute by attribute."""
+    steps, worst = dict[str, int](), NEVER_FURTHER
     for name in domain:
-        if new.grid_of(name) is not None:
+        if _hides_less(old.grid_of(name), new.grid_of(name)):
             continue
+        attribute = domain[name]
         try:
-            steps = attribute_stretch(domain[name], old.family(name), new.family(name))
+            count = attribute_stretch(attribute, old.axis_family(attribute, name), new.axis_family(attribute, name))
         except PolicyError as error:
             return Stretch(None, f"{name}: {error}")
-        if steps is None:
+        if count is None:
             return Stretch(None, f"{name}: values that were not hidden from each other would be hidden now")
-        if steps > max([1, *factors]):
-            worst = f"{name}: values one new step apart were {steps} old steps apart"
-        factors.append(steps)
+        if count > max(1, *steps.values(), 1):
+            worst = f"{name}: values one new step apart were {count} old steps apart"
+        steps[name] = count
+
+    def old_steps(moved: Sequence[str]) -> int:
+        costs = [sum(steps.get(name, 0) for name in factor) or factor[0] not in steps for factor in old.factors(moved)]
+        return int(max(costs, default=0) if old.composition == "record" else sum(costs))
+
+    moves = [domain.names] if new.composition == "record" else new.factors(domain.names)
+    factor = max(1, *(old_steps(moved) for moved in moves))
     if old.composition == "attribute" and new.composition == "record":
-        return Stretch(Fraction(max(1, sum(factors))), "all attributes may move at once, and moved one by one before")
-    return Stretch(Fraction(max(1, *factors)) if factors else Fraction(1), worst)
+        worst = "all attributes may move at once, and moved one by one before"
+    elif factor > max(1, *steps.values(), 1):
+        worst = "attributes that moved together now move one after the other"
+    return Stretch(Fraction(factor), worst)
+
+
+def _hides_less(old: Grid | None, new: Grid | None) -> bool:
+    """Whether every pair that the new joint threshold joins was joined by the old one."""
+    if old is None or new is None or set(old.attributes) != set(new.attributes):
+        return False
+    return new.theta <= old.theta and BALLS.index(new.metric) <= BALLS.index(old.metric)

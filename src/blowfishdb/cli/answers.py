@@ -18,7 +18,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import HOW_KNOWN, Preview
 from blowfishdb.engine.target import TargetOptions, short_number, target_options
 from blowfishdb.errors import AccuracyError, QueryError
-from blowfishdb.present.words import readable
+from blowfishdb.present.words import readable, upper_end
 from blowfishdb.session import Question, Session
 from blowfishdb.sql import parse, read_axes, read_where, write_options
 
@@ -146,7 +146,8 @@ def print_preview(
     for place, offer in enumerate(preview.offers):
         known = "" if offer.method in PRECISE else HOW_KNOWN[offer.method]
         mark = "<- would run" if place == 0 else known
-        rows.append((offer.mechanism, short(offer.epsilon), short(offer.alpha), short(offer.rmse), mark))
+        within = None if offer.alpha is None else upper_end(offer.alpha, 3)
+        rows.append((offer.mechanism, short(offer.epsilon), short(within), short(offer.rmse), mark))
     columns = ("mechanism", "epsilon", "within", "usual error", "")
     say(table(preview.head(), columns, rows, right=columns[1:4]), *preview.notes())
     if preview.is_affordable:
@@ -216,13 +217,13 @@ def explained(statement: str, epsilon: str) -> str:
 def print_answer(session: Session, answer: Answer, files: FileOptions, taken: Sequence[str], *, as_json: bool) -> None:
     """Prints an answer and what is left of the budget, and writes its files; `taken` are the steps of its release."""
     again = "" if "charge" in taken else "You asked this before: the same answer again, free."
-    show_answer(answer, files, caveat=again, as_json=as_json)
+    show_answer(answer, files, again, as_json=as_json)
     if not as_json:
         show_remaining(session, answer.dataset)
 
 
-def show_answer(answer: Answer, files: FileOptions, *, caveat: str = "", as_json: bool) -> None:
-    """Prints an answer, with a caveat below if it has one, and writes its files."""
+def show_answer(answer: Answer, files: FileOptions, remark: str = "", *, as_json: bool) -> None:
+    """Prints an answer with its caveat and a remark below, where there are any, and writes its files."""
     if files.save is not None:
         _save(answer, files.save)
     if files.plot is not None:
@@ -231,8 +232,8 @@ def show_answer(answer: Answer, files: FileOptions, *, caveat: str = "", as_json
         sys.stdout.write(answer.to_json(indent=2) + "\n")
         return
     say(answer.terminal())
-    if caveat:
-        say(caveat, style="dim")
+    for line in filter(None, (answer.caveat, remark)):
+        say(line, style="dim")
     if files.note:
         say(f"\n{answer.note()}")
     for path in (files.save, files.plot):
@@ -242,8 +243,9 @@ def show_answer(answer: Answer, files: FileOptions, *, caveat: str = "", as_json
 
 def show_remaining(session: Session, name: str) -> None:
     """Says what the analyst may still spend on a dataset."""
-    left = readable(float(session.budget(name).remaining))
-    say(f"You have epsilon {left} left for {name}.", style="dim")
+    left = session.budget(name).remaining
+    rest = f"epsilon {readable(float(left))}" if left else "nothing"
+    say(f"You have {rest} left for {name}.", style="dim")
 
 
 def _save(answer: Answer, path: Path) -> None:

@@ -24,7 +24,7 @@ from blowfishdb.catalog.dataset import (
 from blowfishdb.cli.options import USUAL_CONFIG, DatasetOptions
 from blowfishdb.cli.output import LOG, budget_line, bullets, console, exact, print_json, say, short, table
 from blowfishdb.engine.target import short_number
-from blowfishdb.errors import BlowfishError, CatalogError, DocumentError, SourceFailed
+from blowfishdb.errors import BlowfishError, CatalogError, DocumentError, SourceFailed, plural
 from blowfishdb.ledger.values import Account, AnalystBudget
 from blowfishdb.model.document import Document, read_document
 from blowfishdb.model.domain import Attribute, Categorical, Domain
@@ -148,7 +148,7 @@ def show_added(
             }
         )
         return
-    say(f"{dataset.name}: {len(columns)} columns, no rows read.")
+    say(f"{dataset.name}: {plural(len(columns), 'column')}, no rows read.")
     rows = [(name, columns[name].kind.value, *_attribute_row(dataset, name)) for name in domain]
     say(table("", ("attribute", "column", "the public may know", "hidden"), rows))
     texts = [name for name in domain if columns[name].kind == Kind.TEXT and not isinstance(domain[name], Categorical)]
@@ -163,7 +163,8 @@ def show_added(
                 style="yellow",
             )
     if isinstance(unit, Person):
-        say(f"People: by {unit.id}; at most {unit.at_most} of each one's rows count, first by {unit.order_by}.")
+        counting = f"at most {plural(unit.at_most, 'row')} of each {'counts' if unit.at_most == 1 else 'count'}"
+        say(f"People: by {unit.id}; {counting}, first by {unit.order_by}.")
     if unused:
         say(f"Not used: {', '.join(unused)}")
     share = "" if account.analyst_limit is None else f", {exact(account.analyst_limit)} per analyst"
@@ -282,8 +283,9 @@ class Answers(NamedTuple):
 def ask_columns(name: str, columns: Mapping[str, ColumnType]) -> Answers:
     """Asks about each column until its words make sense; an empty answer leaves it out."""
     say(
-        f"{name}: {len(columns)} columns, no rows read. Nothing is inferred from the data; say what the public "
-        "may know anyway.\nEmpty: not used. ?: what can be said. person 5 by KEY: this column tells people apart."
+        f"{name}: {plural(len(columns), 'column')}, no rows read. Nothing is inferred from the data; say what the "
+        "public may know anyway.\n"
+        "Empty: not used. ?: what can be said. person 5 by KEY: this column tells people apart."
     )
     attributes: dict[str, Attribute] = {}
     families: dict[str, Family] = {}

@@ -112,8 +112,11 @@ def demo(
     if tour:
         walk(STOPS, folder, as_json=as_json)
         return
-    from blowfishdb.cli.serve import run_demo
+    from blowfishdb.cli.serve import HERE, check_port, run_demo
 
+    if port is not None:
+        # Before a folder is made that would have to be thrown away.
+        check_port(HERE, port)
     run_demo(prepared_demo(STOPS[0], folder), port, browser=browser, as_json=as_json)
 
 
@@ -157,7 +160,8 @@ def prepared_demo(first: Stop, folder: Path | None) -> Path:
     with contextlib.chdir(place):
         code = _quiet(list(first.command))
     if code != first.code:
-        raise CatalogError(f"the demo's dataset could not be added in {place.name}")
+        shutil.rmtree(place, ignore_errors=True)
+        raise CatalogError(f"the demo's dataset could not be added in {place.name}; nothing is left there")
     return place
 
 

@@ -14,7 +14,7 @@ import typer
 
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, CuratorOption, OptionalName, existing, login
 from blowfishdb.cli.output import budget_line, console, print_json, print_result, say, table
-from blowfishdb.errors import CatalogError, LedgerCorrupt
+from blowfishdb.errors import CatalogError, LedgerCorrupt, plural
 
 if TYPE_CHECKING:
     from blowfishdb.catalog import Curator
@@ -68,7 +68,7 @@ def verify(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
         shown = None if fault is None else {"sequence": fault.sequence, "reason": fault.reason}
         print_json({"sound": outcome.is_sound, "entries": outcome.entries, "head": outcome.head, "fault": shown})
     elif fault is None:
-        say(f"Sound: {outcome.entries:,} entries, every hash and every balance as recomputed.")
+        say(f"Sound: {plural(outcome.entries, 'entry', 'entries')}, every hash and every balance as recomputed.")
         say(f"Head {outcome.head}", style="dim")
     else:
         place = "" if fault.sequence is None else f" at entry {fault.sequence}"
@@ -156,7 +156,7 @@ def export(
     with existing(config) as curator:
         count = write_entries(curator.entries(dataset), file)
     if file is not None:
-        message = f"{count:,} entries written to {file}"
+        message = f"{plural(count, 'entry', 'entries')} written to {file}"
         print_result({"file": str(file), "entries": count}, message, as_json=as_json)
 
 

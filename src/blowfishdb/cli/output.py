@@ -149,7 +149,8 @@ def _budget_words(error: BudgetExceeded) -> str:
     share = error.remaining_dataset if error.remaining_analyst is None else error.remaining_analyst
     left = min(share, error.remaining_dataset)
     whose = "you have" if left == share else "the data has"
-    lines = ["Not run, nothing charged.", f"This needs epsilon {short(error.requested)}; {whose} {short(left)} left."]
+    rest = short(left) if left > 0 else "nothing"
+    lines = ["Not run, nothing charged.", f"This needs epsilon {short(error.requested)}; {whose} {rest} left."]
     if error.instead:
         lines.append(f"\nWith {short(left)} you can have: {', or '.join(error.instead)}.")
     return " ".join(lines).replace(" \n", "\n")
@@ -208,11 +209,13 @@ def exact(number: Fraction | None) -> str | None:
 
 def budget_line(spent: Fraction, limit: Fraction | None) -> str:
     """What is spent of a limit, with a bar."""
-    if limit is None:
-        return f"{short(spent)} spent, no limit of its own"
-    share = float(spent / limit) if limit else 1.0
-    filled = min(10, round(10 * share))
-    return f"{short(spent)} of {short(limit)} spent  {'█' * filled}{'░' * (10 - filled)}"
+    from blowfishdb.ledger.values import spent_words
+
+    words = spent_words(spent, limit, short)
+    if not limit:
+        return words
+    filled = min(10, round(10 * float(spent / limit)))
+    return f"{words}  {'█' * filled}{'░' * (10 - filled)}"
 
 
 EXIT_CODES = {
@@ -237,6 +240,7 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.LedgerError, 5),
     (errors.DigestMismatch, 5),
     (errors.SourceFailed, 6),
+    (errors.SourcesUnavailable, 6),
     (errors.ReleaseFailed, 6),
     (errors.DeadlinePassed, 6),
     (errors.Declined, 7),

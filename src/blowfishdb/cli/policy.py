@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +24,7 @@ from blowfishdb.cli.options import (
     spread,
 )
 from blowfishdb.cli.output import bullets, exact, exit_code, print_json, print_result, say
-from blowfishdb.errors import CatalogError, ChangeRefused, InvalidInput, PolicyError
+from blowfishdb.errors import CatalogError, ChangeRefused, InvalidInput, PolicyError, plural
 
 if TYPE_CHECKING:
     from blowfishdb.catalog import Dataset
@@ -87,7 +88,7 @@ def check(
         print_json({"sound": True, "checked": words})
         return
     for name, sentences in words.items():
-        say(f"{name}: {len(checked[name][0].names)} attributes, the policy fits.", bullets(sentences))
+        say(f"{name}: {plural(len(checked[name][0].names), 'attribute')}, the policy fits.", bullets(sentences))
     if not words:
         say("The configuration is sound; it names no dataset yet.")
 
@@ -136,8 +137,8 @@ def draw(
         "parts": view.parts,
         "warnings": list(view.warnings()),
     }
-    shown = f"all {view.size:,} values" if view.is_whole else f"{len(view.labels):,} of {view.size:,} values"
-    message = f"{path}: {shown} of {attribute}, {len(view.pairs):,} hidden moves among them."
+    shown = f"{'all' if view.is_whole else f'{len(view.labels):,} of'} {plural(view.size, 'value')}"
+    message = f"{path}: {shown} of {attribute}, {plural(len(view.pairs), 'hidden move')} among them."
     print_result(content, message, as_json=as_json)
     if not as_json:
         say(*(f"Mind: {warning}" for warning in view.warnings()), style="yellow")
@@ -289,6 +290,10 @@ def changed_policy(dataset: Dataset, words: list[str], document: Path | None) ->
     return new
 
 
+def _times(stretch: Fraction | None) -> str:
+    return "once" if stretch == 1 else f"{exact(stretch)} times"
+
+
 def show_change(change: VersionChange, why: str, *, dry_run: bool, as_json: bool) -> None:
     """Prints what a new version did, or would do, to past loss."""
     if change.refusal is not None and not as_json:
@@ -306,8 +311,10 @@ def show_change(change: VersionChange, why: str, *, dry_run: bool, as_json: bool
     }
     lines = (
         f"Policy version {change.next_version} {'would become' if dry_run else 'is'} the one in force.",
-        f"Past loss counts {exact(change.stretch)} times ({why}): epsilon {exact(change.spent_before)} spent becomes "
-        f"{exact(change.spent_after)} of {exact(change.limit)}.",
+        f"Past loss counts {_times(change.stretch)} ({why}): epsilon {exact(change.spent_before)} spent becomes "
+        f"{exact(change.spent_after)} of {exact(change.limit)}."
+        if change.charges
+        else "Nothing was released yet, so no past loss is carried over.",
         *(["Nothing was changed."] if dry_run else []),
     )
     print_result(content, *lines, as_json=as_json)

@@ -114,7 +114,7 @@ def run_demo(place: Path, port: int | None, *, browser: bool, as_json: bool) -> 
     from blowfishdb.server.app import run_server
     from blowfishdb.server.auth.users import new_password
 
-    app_state = opened(place / "blowfish.toml", None, port or free_port())
+    app_state = opened(place / "blowfish.toml", HERE, port or free_port())
     roles, passwords = {"cora": "curator", "ana": "analyst"}, {}
     for name, role in roles.items():
         passwords[name] = new_password()
@@ -137,11 +137,15 @@ def run_demo(place: Path, port: int | None, *, browser: bool, as_json: bool) -> 
     run_server(app_state, announce)
 
 
+HERE = "127.0.0.1"
+"""Where the demo listens."""
+
+
 def free_port(wanted: int = 8000) -> int:
     """The usual port, or another one where somebody listens there already."""
     for port in (wanted, 0):
         try:
-            return _bound(socket.AF_INET, ("127.0.0.1", port))
+            return _bound(socket.AF_INET, (HERE, port))
         except OSError:
             continue
     raise CatalogError("no port is free; name one with --port")

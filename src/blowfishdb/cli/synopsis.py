@@ -153,7 +153,7 @@ def ask(file: File, query: QueryOptions, files: FileOptions, as_json: AsJson = F
     from blowfishdb.engine.synopsis import open_synopsis
 
     answer = query_of(query, open_synopsis(file))
-    show_answer(answer, files, caveat=answer.caveat, as_json=as_json)
+    show_answer(answer, files, as_json=as_json)
 
 
 @app.command()
@@ -198,6 +198,7 @@ def _description(synopsis: Synopsis) -> dict[str, object]:
         "protected": list(artefact.protected),
         "unprotected": list(artefact.unprotected),
         "caveat": artefact.caveat,
+        "counted": artefact.counted,
         "released": artefact.released,
         "digest": artefact.digest(),
     }
@@ -212,5 +213,6 @@ def _lines(synopsis: Synopsis) -> list[str]:
     return [
         f"{artefact.title}, from {artefact.dataset}{version}: {', '.join(artefact.names)}, {cells} cells",
         f"epsilon {epsilon_words(artefact.epsilon)}, once, by {artefact.mechanism}",
+        *([f"What is counted: records {artefact.counted}."] if artefact.counted else []),
         *([artefact.caveat] if artefact.caveat else []),
     ]

@@ -14,7 +14,7 @@ from blowfishdb.cli.options import RiskOptions
 from blowfishdb.cli.output import exact, print_json, print_result, say, short, table
 from blowfishdb.engine.preview import Pair, PolicyPrice, not_protected, what_if
 from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, QueryError
+from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, QueryError, plural
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.explain import explain
@@ -22,6 +22,7 @@ from blowfishdb.model.policy import Family, full, line, public, threshold
 from blowfishdb.model.query import Kind, query
 from blowfishdb.present.page import ALWAYS_UNPROTECTED
 from blowfishdb.present.table import needed
+from blowfishdb.present.words import upper_end
 
 HARDLY, NOT_AT_ALL = 100.0, 1e6
 """Odds from which a pair is hardly protected, and from which it is not protected at all."""
@@ -55,8 +56,9 @@ def show_comparison(
         print_json([_content(price, pairs, family_words(current)) for price in ranked])
         return
     title = (
-        f"{'Cumulative histogram' if attribute.ordered else 'Histogram'} of {name} ({attribute.size:,} values), every "
-        f"count within {short(target.alpha)} with probability {target.confidence}"
+        f"{'Cumulative histogram' if attribute.ordered else 'Histogram'} of {name} "
+        f"({plural(attribute.size, 'value')}), every count within {short(target.alpha)} with probability "
+        f"{target.confidence}"
     )
     questions = [f"odds on “{_shown(pair.one)} or {_shown(pair.two)}?”" for pair in pairs]
     rows = [
@@ -130,12 +132,12 @@ def odds_words(price: PolicyPrice, place: int) -> str:
         return "-"
     if steps is None or odds is None:
         return "not hidden"
-    apart = f"{steps:,} step{'s' if steps != 1 else ''}"
+    apart = plural(steps, "step")
     if odds >= NOT_AT_ALL:
         return f"no protection ({apart})"
     if odds >= HARDLY:
-        return f"× {odds:,.0f} ({apart}: hardly protected)"
-    return f"× {odds:.2g} ({apart})" if steps > 1 else f"× {odds:.2g}"
+        return f"× {upper_end(odds, 3):,.0f} ({apart}: hardly protected)"
+    return f"× {upper_end(odds, 2):.2g} ({apart})" if steps > 1 else f"× {upper_end(odds, 2):.2g}"
 
 
 def _content(price: PolicyPrice, pairs: Sequence[Pair], in_force: str) -> dict[str, object]:

@@ -73,12 +73,14 @@ MOST_VALUES = 4096
 def check_parallel(domain: Domain, policy: Policy, name: str) -> None:
     """Refuses an attribute whose values are not told apart by any edge, so that nothing runs side by side."""
     attribute = domain.find(name, PolicyError)
-    if policy.grid_of(name) is not None:
+    if policy.grid_of(name) is not None and policy.presence != "only":
         raise PolicyError(f"{name} is in a joint threshold; only an attribute of its own can be accounted side by side")
     if policy.constraints:
         raise PolicyError("public constraints tie records together, so nothing can be accounted side by side")
     if attribute.size > MOST_VALUES:
         raise PolicyError(f"{name} has {attribute.size:,} values; side by side at most {MOST_VALUES:,} are accounted")
+    if attribute.total_size == 1:
+        raise PolicyError(f"{name} has one value, so no two parts of the data are separate")
     if int(_components(domain, policy, name)[0].max()) == 0:
         raise PolicyError(
             f"the policy hides every value of {name} among the others (NULL and outside included), so no two parts of "
@@ -91,9 +93,12 @@ def _components(domain: Domain, policy: Policy, name: str) -> tuple[Ints, Ints]:
     declared = policy.applied(domain)
     attribute = declared[name]
     values = np.arange(attribute.size)
+    codes = np.concatenate([values, np.array([slot.code for slot in attribute.slots], dtype=np.int64)])
+    if policy.presence == "only":
+        # Every edge leads from one record to absence, so that records with different values share none.
+        return np.arange(codes.size), codes
     axis = AxisCells.finest_of(Segments(attribute, values))
-    slots = np.array([slot.code for slot in attribute.slots], dtype=np.int64)
-    return factor_graph(declared, policy, (name,), {name: axis}).components(), np.concatenate([values, slots])
+    return factor_graph(declared, policy, (name,), {name: axis}).components(), codes
 
 
 def _counted_components(domain: Domain, policy: Policy, name: str, cells: Cells) -> list[int]:

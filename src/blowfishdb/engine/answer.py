@@ -25,7 +25,7 @@ from blowfishdb.model.document import Document, read_document, write_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.numbers import Floats
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field, Fields
 from blowfishdb.plan import encoding_1
@@ -33,6 +33,7 @@ from blowfishdb.plan.certificate import Certificate, certify, reason
 from blowfishdb.plan.program import Allowance, Program
 from blowfishdb.plan.quantiles import certify_quantiles
 from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds, Evidence, Released
+from blowfishdb.present.words import counted_words
 
 if TYPE_CHECKING:
     import pandas
@@ -141,12 +142,16 @@ def now() -> str:
 
 
 SCHEMA = "blowfishdb-answer/1"
+LATER = ("counted", "subject", "question")
+"""Fields that the first answers did not have; left out where there is nothing to say."""
 
 
 def _document(answer: Answer) -> dict[str, Any]:
     """The answer as dictionaries, lists and arrays."""
     proof = answer.certificate
     axes = [[{**vars(axis), "edges": np.array(axis.edges)} for axis in table.axes] for table in answer.tables]
+    # An answer that costs nothing is exact altogether.
+    exact = answer.widths.exact if answer.epsilon else answer.widths.exact[:0]
     return {
         "schema": SCHEMA,
         "kind": answer.kind,
@@ -175,11 +180,13 @@ def _document(answer: Answer) -> dict[str, Any]:
         "values": answer.values,
         "raw": answer.raw,
         "half_widths": answer.widths.per_answer,
+        **({"exact": exact.tolist()} if exact.size else {}),
         "together": None if answer.simultaneous is None else vars(answer.simultaneous),
         "alone": None if answer.pointwise is None else vars(answer.pointwise),
         "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in answer.stages],
         "caveat": answer.caveat,
         "evidence": None if answer.evidence is None else asdict(answer.evidence),
+        **{key: part for key in LATER if (part := getattr(answer, key))},
     } | ({"columns": [[column.name, column.function] for column in answer.columns]} if answer.columns else {})
 
 
@@ -197,7 +204,7 @@ def _read_answer(content: Fields) -> Answer:
         tables=content["tables"].each(_read_table),
         raw=content["raw"].floats(),
         consistent=Consistent(content["values"].floats(), content["feasible"].truth(), content["remark"].text()),
-        widths=HalfWidths(content["half_widths"].floats(), content["half_width"].number()),
+        widths=_read_widths(content),
         beta=content["beta"].number(),
         mechanism=mechanism,
         certificate=certificate,
@@ -213,7 +220,28 @@ def _read_answer(content: Fields) -> Answer:
         caveat=content["caveat"].text(),
         evidence=evidence,
         columns=content["columns"].each(_read_column) if "columns" in content else (),
+        counted=content.optional("counted", Field.text) or _counted_of(evidence),
+        subject=content.optional("subject", Field.text) or "",
+        question=content.optional("question", _plain),
     )
+
+
+def _counted_of(evidence: Evidence | None) -> str:
+    """Which rows an answer counts that was stored before answers said so."""
+    policy = None if evidence is None else evidence.declared.get("policy")
+    unit = policy.get("unit") if isinstance(policy, dict) else None
+    if not isinstance(unit, dict):
+        return ""
+    return counted_words(Person(str(unit.get("person")), unit.get("at_most", 0), str(unit.get("order_by"))))
+
+
+def _read_widths(content: Fields) -> HalfWidths:
+    alone, exact = content["half_widths"].floats(), content.optional("exact", lambda places: places.each(Field.whole))
+    if exact is None:
+        return HalfWidths(alone, content["half_width"].number())
+    if not all(0 <= place < alone.size for place in exact):
+        raise InvalidInput("exact answers are places among its answers")
+    return HalfWidths(alone, content["half_width"].number(), np.array(exact, dtype=np.int64))
 
 
 def _read_column(column: Field) -> AnswerColumn:
@@ -242,8 +270,11 @@ def read_stage(stage: Field) -> Allowance:
 
 def _read_evidence(evidence: Field) -> Evidence:
     fields = evidence.fields()
-    declared, question = (fields[key].fields() for key in ("declared", "question"))
-    return Evidence(*({key: field.value for key, field in part.items()} for part in (declared, question)))
+    return Evidence(_plain(fields["declared"]), _plain(fields["question"]))
+
+
+def _plain(part: Field) -> dict[str, Any]:
+    return {key: field.value for key, field in part.fields().items()}
 
 
 def _read_bounds(bounds: Field) -> Bounds:

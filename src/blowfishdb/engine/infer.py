@@ -22,6 +22,7 @@ from blowfishdb.inference.consistency import (
 from blowfishdb.model.cells import NO_PART, ConstrainedParts
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.query import Measure
+from blowfishdb.model.workload import Rows
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.present.answer_values import AnswerColumn, Bounds, around
 from blowfishdb.present.words import question_words
@@ -32,14 +33,28 @@ MOST_ENTRIES = 2**24
 
 def constrained_answers(compiled: Compiled) -> ConstrainedAnswers:
     """The answers that add up whole known parts and nothing else; rows of 0 and 1 only."""
-    known, rows = compiled.known, compiled.problem.workload
-    if known is None or compiled.measure is not None or max(rows.shape) * (known.count + 1) > MOST_ENTRIES:
+    known = compiled.known
+    if known is None or compiled.measure is not None:
         return NO_CONSTRAINED_ANSWERS
-    member = np.zeros((known.labels.size, known.count + 1), dtype=np.int64)
+    cells = np.arange(known.labels.size)
+    return told_by_parts(known, compiled.problem.workload, cells, cells, np.ones_like(cells))
+
+
+def told_by_parts(known: ConstrainedParts, rows: Rows, cell: Ints, into: Ints, pieces: Ints) -> ConstrainedAnswers:
+    """The answers that add up whole known parts and nothing else; rows of 0 and 1 only.
+
+    `known` is about cells that are cut into so many `pieces` each. A piece of `cell[i]` falls into cell `into[i]` of
+    the rows; other pieces are not counted.
+    """
+    if max(rows.shape) * (known.count + 1) > MOST_ENTRIES:
+        return NO_CONSTRAINED_ANSWERS
     # The last column gathers the cells that are in no part.
-    member[np.arange(known.labels.size), known.labels] = 1
+    member = np.zeros((rows.shape[1], known.count + 1), dtype=np.int64)
+    sizes = np.zeros(known.count + 1, dtype=np.int64)
+    np.add.at(member, (into, known.labels[cell]), 1)
+    np.add.at(sizes, known.labels, pieces)
     held = rows.dot(member)
-    whole = (held == 0) | (held == member.sum(axis=0))
+    whole = (held == 0) | (held == sizes)
     told = np.flatnonzero(np.all(whole, axis=1) & (held[:, NO_PART] == 0))
     taken = (held[told, :-1] > 0).astype(np.float64)
     return ConstrainedAnswers(told, taken @ known.totals.astype(np.float64))
@@ -62,7 +77,7 @@ def with_total(known: ConstrainedParts, total: float | None) -> tuple[Ints, Floa
 
 def consistent_answers(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Consistent:
     """The nearest sensible answers inside the simultaneous box."""
-    box = np.full(raw.size, widths.simultaneous)
+    box = widths.together
     plain = compiled.cells.plain[0]
     if compiled.query.kind in ("histogram", "histogram2d"):
         if compiled.known is None:
@@ -128,7 +143,7 @@ def infer(
 def _statistic(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Statistic | None:
     """The sum, mean, quantiles or columns that the measured rows tell; None for counts."""
     if compiled.table is not None:
-        is_exact = widths.per_answer == 0.0
+        is_exact = np.isin(np.arange(raw.size), widths.exact)
         columns = table_columns(compiled.table, raw, is_exact, widths.simultaneous)
         return Statistic(columns.values, columns.bounds, columns.note)
     kind, measure = compiled.query.kind, compiled.measure
@@ -145,8 +160,7 @@ def _statistic(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float
 def _mean(measure: Measure, raw: Floats, widths: HalfWidths) -> Statistic:
     """offset + sum / count over the box of both, cut to the declared values; all of them when the count may be 0."""
     ends = measure.numerators[[0, -1]] / measure.scale
-    wide = widths.simultaneous
-    wide_count = wide if widths.per_answer[1] > 0 else 0.0
+    wide, wide_count = widths.together
     least, most = ((raw[1] + sign * wide_count) / measure.spread for sign in (-1, 1))
     count = raw[1] / measure.spread
     if least <= 0:
@@ -166,8 +180,9 @@ def _quantiles(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float
     """First cell that reaches the share, as estimated, at the earliest and at the latest that the band allows."""
     plain = compiled.cells.plain[0]
     lows, highs = cell_ends(compiled.cells, compiled.cells.axes[0])
-    band = _running_band(raw[:plain], widths.simultaneous)
-    running = consistent_cdf(raw[:plain], np.full(plain, widths.simultaneous)).values
+    wide = widths.together[:plain]
+    band = _running_band(raw[:plain], wide)
+    running = consistent_cdf(raw[:plain], wide).values
     known = total if plain == raw.size else None
     size = float(running[-1]) if known is None else known
     least, most = (float(band.low[-1]), float(band.high[-1])) if known is None else (known, known)
@@ -186,7 +201,7 @@ def _quantiles(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float
     return Statistic(values, Bounds(low_ends, high_ends))
 
 
-def _running_band(raw: Floats, wide: float) -> Bounds:
-    """Where running counts lie if all of them are within `wide` of the raw ones; both ends never decrease."""
+def _running_band(raw: Floats, wide: Floats) -> Bounds:
+    """Where running counts lie if each is within its `wide` of the raw one; both ends never decrease."""
     high = np.minimum.accumulate((raw + wide)[::-1])[::-1]
     return Bounds(np.maximum.accumulate(np.maximum(raw - wide, 0.0)), high)

@@ -22,7 +22,7 @@ from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.points import PointPlan, certify_points
-from blowfishdb.present.words import epsilon_words, policy_words, question_words
+from blowfishdb.present.words import counted_words, epsilon_words, policy_words, question_words
 from blowfishdb.sources.base import Counting, Tally
 
 SCHEMA = "blowfishdb-node-weights/1"
@@ -87,6 +87,7 @@ class PointWeights:
     released: str
     plan_digest: str
     graph_digest: str
+    counted: str = ""
 
     def __post_init__(self) -> None:
         if self.weights.shape != tuple(column.grid_points.size for column in self.columns):
@@ -103,7 +104,9 @@ class PointWeights:
     def __repr__(self) -> str:
         grid = " × ".join(str(size) for size in self.weights.shape)
         noise = f"noise of scale {self.scale:.3g} records" if self.scale else "no noise"
-        return f"<{self.title} of {self.dataset}: {grid} points, epsilon {epsilon_words(self.epsilon)}, {noise}>"
+        price = f"epsilon {epsilon_words(self.epsilon)}"
+        parts = (f"{grid} points", price, noise, f"records {self.counted}" if self.counted else "")
+        return f"<{self.title} of {self.dataset}: {', '.join(filter(None, parts))}>"
 
     def to_json(self) -> str:
         """Everything, as JSON that reads back exactly."""
@@ -111,6 +114,8 @@ class PointWeights:
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         blocks = None if self.block_counts is None else self.block_counts.ravel()
         content |= {"columns": columns, "weights": self.weights.ravel(), "block_counts": blocks}
+        if not self.counted:
+            del content["counted"]
         return compact_json({"schema": SCHEMA, **content, "epsilon": str(self.epsilon)})
 
     @staticmethod
@@ -137,6 +142,7 @@ class PointWeights:
                 released=content["released"].text(),
                 plan_digest=content["plan_digest"].text(),
                 graph_digest=content["graph_digest"].text(),
+                counted=content.optional("counted", Field.text) or "",
             )
         except InvalidInput:
             raise
@@ -213,12 +219,11 @@ class PointsRelease(Release):
 
     def preview(self, handle: DatasetHandle) -> PointPreview:
         """The grid that would be measured, and those that were passed over, nearest first."""
-        del handle
         grids = [
             PointPreview(offer.grid.kind, offer.plan.shape, offer.scale, offer.certificate.epsilon, offer.predicted)
             for offer in self.offers
         ]
-        return replace(grids[0], others=tuple(grids[1:]))
+        return replace(grids[0], others=tuple(grids[1:]), counted=counted_words(handle.policy.unit))
 
     def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that counts the points, and their weights on the grid."""
@@ -243,6 +248,7 @@ class PointsRelease(Release):
             released=now(),
             plan_digest=certificate.plan_digest,
             graph_digest=certificate.graph_digest,
+            counted=counted_words(handle.policy.unit),
         )
         return weights.to_json().encode()
 
@@ -265,6 +271,7 @@ class PointPreview(AnyPreview):
     epsilon: Fraction
     predicted_excess: float
     others: tuple[PointPreview, ...] = ()
+    counted: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from blowfishdb.accuracy.quantiles import QuantileQuote, quantiles_at, quantiles
 from blowfishdb.accuracy.quote import ALIKE, Quote, Quotes, accuracy_at, quote
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
-from blowfishdb.errors import BlowfishError, Declined, QueryError
+from blowfishdb.errors import BlowfishError, Declined, QueryError, plural
 from blowfishdb.mechanisms import direct, joint
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
@@ -46,7 +46,7 @@ from blowfishdb.model.query import Kind, Query
 from blowfishdb.model.serialize import write
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Program
-from blowfishdb.present.words import budget_words, question_words, readable
+from blowfishdb.present.words import budget_words, counted_words, question_words, readable, upper_end
 
 Known: TypeAlias = Literal["exact", "simulated", "bound", "not promised"]
 HOW_KNOWN: dict[Known, str] = {
@@ -116,6 +116,7 @@ class Preview(AnyPreview):
     """How far off each column of a table is at most; None where that depends on how many records there are."""
     rows: int | None = None
     """The number of records from which on means, spreads and shares keep their accuracy."""
+    counted: str = ""
 
     @property
     def best(self) -> Offer:
@@ -175,7 +176,7 @@ class Preview(AnyPreview):
 
     def head(self) -> str:
         """The query, and the accuracy or the price that was asked for."""
-        number = "1 answer" if self.answers == 1 else f"{self.answers:,} answers"
+        number = " ".join(filter(None, (plural(self.answers, "answer"), self.counted)))
         scope = self.behind or ("every answer" if self.accuracy_target.guarantee == "simultaneous" else "each answer")
         if self.accuracy_target.epsilon is not None:
             return f"{self.title}: {number} for epsilon {show(self.accuracy_target.epsilon)}"
@@ -190,7 +191,8 @@ class Preview(AnyPreview):
         for place, offer in enumerate(self.offers):
             how = HOW_KNOWN[offer.method] if offer.method in ("bound", "not promised") else ""
             mark = ", ".join(part for part in (how, "<- would run" if place == 0 else "") if part)
-            alpha, rmse = ("-" if number is None else readable(number) for number in (offer.alpha, offer.rmse))
+            alpha = "-" if offer.alpha is None else readable(upper_end(offer.alpha))
+            rmse = "-" if offer.rmse is None else readable(offer.rmse)
             rows.append((offer.mechanism, readable(float(offer.epsilon)), alpha, rmse, mark))
         return rows
 
@@ -323,6 +325,7 @@ def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, 
         protected=explain(handle.domain, handle.policy),
         unprotected=not_protected(handle.domain, handle.policy),
         expensive_columns=(),
+        counted=counted_words(handle.policy.unit),
         columns=_column_accuracy(compiled, quotes),
         rows=compiled.query.rows,
     )
@@ -339,6 +342,10 @@ def _why(offers: tuple[Quote, ...], target: AccuracyTarget, compiled: Compiled) 
     first = offers[0]
     if first.epsilon == 0:
         return "the policy hides nothing that these answers depend on, so they are exact and free."
+    if target.mechanism is not None:
+        return f"{first.mechanism} was asked for."
+    if compiled.measure is not None:
+        return "sums and means are measured as they are, which costs the least."
     if len(offers) == 1:
         return f"{first.mechanism} is the only mechanism that serves this question as asked."
     second = offers[1]
@@ -411,7 +418,7 @@ def _within(compiled: Compiled, target: AccuracyTarget) -> str | None:
         alpha = compiled.shown(quotes_for(compiled, target).best.alpha)
     except BlowfishError:
         return None
-    return f"within {readable(alpha)} ({target.confidence})"
+    return f"within {readable(upper_end(alpha))} ({target.confidence})"
 
 
 def _coarser(domain: Domain, query: Query) -> Query | None:
@@ -523,16 +530,18 @@ def _values(attribute: Attribute, starts: Iterable[int]) -> list[object] | None:
 
 def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """One sentence for each thing that releases may tell; empty when everything is hidden."""
-    sentences = [
-        f"Roughly where {' and '.join(grid.attributes)} lie: places many steps apart can be told apart."
-        for grid in policy.joint
-    ]
+    sentences = []
     if policy.presence == "only":
         sentences.append("Which of two values a record has is protected only as far as whether it is there.")
+    elif policy.presence == "public":
+        sentences += [
+            f"Roughly where {' and '.join(grid.attributes)} lie: places many steps apart can be told apart."
+            for grid in policy.joint
+        ]
     for name in domain:
-        if policy.grid_of(name) is None:
-            sentences += _attribute(domain, policy, name)
-    if policy.composition == "attribute":
+        sentences += [] if policy.presence == "only" else _attribute(domain, policy, name)
+    hidden = [name for name in domain if not isinstance(policy.family(name), Public)]
+    if policy.composition == "attribute" and policy.presence != "only" and len(policy.factors(hidden)) > 1:
         sentences.append("Several attributes of one record together are protected less than each one alone.")
     unit = policy.unit
     if isinstance(unit, Person) and policy.presence == "public":
@@ -551,6 +560,18 @@ def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
 
 def _attribute(domain: Domain, policy: Policy, name: str) -> list[str]:
     family, attribute = policy.family(name), domain[name]
+    if policy.presence != "public":
+        # Any two records are at most two steps apart, past absence.
+        by_presence = f"Which {name} a record has is protected only as far as whether it is there."
+        return [by_presence] if isinstance(family, Public) else []
+    slots = [] if isinstance(family, Public) else [slot.name for slot in attribute.slots if slot.public]
+    special = [f"Whether {name} is {' or '.join(slots)}."] if slots else []
+    return special + ([] if policy.grid_of(name) is not None else _values_told(domain, policy, name))
+
+
+def _values_told(domain: Domain, policy: Policy, name: str) -> list[str]:
+    """What releases may tell of the declared values of an attribute, where presence is public."""
+    family, attribute = policy.family(name), domain[name]
     is_universal = attribute.has_hidden_cell
     match family:
         case Full():
@@ -562,9 +583,11 @@ def _attribute(domain: Domain, policy: Policy, name: str) -> list[str]:
                 return []
             return [f"Roughly how large {name} is: values many steps apart can be told apart."]
         case Partition():
-            return [] if is_universal else [f"Which block of {name} a record is in."]
+            is_one = len(family.blocks) == 1
+            return [] if is_universal or is_one else [f"Which block of {name} a record is in."]
         case Custom():
-            return [f"Values of {name} that no listed pair joins, or only a long chain of them."]
+            apart = f"Values of {name} that no listed pair joins, or only a long chain of them."
+            return [] if is_universal else [apart]
 
 
 def worst_pair(compiled: Compiled, certificate: Certificate) -> str:

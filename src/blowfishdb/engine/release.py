@@ -15,6 +15,7 @@ from blowfishdb.engine.compile import Compiled, DatasetHandle
 from blowfishdb.engine.infer import infer
 from blowfishdb.engine.measure import measure, run_program
 from blowfishdb.engine.preview import AnyPreview, Preview, not_protected, plan_preview, program_preview, quotes_for
+from blowfishdb.engine.request import subject_of, write_query
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import Declined, InvalidInput, TooLarge
 from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform
@@ -31,7 +32,7 @@ from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.program import Program
-from blowfishdb.present.words import policy_words, question_words
+from blowfishdb.present.words import counted_words, policy_words, question_words
 from blowfishdb.sources.base import Counting
 
 MOST_ANSWERS = 1_000_000
@@ -205,11 +206,16 @@ class PlanRelease(CellsRelease):
         if isinstance(plan, EdgePlan):
             return noisy
         scales = float(plan.unit) / plan.weights.astype(np.float64)
-        return self.best.strategy.decode(noisy, measured.exact.astype(np.float64), np.asarray(variance(scales)))
+        raw = self.best.strategy.decode(noisy, measured.exact.astype(np.float64), np.asarray(variance(scales)))
+        # Rows are of whole numbers, so what carries no noise is whole but for the rounding of floats.
+        exact = self.widths.exact
+        raw[exact] = np.round(raw[exact])
+        return raw
 
 
 def described(answer: Answer, handle: DatasetHandle, compiled: Compiled) -> Answer:
     """The answer as it will be stored: with its dataset, what is hidden, and the evidence for its certificate."""
+    evidence = evidence_of(handle.domain, handle.policy, compiled.query)
     return replace(
         answer,
         dataset=handle.name,
@@ -217,7 +223,10 @@ def described(answer: Answer, handle: DatasetHandle, compiled: Compiled) -> Answ
         protected=policy_words(handle.domain, handle.policy, compiled.cells.attributes),
         unprotected=not_protected(handle.domain, handle.policy),
         released=now(),
-        evidence=evidence_of(handle.domain, handle.policy, compiled.query),
+        evidence=evidence,
+        counted=counted_words(handle.policy.unit),
+        subject=subject_of(handle, compiled.query, compiled.cells.attributes),
+        question=write_query(compiled.query) if evidence is None else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
@@ -25,7 +26,7 @@ from blowfishdb.model.predicate import (
     Predicate,
 )
 from blowfishdb.model.query import Query, levels_of
-from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Plain, write_literal
+from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Plain, write_attribute, write_literal
 
 STORED_KINDS = {"points": "node weights"}
 """Kinds that requests on record call by another name."""
@@ -54,6 +55,18 @@ def make_request(handle: DatasetHandle, query: Query, target: AccuracyTarget) ->
     question = {**write_query(query), "kind": STORED_KINDS.get(query.kind, query.kind)}
     content = {"question": question, "demand": priced, "versions": handle.versions()}
     return Request(query, target, json.dumps(content, sort_keys=True, ensure_ascii=True))
+
+
+def subject_of(handle: DatasetHandle, query: Query, attributes: Iterable[str]) -> str:
+    """A name for the true answer of a query: the rows, what counts of them, how values are read, and the question."""
+    content = {
+        "account": handle.account,
+        "snapshot": handle.snapshot,
+        "unit": repr(handle.policy.unit),
+        "attributes": {name: write_attribute(handle.domain[name]) for name in sorted(attributes)},
+        "question": write_query(query),
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 MOST_CONDITIONS = 256

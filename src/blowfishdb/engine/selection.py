@@ -173,7 +173,11 @@ def _with_rows(table: Answer, places: Ints, note: str) -> Answer:
         return None if bounds is None else Bounds(bounds.low[flat], bounds.high[flat])
 
     rows = _listed(table, places)
-    widths = replace(table.widths, per_answer=table.widths.per_answer[flat])
+    widths = replace(
+        table.widths,
+        per_answer=table.widths.per_answer[flat],
+        exact=np.flatnonzero(np.isin(flat, table.widths.exact)),
+    )
     return replace(
         table,
         tables=(rows,) * len(table.tables),

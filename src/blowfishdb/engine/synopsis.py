@@ -20,11 +20,13 @@ from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import Answer, read_axis, read_certificate, read_stage
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.effort import Compute, compute_here, query_effort
-from blowfishdb.engine.infer import infer
+from blowfishdb.engine.infer import infer, told_by_parts
 from blowfishdb.engine.questions import Questions
+from blowfishdb.engine.request import write_query
 from blowfishdb.errors import BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
+from blowfishdb.inference.consistency import NO_CONSTRAINED_ANSWERS, ConstrainedAnswers
 from blowfishdb.mechanisms.strategy import squared
-from blowfishdb.model.cells import Cells, compile_cells
+from blowfishdb.model.cells import NO_PART, Cells, ConstrainedParts, compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Floats, Ints
@@ -32,7 +34,7 @@ from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field, Fields, read_attribute, write_attribute
-from blowfishdb.model.workload import Rows, Sparse, as_intervals
+from blowfishdb.model.workload import Intervals, Rows, Sparse, as_intervals
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
 from blowfishdb.present.answer_values import AnswerAxis, software_version
@@ -88,8 +90,8 @@ class CellNoise:
 class Artefact:
     """What a synopsis file holds; everything in it is public.
 
-    `counts` estimates each cell (row-major over the axes) and may be negative; `noise` is in them. `caveat` says what
-    its intervals leave out.
+    `counts` estimates each cell (row-major over the axes) and may be negative; `noise` is in them. `known` are totals
+    of cells that no hidden move changes, exact. `caveat` says what its intervals leave out.
     """
 
     title: str
@@ -106,6 +108,8 @@ class Artefact:
     unprotected: tuple[str, ...] = ()
     released: str = ""
     version: str = ""
+    known: ConstrainedParts | None = None
+    counted: str = ""
 
     def __post_init__(self) -> None:
         if not self.axes:
@@ -115,6 +119,8 @@ class Artefact:
             raise InvalidInput(f"a synopsis of {size} cells has as many counts and deviations")
         if not np.all(np.isfinite(self.counts)):
             raise InvalidInput("the counts of a synopsis are finite numbers")
+        if self.known is not None and self.known.labels.shape != (size,):
+            raise InvalidInput(f"a synopsis of {size} cells has as many labels of parts")
         if not self.version:
             object.__setattr__(self, "version", software_version())
 
@@ -142,6 +148,8 @@ class Artefact:
         """A hash of the counts and of the proof; synthetic rows are drawn from it."""
         whole = hashlib.sha256(self.certificate.plan_digest.encode())
         whole.update(self.counts.astype("<f8").tobytes())
+        if self.known is not None:
+            whole.update(self.known.labels.astype("<i8").tobytes() + self.known.totals.astype("<i8").tobytes())
         return whole.hexdigest()
 
 
@@ -168,6 +176,8 @@ def to_bytes(artefact: Artefact) -> bytes:
     columns[free_name("block", taken)] = pa.array(artefact.noise.blocks, pa.int64())
     columns[free_name("block_deviation", taken)] = pa.array(artefact.noise.alone)
     columns[free_name("running_deviation", taken)] = pa.array(artefact.noise.running)
+    if artefact.known is not None:
+        columns[free_name("part", taken)] = pa.array(artefact.known.labels, pa.int64())
     table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(_description(artefact), ensure_ascii=False)})
     buffer = io.BytesIO()
     parquet.write_table(table, buffer, compression="zstd")
@@ -187,7 +197,9 @@ def from_bytes(content: bytes) -> Artefact:
     if not isinstance(description, dict) or description.get("schema") != SCHEMA:
         raise DocumentError(f"this is no synopsis in the form {SCHEMA!r}", path="schema")
     try:
-        artefact = _read_artefact(Field(description, "the synopsis", DocumentError).fields(), *_numbers(file))
+        fields = Field(description, "the synopsis", DocumentError).fields()
+        totals = fields.optional("totals", lambda totals: totals.each(Field.whole))
+        artefact = _read_artefact(fields, *_numbers(file, totals))
     except BlowfishError as error:
         raise DocumentError(f"{DAMAGED}: {error}") from None
     except (*DAMAGES, pa.ArrowException, OSError):
@@ -197,20 +209,28 @@ def from_bytes(content: bytes) -> Artefact:
     return artefact
 
 
-def _numbers(file: Any) -> tuple[Floats, CellNoise]:
-    """Counts and noise, the last five columns; a small file may claim to hold more than any memory does."""
+def _numbers(file: Any, totals: tuple[int, ...] | None) -> tuple[Floats, CellNoise, ConstrainedParts | None]:
+    """Counts, noise and parts with their totals, the last columns; a small file may claim to hold too much."""
     import pyarrow as pa
 
     if file.metadata.num_rows > MOST_CELLS:
         raise TooLarge("cells of a synopsis", file.metadata.num_rows, MOST_CELLS, "Ask for another file.")
-    last = list(file.schema_arrow)[-5:]
-    if [field.type for field in last] != [pa.float64(), pa.float64(), pa.int64(), pa.float64(), pa.float64()]:
-        raise ValueError("counts and deviations are doubles, blocks are whole numbers")
+    types = [pa.float64(), pa.float64(), pa.int64(), pa.float64(), pa.float64()]
+    types += [] if totals is None else [pa.int64()]
+    last = list(file.schema_arrow)[-len(types) :]
+    if [field.type for field in last] != types:
+        raise ValueError("counts and deviations are doubles, blocks and parts are whole numbers")
     read = file.read(columns=[field.name for field in last])
     if any(column.null_count for column in read.columns):
         raise ValueError("every cell has all its numbers")
-    counts, deviations, blocks, alone, running = (np.asarray(column) for column in read.columns)
-    return counts, CellNoise(deviations, blocks, alone, running)
+    counts, deviations, blocks, alone, running, *parts = (np.asarray(column) for column in read.columns)
+    noise = CellNoise(deviations, blocks, alone, running)
+    if totals is None:
+        return counts, noise, None
+    (labels,) = parts
+    if np.any(labels < NO_PART) or np.any(labels >= len(totals)) or min(totals, default=0) < 0:
+        raise ValueError("a cell is in one of the parts, or in none")
+    return counts, noise, ConstrainedParts(labels, np.array(totals, dtype=np.int64))
 
 
 def _description(artefact: Artefact) -> dict[str, Any]:
@@ -235,6 +255,8 @@ def _description(artefact: Artefact) -> dict[str, Any]:
         "together": proof.constraint_note,
         "axes": [_axis(axis) for axis in artefact.axes],
         "digest": artefact.digest(),
+        **({} if artefact.known is None else {"totals": artefact.known.totals.tolist()}),
+        **({"counted": artefact.counted} if artefact.counted else {}),
     }
 
 
@@ -252,7 +274,7 @@ def _axis(axis: SynopsisAxis) -> dict[str, Any]:
     }
 
 
-def _read_artefact(content: Fields, counts: Floats, noise: CellNoise) -> Artefact:
+def _read_artefact(content: Fields, counts: Floats, noise: CellNoise, known: ConstrainedParts | None) -> Artefact:
     return Artefact(
         title=content["title"].text(),
         axes=content["axes"].each(_read_axis),
@@ -268,6 +290,8 @@ def _read_artefact(content: Fields, counts: Floats, noise: CellNoise) -> Artefac
         unprotected=content["unprotected"].texts(),
         released=content["released"].text(),
         version=content["version"].text(),
+        known=known,
+        counted=content.optional("counted", Field.text) or "",
     )
 
 
@@ -288,12 +312,16 @@ def _read_axis(axis: Field) -> SynopsisAxis:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Pieces of synopsis cells as a question groups them: the cell, its share in the piece, the question's cell."""
+    """Pieces of synopsis cells as a question groups them: the cell, its share in the piece, the question's cell.
+
+    `pieces` is into how many pieces each cell of the synopsis is cut, those that the question leaves out included.
+    """
 
     cell: Ints
     share: Floats
     into: Ints
     groups: int
+    pieces: Ints
 
     def summed(self, values: Floats) -> Floats:
         """What falls into each cell of the question, given a value for each cell of the synopsis."""
@@ -390,12 +418,15 @@ def read(artefact: Artefact, query: Query, beta: float = BETA) -> Answer:
     """The answer to a question over the attributes of the synopsis."""
     compiled = _compiled(artefact, query)
     pieces = [_pieces(axis, compiled.cells.cuts) for axis in artefact.axes]
-    counts, noise = _placed(artefact, compiled, pieces)
-    raw = np.asarray(compiled.problem.workload.dot(counts))
-    widths = noise_widths(noise.variances_of(compiled.problem.workload), beta)
+    placed = _placed(artefact, compiled, pieces)
+    raw = np.asarray(compiled.problem.workload.dot(placed.summed(artefact.counts)))
+    told = _told(artefact, compiled, placed, compiled.problem.workload)
+    raw[told.places] = told.values
+    widths = noise_widths(_variances(artefact, compiled, placed, told), beta)
+    (total,) = _told(artefact, compiled, placed, _everything(placed)).values.tolist() or [None]
     is_cut = any(np.any(piece.share < 1.0) for piece in pieces)
     return replace(
-        infer(compiled, raw, widths, None, beta, artefact.mechanism, artefact.certificate),
+        infer(compiled, raw, widths, total, beta, artefact.mechanism, artefact.certificate),
         dataset=artefact.dataset,
         policy_version=artefact.policy_version,
         protected=artefact.protected,
@@ -404,14 +435,34 @@ def read(artefact: Artefact, query: Query, beta: float = BETA) -> Answer:
         version=artefact.version,
         stages=artefact.stages,
         caveat=" ".join(part for part in (FREE, artefact.caveat, CUT if is_cut else "") if part),
+        counted=artefact.counted,
+        question=write_query(query),
     )
 
 
 def answer_variances(artefact: Artefact, query: Query) -> Floats:
     """Bounds on the variance of the noise in each answer to a question, whatever the counts are."""
     compiled = _compiled(artefact, query)
-    _, noise = _placed(artefact, compiled, [_pieces(axis, compiled.cells.cuts) for axis in artefact.axes])
-    return noise.variances_of(compiled.problem.workload)
+    placed = _placed(artefact, compiled, [_pieces(axis, compiled.cells.cuts) for axis in artefact.axes])
+    return _variances(artefact, compiled, placed, _told(artefact, compiled, placed, compiled.problem.workload))
+
+
+def _variances(artefact: Artefact, compiled: Compiled, placed: Placed, told: ConstrainedAnswers) -> Floats:
+    variances = summed_noise(artefact.noise, placed).variances_of(compiled.problem.workload)
+    variances[told.places] = 0.0
+    return variances
+
+
+def _told(artefact: Artefact, compiled: Compiled, placed: Placed, rows: Rows) -> ConstrainedAnswers:
+    """The answers that the known totals of the synopsis tell exactly; of sums and means none."""
+    if artefact.known is None or compiled.measure is not None:
+        return NO_CONSTRAINED_ANSWERS
+    return told_by_parts(artefact.known, rows, placed.cell, placed.into, placed.pieces)
+
+
+def _everything(placed: Placed) -> Rows:
+    """The row that counts all cells of the question."""
+    return Intervals(placed.groups, np.zeros(1, dtype=np.int64), np.full(1, placed.groups))
 
 
 def _compiled(artefact: Artefact, query: Query) -> Compiled:
@@ -435,8 +486,8 @@ def _pieces(axis: SynopsisAxis, cuts: Mapping[str, Segments]) -> Pieces:
     return Pieces(cell, sizes / np.bincount(cell, weights=sizes)[cell], codes)
 
 
-def _placed(artefact: Artefact, compiled: Compiled, pieces: list[Pieces]) -> tuple[Floats, SummedNoise]:
-    """What falls into each cell of the question: the count, and the noise."""
+def _placed(artefact: Artefact, compiled: Compiled, pieces: list[Pieces]) -> Placed:
+    """What falls into each cell of the question."""
     sizes = [piece.cell.size for piece in pieces]
     place = np.ravel_multi_index(np.ix_(*(piece.cell for piece in pieces)), artefact.shape)
     share = np.ones(sizes)
@@ -447,8 +498,9 @@ def _placed(artefact: Artefact, compiled: Compiled, pieces: list[Pieces]) -> tup
         columns[axis.name] = np.broadcast_to(piece.code.reshape(along), sizes).reshape(-1)
     into = compiled.cells.cell_of(columns) if compiled.cells.attributes else np.zeros(share.size, dtype=np.int64)
     used = into >= 0
-    placed = Placed(place.reshape(-1)[used], share.reshape(-1)[used], into[used], compiled.problem.graph.cells)
-    return placed.summed(artefact.counts), summed_noise(artefact.noise, placed)
+    cell = place.reshape(-1)
+    cut_into = np.bincount(cell, minlength=artefact.counts.size)
+    return Placed(cell[used], share.reshape(-1)[used], into[used], compiled.problem.graph.cells, cut_into)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -469,10 +521,11 @@ class Synopsis(Questions[Answer]):
         return self.artefact.epsilon
 
     def __repr__(self) -> str:
-        shape = " x ".join(f"{size:,}" for size in self.artefact.shape)
+        shape, counted = " x ".join(f"{size:,}" for size in self.artefact.shape), self.artefact.counted
         return (
             f"<Synopsis of {self.artefact.dataset}{self._filter_words()}: {', '.join(self.artefact.names)} "
-            f"({shape} cells), epsilon {self.epsilon} by {self.artefact.mechanism}; asking it is free>"
+            f"({shape} cells{f', {counted}' if counted else ''}), epsilon {self.epsilon} by {self.artefact.mechanism}; "
+            "asking it is free>"
         )
 
     def share(self, of: int) -> float:

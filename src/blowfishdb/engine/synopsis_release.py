@@ -15,8 +15,11 @@ from blowfishdb.engine.compile import Compiled, DatasetHandle, cell_axes
 from blowfishdb.engine.preview import AnyPreview, not_protected
 from blowfishdb.engine.release import NOISE_ONLY, CellsRelease, PlanRelease, ProgramRelease
 from blowfishdb.engine.synopsis import BETA, Artefact, CellNoise, SynopsisAxis, answer_variances, to_bytes
+from blowfishdb.errors import plural
 from blowfishdb.mechanisms.cell_noise import own_variances, running_variances
 from blowfishdb.mechanisms.data_aware.script import Finding
+from blowfishdb.model.cells import NO_PART, ConstrainedParts
+from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import Query, query
 from blowfishdb.model.workload import Intervals
@@ -25,7 +28,15 @@ from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.page import BOX, headline, html_table
-from blowfishdb.present.words import budget_words, percent, policy_words, question_words, readable
+from blowfishdb.present.words import (
+    budget_words,
+    counted_words,
+    percent,
+    policy_words,
+    question_words,
+    readable,
+    upper_end,
+)
 
 RANGES = 0.15
 
@@ -70,7 +81,9 @@ class SynopsisRelease(CellsRelease):
         if isinstance(self.inner, ProgramRelease):
             return None
         noise = _noise_of_plan(self.inner)
-        return Artefact("", self.axes(), np.zeros(noise.deviations.size), noise, self.mechanism, self.certificate)
+        nothing = np.zeros(noise.deviations.size, dtype=np.int64)
+        known, empty = public_parts(self.compiled, nothing), nothing.astype(np.float64)
+        return Artefact("", self.axes(), empty, noise, self.mechanism, self.certificate, known=known)
 
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps."""
@@ -87,6 +100,7 @@ class SynopsisRelease(CellsRelease):
             mechanism=self.mechanism,
             errors=() if outline is None else tuple(_error(outline, one) for one in _usual_queries(histogram, outline)),
             unprotected=not_protected(handle.domain, handle.policy),
+            counted=counted_words(handle.policy.unit),
         )
 
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
@@ -112,8 +126,25 @@ class SynopsisRelease(CellsRelease):
             protected=policy_words(handle.domain, handle.policy, self.compiled.cells.attributes),
             unprotected=not_protected(handle.domain, handle.policy),
             released=now(),
+            known=public_parts(self.compiled, counts),
+            counted=counted_words(handle.policy.unit),
         )
         return to_bytes(artefact)
+
+
+def public_parts(compiled: Compiled, counts: Ints) -> ConstrainedParts | None:
+    """The exact totals of sets of cells that no hidden move leads out of or into, so that they are no secret."""
+    graph = compiled.problem.graph
+    labels = graph.components()
+    if graph.constraint_moves is not None:
+        # Changes that public constraints force may join components; the total is told where nothing leads to ZERO.
+        labels = np.where(np.any(labels == ZERO), ZERO, np.zeros_like(labels))
+    inside = labels != ZERO
+    if not inside.any():
+        return None
+    totals = np.zeros(int(labels.max()) + 1, dtype=np.int64)
+    np.add.at(totals, labels[inside], counts[inside])
+    return ConstrainedParts(np.where(inside, labels, NO_PART), totals)
 
 
 def _noise_of_finding(finding: Finding) -> CellNoise:
@@ -132,6 +163,8 @@ def _noise_of_plan(release: PlanRelease) -> CellNoise:
     factor = float(np.max(2.0 * scales**2 / discrete, initial=1.0))
     deviations = np.sqrt(factor * best.strategy.answer_variances(discrete))
     alone = np.sqrt(factor * own_variances(best.strategy, best.plan, discrete))
+    for kind in (deviations, alone):
+        kind[release.widths.exact] = 0.0
     totals = running_variances(best.strategy, best.plan, discrete) if is_one_axis else None
     running = np.full(alone.size, np.inf) if totals is None else np.sqrt(factor * totals)
     return CellNoise(deviations, np.arange(deviations.size), alone, running)
@@ -158,6 +191,7 @@ def cells_and_ranges(cells: int) -> Intervals:
     return Intervals(cells, low, high)
 
 
+COUNTED = "What is counted: records {counted}."
 COLUMNS = ("read off it", "answers", "within", "usual error")
 UNKNOWN = (
     "How accurate its answers will be is not known before: {mechanism} looks at the data to decide where to measure. "
@@ -190,6 +224,7 @@ class SynopsisPreview(AnyPreview):
     errors: tuple[ExpectedError, ...]
     unprotected: tuple[str, ...]
     beta: float = BETA
+    counted: str = ""
 
     @property
     def is_affordable(self) -> bool:
@@ -199,13 +234,15 @@ class SynopsisPreview(AnyPreview):
     def head(self) -> str:
         """What would be published, and what for."""
         return (
-            f"Synopsis of {self.title[:1].lower()}{self.title[1:]}: {self.cells:,} cells for epsilon "
+            f"Synopsis of {self.title[:1].lower()}{self.title[1:]}: {plural(self.cells, 'cell')} for epsilon "
             f"{readable(float(self.epsilon))}, once, by {self.mechanism}"
         )
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Question, number of answers, within and usual error, as text."""
-        return [(one.question, f"{one.answers:,}", readable(one.within), readable(one.usual)) for one in self.errors]
+        return [
+            (one.question, f"{one.answers:,}", _error_words(one.within), _error_words(one.usual)) for one in self.errors
+        ]
 
     def notes(self) -> list[str]:
         """What there is to say below the errors."""
@@ -215,6 +252,8 @@ class SynopsisPreview(AnyPreview):
             if self.errors
             else UNKNOWN.format(mechanism=self.mechanism)
         ]
+        if self.counted:
+            sentences.append(COUNTED.format(counted=self.counted))
         if self.unprotected:
             sentences.append(f"Not protected: {' '.join(self.unprotected)}")
         if self.left is not None:
@@ -237,6 +276,10 @@ class SynopsisPreview(AnyPreview):
         table = html_table("What it will answer", COLUMNS, self.rows(), (0,)) if self.errors else ""
         sentences = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in self.notes()]
         return element("div", {"style": BOX}, headline(self.head(), "nothing is charged yet", "div"), table, *sentences)
+
+
+def _error_words(error: float) -> str:
+    return "exact" if error == 0.0 else readable(upper_end(error))
 
 
 def _usual_queries(histogram: Query, outline: Artefact) -> Iterator[Query]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
@@ -68,6 +68,17 @@ def check_amount(amount: Fraction, what: str) -> None:
         raise InvalidInput(f"{what} lies between 0 and {LARGEST:,}")
     if math.lcm(amount.denominator, EASY) > FINEST:
         raise AmountTooFine(amount, nearest_above(amount))
+
+
+def spent_words(spent: Fraction, limit: Fraction | None, number: Callable[[Fraction], str]) -> str:
+    """What was spent of a limit: "0.5 of 2 spent"; of a limit that was lowered or revoked, what it is now."""
+    if limit is None:
+        return f"{number(spent)} spent, no limit of its own"
+    if limit == 0:
+        return f"{number(spent)} spent, nothing more allowed" if spent else "nothing spent, and nothing allowed"
+    if spent > limit:
+        return f"{number(spent)} spent, more than the limit of {number(limit)}"
+    return f"{number(spent)} of {number(limit)} spent"
 
 
 SUM = "sum"

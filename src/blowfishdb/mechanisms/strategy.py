@@ -26,6 +26,9 @@ from blowfishdb.model.workload import (
 )
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 
+NO_VARIABLE = -1
+"""In place of a noise variable: the answer is exact."""
+
 
 class Strategy(Protocol):
     """A data-independent way to answer a problem.
@@ -40,7 +43,7 @@ class Strategy(Protocol):
 
     @property
     def direct(self) -> Ints | None:
-        """For each answer the one noise variable it equals (-1: exact, no noise); None when answers mix several."""
+        """For each answer the one noise variable it equals, or NO_VARIABLE; None when answers mix several."""
         ...
 
     def plan(self, unit: Fraction) -> Plan | EdgePlan:

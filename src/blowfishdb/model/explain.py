@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blowfishdb.errors import PolicyError
+from blowfishdb.errors import PolicyError, plural
 from blowfishdb.model.calendar import Timestamps
 from blowfishdb.model.constraint_graph import changed_constraints, is_settled, moves_at_once
 from blowfishdb.model.constraints import Constraint, MarginalConstraint, signatures, write_constraint
@@ -109,24 +109,38 @@ PRESENCE = {
 }
 
 
+ANY_TWO = "any two values are hidden from each other."
+ONLY = (
+    "its values are hidden as far as whether the record is there, whatever is declared of them: any two can be told "
+    "apart with odds up to e^(2 epsilon)."
+)
+"""What presence "only" hides about every attribute."""
+
+
 def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """One sentence or two per attribute, then what holds for whole records, for presence, people and constraints."""
     policy.check(domain)
     domain = policy.applied(domain)
-    sentences = [_grid(grid) for grid in policy.joint]
+    sentences = [] if policy.presence == "only" else [_grid(grid, policy) for grid in policy.joint]
     for name in domain:
-        if policy.grid_of(name) is None:
+        if policy.presence == "only":
+            sentences.append(f"{name}: {ONLY}")
+        elif policy.grid_of(name) is None:
             sentences.append(f"{name}: {_family(domain, policy, name)}")
         sentences.extend(f"{name}: {note}" for note in _special(domain[name], policy, name))
     sentences += [_composition(domain, policy), PRESENCE[policy.presence], _unit(policy)]
     return (*sentences, *explain_constraints(domain, policy))
 
 
-def _grid(grid: Grid) -> str:
+def _grid(grid: Grid, policy: Policy) -> str:
     names = " and ".join(grid.attributes)
-    return (
-        f"{names}: places at most {show(grid.theta)} apart, {METRICS[grid.metric]}, are hidden from each other; "
+    far = (
         "places k steps of that length apart can be told apart with odds up to e^(k epsilon)."
+        if policy.presence == "public"
+        else "all others can be told apart with odds up to e^(2 epsilon)."
+    )
+    return (
+        f"{names}: places at most {show(grid.theta)} apart, {METRICS[grid.metric]}, are hidden from each other; {far}"
     )
 
 
@@ -134,9 +148,14 @@ def _family(domain: Domain, policy: Policy, name: str) -> str:
     family: Family = policy.family(name)
     attribute = domain[name]
     if isinstance(family, Full):
-        return "any two values are hidden from each other."
-    if isinstance(family, Public):
+        return ANY_TWO
+    if isinstance(family, Public) and policy.presence == "public":
         return "nothing is hidden; counts by its values may be released exactly."
+    if isinstance(family, Public):
+        return (
+            "its values are hidden as far as whether the record is there: they can be told apart with odds up to "
+            "e^(2 epsilon), and counts by them are not released exactly."
+        )
     if isinstance(family, Line):
         return f"each value is hidden from the next one. {_far(domain, policy, name)}"
     if isinstance(family, Threshold):
@@ -145,8 +164,10 @@ def _family(domain: Domain, policy: Policy, name: str) -> str:
         return f"{sentence} {_apart(attribute)}" if isinstance(attribute, Timestamps) else sentence
     if isinstance(family, Partition):
         count = len(family.blocks) or len(family.cuts) + 1
-        sentence = f"values within each of {count} blocks are hidden from each other"
-        if attribute.has_hidden_cell:
+        if count == 1:
+            return ANY_TWO
+        sentence = f"values within each of {count:,} blocks are hidden from each other"
+        if attribute.has_hidden_cell or policy.presence != "public":
             return f"{sentence}; blocks can be told apart with odds up to e^(2 epsilon)."
         return f"{sentence}; which block a record is in is not hidden, and the blocks' counts may be released exactly."
     return _custom(family, policy, domain, name)
@@ -156,6 +177,8 @@ def _far(domain: Domain, policy: Policy, name: str) -> str:
     attribute = domain[name]
     graph = policy.graph(domain, name)
     steps = graph.distance(0, attribute.size - 1)
+    if policy.presence != "public":
+        return "Any two values can be told apart with odds up to e^(2 epsilon)."
     if steps is None or steps <= 1 or attribute.has_hidden_cell:
         return "Values k steps apart can be told apart with odds up to e^(k epsilon)."
     return (
@@ -179,10 +202,12 @@ def _apart(attribute: Timestamps) -> str:
 
 def _custom(family: Custom, policy: Policy, domain: Domain, name: str) -> str:
     graph = policy.graph(domain, name)
-    sentence = f"exactly the listed pairs of values ({len(family.edges)}) are hidden from each other."
+    sentence = f"exactly the listed pairs of values ({len(family.edges):,}) are hidden from each other."
     if isinstance(graph, EdgeGraph):
         parts = int(graph.components().max()) + 1
-        if parts > 1 and not domain[name].has_hidden_cell:
+        if parts > 1 and policy.presence != "public":
+            sentence += " Any two values can be told apart with odds up to e^(2 epsilon)."
+        elif parts > 1 and not domain[name].has_hidden_cell:
             sentence += (
                 f" The pairs leave {parts:,} groups that no path joins; which group a record is in is not hidden."
             )
@@ -192,7 +217,11 @@ def _custom(family: Custom, policy: Policy, domain: Domain, name: str) -> str:
 def _special(attribute: Attribute, policy: Policy, name: str) -> list[str]:
     sentences = []
     for slot in attribute.slots:
-        if slot.public:
+        if policy.presence == "only":
+            continue
+        if slot.public and policy.presence != "public":
+            sentences.append(f"{slot.name} is hidden as far as whether the record is there, and among no values.")
+        elif slot.public:
             sentences.append(f"{slot.name} is public: how many records have it may be released exactly.")
         elif not isinstance(policy.family(name), Full) or policy.grid_of(name) is not None:
             sentences.append(
@@ -209,21 +238,33 @@ def _composition(domain: Domain, policy: Policy) -> str:
     count = len(policy.factors(hidden))
     if policy.presence == "only":
         return "Changes of values are not protected as such: only whether a record is there."
-    if policy.composition == "record":
-        if all(isinstance(policy.family(name), Full) and policy.grid_of(name) is None for name in domain):
+    if not hidden:
+        return "No change of a value is hidden."
+    if policy.composition == "record" or count == 1:
+        if all(_is_hidden_wholly(domain[name], policy, name) for name in domain):
             return "A record may change in every attribute at once: this is differential privacy on the whole record."
-        return "A record may change in every attribute at once, each by one step."
+        return "A record may change in every hidden attribute at once, each by one step."
+    times = count if policy.presence == "public" else min(count, 2)
     return (
         f"Only one attribute of a record changes at a time: with attribute composition over {count} hidden attributes "
-        f"a whole record costs up to {count} times epsilon; even full() everywhere is then not differential privacy."
+        f"one step in each of them costs up to {times} times epsilon; even full() everywhere is then not differential "
+        "privacy."
     )
+
+
+def _is_hidden_wholly(attribute: Attribute, policy: Policy, name: str) -> bool:
+    """Whether any two values are one step apart, NULL and outside included."""
+    is_full = isinstance(policy.family(name), Full) and policy.grid_of(name) is None
+    return is_full and not any(slot.public for slot in attribute.slots)
 
 
 def _unit(policy: Policy) -> str:
     if isinstance(policy.unit, Person):
+        most = policy.unit.at_most
+        times = f", and every loss is multiplied by {most:,}" if most > 1 else ""
         return (
-            f"All rows of one {policy.unit.id} are protected together: at most {policy.unit.at_most} rows count, the "
-            f"first in the order of {policy.unit.order_by}, and every loss is multiplied by {policy.unit.at_most}. "
+            f"All rows of one {policy.unit.id} are protected together: at most {plural(most, 'row')} of each "
+            f"{'counts' if most == 1 else 'count'}, the first in the order of {policy.unit.order_by}{times}. "
             "Nobody can opt out of secrecy."
         )
     return "Each row is protected on its own: somebody with several rows is protected less. Nobody can opt out."
@@ -239,7 +280,8 @@ class GraphView:
     """Values first .. first + len(labels) - 1 of an attribute of `size` values, and the hidden moves among them.
 
     `parts` numbers the connected parts of the whole graph, None where they were not counted; `part_of` tells the
-    part of each shown value. `universal` are special cells one step from every value, `apart` public ones.
+    part of each shown value. `universal` are special cells one step from every value, `apart` those joined to none.
+    With `is_absence_hidden` a record that is not there is one step from every value and special cell.
     """
 
     name: str
@@ -252,6 +294,12 @@ class GraphView:
     ordered: bool
     universal: tuple[str, ...]
     apart: tuple[str, ...]
+    is_absence_hidden: bool = False
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether something is one step from every value."""
+        return bool(self.universal) or self.is_absence_hidden
 
     @property
     def is_whole(self) -> bool:
@@ -261,15 +309,16 @@ class GraphView:
     def warnings(self) -> tuple[str, ...]:
         """What somebody who draws such a graph should notice."""
         sentences = []
-        if self.parts is not None and self.parts > 1 and not self.universal:
+        if self.parts is not None and self.parts > 1 and not self.is_joined:
             single = " (every value on its own: nothing is hidden)" if self.parts == self.size else ""
             sentences.append(
                 f"{self.name} falls into {self.parts:,} parts that no chain of hidden moves joins{single}. Which part "
                 "a record is in is not hidden, and the counts of the parts may be released exactly."
             )
         alone = sum(1 for value in range(len(self.labels)) if value not in self.pairs)
-        if self.is_whole and 0 < alone < len(self.labels) and not self.universal:
-            sentences.append(f"{alone:,} of {self.size:,} values have no hidden move at all.")
+        if self.is_whole and 0 < alone < len(self.labels) and not self.is_joined:
+            have = "has" if alone == 1 else "have"
+            sentences.append(f"{alone:,} of {plural(self.size, 'value')} {have} no hidden move at all.")
         return tuple(sentences)
 
 
@@ -284,7 +333,11 @@ def view_graph(domain: Domain, policy: Policy, name: str, around: object = None,
     first = min(max(centre - most // 2, 0), max(attribute.size - most, 0))
     stop = min(first + most, attribute.size)
     labels = tuple(attribute.run_label(place, place) for place in range(first, stop))
+    if policy.presence == "only":
+        # Nothing but absence is hidden, so no value is joined to another one.
+        graph = value_graph(Public(), attribute)
     part_of, parts = _parts(graph, first, stop)
+    is_universal = [not slot.public and policy.presence != "only" for slot in attribute.slots]
     return GraphView(
         name=name,
         size=attribute.size,
@@ -294,15 +347,17 @@ def view_graph(domain: Domain, policy: Policy, name: str, around: object = None,
         part_of=part_of,
         parts=parts,
         ordered=attribute.ordered,
-        universal=tuple(slot.name for slot in attribute.slots if not slot.public),
-        apart=tuple(slot.name for slot in attribute.slots if slot.public),
+        universal=tuple(slot.name for slot, joined in zip(attribute.slots, is_universal, strict=True) if joined),
+        apart=tuple(slot.name for slot, joined in zip(attribute.slots, is_universal, strict=True) if not joined),
+        is_absence_hidden=policy.presence != "public",
     )
 
 
 def _graph(policy: Policy, attribute: Attribute, domain: Domain, name: str) -> ValueGraph:
     """The attribute's own graph; of a joint threshold what it hides along this attribute, the others staying."""
-    grid = policy.grid_of(name)
-    return policy.graph(domain, name) if grid is None else value_graph(Threshold(grid.theta), attribute)
+    if policy.grid_of(name) is None:
+        return policy.graph(domain, name)
+    return value_graph(policy.axis_family(attribute, name), attribute)
 
 
 def _pairs(graph: ValueGraph, first: int, stop: int) -> Ints:

@@ -567,6 +567,14 @@ class Policy:
         """The family of an attribute that is in no joint threshold."""
         return self.attributes.get(name, FULL)
 
+    def axis_family(self, attribute: Attribute, name: str) -> Family:
+        """The family along one attribute while the others stay; a joint threshold is a threshold there."""
+        grid = self.grid_of(name)
+        if grid is None:
+            return self.family(name)
+        theta = Fraction(grid.theta // 1) if isinstance(attribute, Integers) else grid.theta
+        return Threshold(theta) if theta else Public()
+
     def graph(self, domain: Domain, name: str) -> ValueGraph:
         """The graph on an attribute's declared values; its special cells are joined to all of them unless public."""
         attribute = domain.find(name, PolicyError)

@@ -151,11 +151,13 @@ class Evidence:
 class Released:
     """The released answers to one query.
 
-    `raw` is unbiased; all true answers lie within `widths.simultaneous` of it with probability 1 - beta, and any single
+    `raw` is unbiased; all true answers lie within `widths.together` of it with probability 1 - beta, and any single
     one within its `widths.per_answer`. `consistent` lies inside the simultaneous box. Where intervals are not raw plus
     or minus a width (a quantile, a mean), `simultaneous` and `pointwise` are the intervals. `columns` name the
     aggregates of a table, whose `tables` are the same groups once for each of them. `stages` are those of a
     data-aware mechanism, and `caveat` says what its intervals leave out. The certificate is checked with `evidence`.
+    `counted` says which rows count where not all of a person's do. Answers with the same `subject` have the same true
+    values; `question` is the query of an answer without evidence.
     """
 
     kind: Kind
@@ -179,6 +181,9 @@ class Released:
     caveat: str = ""
     evidence: Evidence | None = None
     columns: tuple[AnswerColumn, ...] = ()
+    counted: str = ""
+    subject: str = ""
+    question: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         sizes = {
@@ -209,6 +214,11 @@ class Released:
     def values(self) -> Floats:
         """The answers to show: consistent ones, or the raw ones where none are consistent."""
         return self.consistent.values
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no noise is in the measured numbers."""
+        return self.epsilon == 0 or self.widths.exact.size == self.raw.size
 
     @property
     def is_counts(self) -> bool:
@@ -270,7 +280,7 @@ class Released:
         """Simultaneous intervals: all of them hold with probability 1 - beta."""
         if self.simultaneous is not None:
             return self.simultaneous
-        bounds = around(self.raw, self.widths.simultaneous)
+        bounds = around(self.raw, self.widths.together)
         return of_running_counts(of_counts(bounds), self.running) if self.is_counts else bounds
 
     @cached_property

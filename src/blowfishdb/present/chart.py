@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from blowfishdb.errors import plural
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Released
 from blowfishdb.present.table import row_labels
@@ -84,8 +85,8 @@ class Chart:
 
     `groups` is the axis along the marks, `measure` the axis of their values, `rows` the second axis of a heat map.
     Mark i is called `marks[i]`, shows answer `places[i]` and stands for the groups from `starts[i]` to the next start.
-    `limits` are the ends of the measure, margins included. `half_width` is that of all intervals, None where they
-    differ. `sections` name parts of the marks by the first mark of each.
+    `limits` are the ends of the measure, margins included. `half_width` is that of the intervals of all answers with
+    noise, None where they differ. `sections` name parts of the marks by the first mark of each.
     """
 
     kind: ChartKind
@@ -142,6 +143,14 @@ class Chart:
     def value(self, mark: int) -> str:
         """The value of a mark as text."""
         return self.digits.value(float(self.values[mark]))
+
+    def square(self, row: int, column: int) -> str:
+        """The value of a square of a heat map as text, with its interval where the square is one cell."""
+        digits, value = self.digits, self.digits.value(float(self.values[row, column]))
+        if self.series[0].low is None:
+            return value
+        low, high = digits.low(float(self.low[row, column])), digits.high(float(self.high[row, column]))
+        return f"{value} ({low} to {high})"
 
     def interval(self, mark: int) -> str:
         """The interval of a mark as text: "7 to 17"."""
@@ -211,7 +220,8 @@ def shared_top(*answers: Released) -> float:
 def description(answer: Released) -> str:
     """What the picture shows, for those who do not see it."""
     size = answer.raw.size
-    words = f"{size:,} {'value' if size == 1 else 'values'}, {price_words(answer)}, {accuracy_words(answer)}."
+    parts = (plural(size, "value"), price_words(answer), accuracy_words(answer), answer.counted)
+    words = f"{', '.join(filter(None, parts))}."
     if size == 0:
         return words
     largest_value = digits_of(answer).value(float(answer.values.max()))
@@ -299,6 +309,8 @@ def _heat_map(answer: Released, values: Floats, detail: Detail) -> Chart:
     for axis, starts in enumerate(blocks):
         plane = np.add.reduceat(plane, starts, axis=axis)
     cells = math.prod(int(np.diff([*starts, size]).max()) for starts, size in zip(blocks, table.shape, strict=True))
+    ends = (answer.bounds.low, answer.bounds.high) if cells == 1 else ()
+    low, high = (end.reshape(table.shape) for end in ends) if ends else (None, None)
     rows, columns = (
         ChartAxis(axis.name, _block_labels(axis, starts)) for axis, starts in zip(table.axes, blocks, strict=True)
     )
@@ -306,7 +318,7 @@ def _heat_map(answer: Released, values: Floats, detail: Detail) -> Chart:
         "heat",
         columns,
         ChartAxis(answer.value_name),
-        (Series(answer.value_name, plane),),
+        (Series(answer.value_name, plane, low, high),),
         answer.title,
         caption_words(answer),
         description(answer),

@@ -178,11 +178,10 @@ def _steps(chart: Chart, top: float | None) -> Options:
 def _heat(chart: Chart, top: float | None) -> Options:
     rows, columns = chart.rows or ChartAxis(""), chart.groups
     low, high = chart.ends[0], chart.ends[1] if top is None else top
-    width = "" if chart.half_width is None else f"  ± {chart.digits.high(chart.half_width)}"
     squares = [
         {
             "value": [column, row, float(value)],
-            "tip": f"{rows.labels[row]} × {columns.labels[column]}\n{chart.digits.value(float(value))}{width}",
+            "tip": f"{rows.labels[row]} × {columns.labels[column]}\n{chart.square(row, column)}",
         }
         for (row, column), value in np.ndenumerate(chart.values)
     ]

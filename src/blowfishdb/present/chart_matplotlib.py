@@ -212,7 +212,7 @@ def _heat(chart: Chart, ax: Axes) -> None:
             # A line as long as an interval shows which colours mean different counts.
             ends = [low, low + 2 * chart.half_width]
             bar.ax.plot([0.5, 0.5], ends, color="#d1603d", linewidth=2.5, solid_capstyle="butt")
-        words.append(f"each ± {chart.digits.high(chart.half_width)}{' (the orange length)' if marked else ''}")
+        words.append(f"intervals ± {chart.digits.high(chart.half_width)}{' (the orange length)' if marked else ''}")
     bar.set_label(", ".join([*words, chart.remark] if chart.remark else words), color=INK)
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, labelsize=9, length=3)

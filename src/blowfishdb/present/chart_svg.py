@@ -305,7 +305,7 @@ def _heat(chart: Chart) -> tuple[Frame, list[str]]:
     for (row, column), value in np.ndenumerate(chart.values):
         x, y = frame.left + wide * column, frame.floor - high * (row + 1)
         colour = shade((float(value) - bottom) / (top - bottom))
-        words = f"{names.labels[row]} × {chart.groups.labels[column]}: {chart.digits.value(float(value))}"
+        words = f"{names.labels[row]} × {chart.groups.labels[column]}: {chart.square(row, column)}"
         title = element("title", {}, escaped(words))
         parts.append(element("rect", {"x": x, "y": y, "width": wide, "height": high, "fill": colour}, title))
     for row in range(0, rows, max(math.ceil(14.0 / high), 1)):
@@ -322,7 +322,7 @@ def _heat(chart: Chart) -> tuple[Frame, list[str]]:
 def _colour_bar(chart: Chart, frame: Frame) -> list[str]:
     x, step = frame.width - frame.right + 16.0, frame.down / 40
     low, high = (chart.digits.value(end) for end in chart.ends)
-    width = "" if chart.half_width is None else f"± {chart.digits.high(chart.half_width)}"
+    width = "" if chart.half_width is None else f"intervals ± {chart.digits.high(chart.half_width)}"
     parts = []
     for part in range(40):
         about = {"x": x, "y": frame.floor - step * (part + 1), "width": 14, "height": step + 0.5}

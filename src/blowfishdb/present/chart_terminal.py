@@ -13,7 +13,7 @@ from rich.text import Text
 from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import Chart, ChartAxis, Detail, chart_of
 from blowfishdb.present.table import cells, column_names, headings, shown_rows
-from blowfishdb.present.words import caption_words, printable, shortened
+from blowfishdb.present.words import SEPARATOR, caption_words, printable, shortened
 
 DETAIL = Detail(bars=24, points=24, dots=24, squares=(24, 30), listed=True)
 BAR_WIDTH = 44
@@ -52,15 +52,22 @@ def _rows(answer: Released) -> RenderableType:
 
 def draw(chart: Chart) -> RenderableType:
     """The chart of an answer, below its title and caption."""
-    price, _, accuracy = chart.caption.rpartition(" · ")
-    caption = [chart.caption] if len(chart.caption) < LINE else [price, accuracy]
-    heading = "\n".join(f"  {printable(line)}" for line in caption)
+    heading = "\n".join(f"  {printable(line)}" for line in _caption_lines(chart.caption))
     parts: list[RenderableType] = [Text.assemble((printable(chart.title), "bold"), "\n", (heading, "dim"))]
     parts += [_squares(chart)] if chart.kind == "heat" else _lists(chart)
     parts += [Text(f"  {printable(words)}", style="dim") for words in (chart.beside, chart.remark) if words]
     if chart.note:
         parts.append(Text(printable(chart.note), style="yellow"))
     return Group(*parts)
+
+
+def _caption_lines(caption: str) -> list[str]:
+    """The caption, in as many lines as it needs, broken between its parts."""
+    lines: list[str] = []
+    for part in caption.split(SEPARATOR):
+        fits = lines and len(lines[-1]) + len(SEPARATOR) + len(part) < LINE
+        lines = [*lines[:-1], lines[-1] + SEPARATOR + part] if fits else [*lines, part]
+    return lines
 
 
 def _lists(chart: Chart) -> list[RenderableType]:

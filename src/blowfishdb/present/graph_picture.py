@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 
+from blowfishdb.errors import plural
 from blowfishdb.model.explain import GraphView
 from blowfishdb.present.chart import BAR, GRID, PAPER
 from blowfishdb.present.chart_svg import LETTER, Frame, element, escaped, label, name_label
@@ -16,6 +17,8 @@ GAP = 34.0
 RADIUS = 6.0
 NAME = 24
 STEEPEST = 210.0
+ABSENCE = "no record"
+"""The vertex of a record that is not there, where that is hidden."""
 
 
 def to_dot(view: GraphView) -> str:
@@ -28,6 +31,10 @@ def to_dot(view: GraphView) -> str:
         lines.append(f"  {_quoted(universal_vertex)} [shape=doublecircle];")
         lines += [f"  {_quoted(universal_vertex)} -- {_quoted(text)} [style=dashed];" for text in view.labels]
     lines += [f"  {_quoted(text)} [style=dashed];" for text in view.apart]
+    if view.is_absence_hidden:
+        lines.append(f"  {_quoted(ABSENCE)} [shape=doublecircle];")
+        lines += [f"  {_quoted(ABSENCE)} -- {_quoted(text)} [style=dashed];" for text in (*view.labels, *view.apart)]
+        lines += [f"  {_quoted(ABSENCE)} -- {_quoted(text)} [style=dashed];" for text in view.universal]
     return "\n".join([*lines, "}", ""])
 
 
@@ -43,23 +50,24 @@ def _quoted(text: str) -> str:
 
 
 def _colour(view: GraphView, place: int) -> str:
-    return PARTS[0] if view.universal else PARTS[view.part_of[place] % len(PARTS)]
+    return PARTS[0] if view.is_joined else PARTS[view.part_of[place] % len(PARTS)]
 
 
 def _sheet(view: GraphView, frame: Frame, *parts: str) -> str:
     mark = hashlib.sha256(repr((view.name, view.labels, view.pairs.tolist())).encode()).hexdigest()[:10]
     title = f"What the policy hides about {view.name}"
-    shown = f"{len(view.labels):,} of {view.size:,} values and {len(view.pairs):,} hidden moves."
+    shown = f"{len(view.labels):,} of {plural(view.size, 'value')} and {plural(len(view.pairs), 'hidden move')}."
     return frame.sheet(f"bf{mark}", title, " ".join([shown, *view.warnings()]), *parts)
 
 
 def _captions(view: GraphView, frame: Frame, y: float) -> list[str]:
     """The lines below the picture: what is shown, what stands beside it, and what is not hidden."""
-    shown = f"all {view.size:,} values" if view.is_whole else f"{len(view.labels):,} of {view.size:,} values"
+    shown = f"{'all' if view.is_whole else f'{len(view.labels):,} of'} {plural(view.size, 'value')}"
     lines = [f"{view.name}: {shown}; values that a line joins are hidden from each other"]
     lines += [f"{universal_vertex}: one step from every value" for universal_vertex in view.universal]
-    lines += [f"{name}: public, hidden from nobody" for name in view.apart]
-    if view.parts is not None and view.parts > 1 and not view.universal:
+    lines += [f"{ABSENCE}: one step from all of them"] if view.is_absence_hidden else []
+    lines += [f"{name}: joined to no value" for name in view.apart]
+    if view.parts is not None and view.parts > 1 and not view.is_joined:
         lines.append(f"{view.parts:,} parts that no line joins (one colour each): which part is not hidden")
     return [
         element(
@@ -70,7 +78,7 @@ def _captions(view: GraphView, frame: Frame, y: float) -> list[str]:
 
 
 def _caption_height(view: GraphView) -> float:
-    return 18.0 * (2 + len(view.universal) + len(view.apart)) + 12.0
+    return 18.0 * (2 + len(view.universal) + len(view.apart) + view.is_absence_hidden) + 12.0
 
 
 def _dot(view: GraphView, place: int, x: float, y: float) -> str:

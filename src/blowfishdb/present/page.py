@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from blowfishdb.errors import plural
 from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped, picture
@@ -52,6 +53,7 @@ def _across(text: str, columns: int) -> str:
     return element("tr", {"style": ON_PAPER}, element("td", gap, escaped(text)))
 
 
+EXACT_NOISE = "with exact discrete Laplace noise"
 ALWAYS_UNPROTECTED = "What is true of many records alike is not hidden, and what an observer already knows stays known."
 
 
@@ -65,7 +67,7 @@ def note_parts(answer: Released) -> list[str]:
     data = f", from the dataset {answer.dataset}" if answer.dataset else ""
     day = f", {answer.released[:10]}" if answer.released else ""
     paragraphs = [
-        [f"{answer.title}{data}.", _cost(answer), _accuracy(answer)],
+        [f"{answer.title}{data}.", _counted(answer), _cost(answer), _accuracy(answer)],
         ["What the policy says:", *answer.protected] if answer.protected else [],
         ["Not protected:", *answer.unprotected, ALWAYS_UNPROTECTED],
         [f"Made with BlowfishDB {answer.version}{day}; plan {answer.certificate.plan_digest[:12]}."],
@@ -73,19 +75,24 @@ def note_parts(answer: Released) -> list[str]:
     return [printable(" ".join(filter(None, sentences))) for sentences in paragraphs if sentences]
 
 
+def _counted(answer: Released) -> str:
+    return (
+        f"What is counted: records {answer.counted}; further rows of a person count nowhere." if answer.counted else ""
+    )
+
+
 def _cost(answer: Released) -> str:
     version = f" version {answer.policy_version}" if answer.policy_version is not None else ""
     if answer.epsilon == 0:
         return f"The policy{version} hides nothing that these numbers tell, so they are exact and cost nothing."
-    return (
-        f"Released with epsilon {epsilon_words(answer.epsilon)} under the policy{version} by the mechanism "
-        f"{answer.mechanism}, with exact discrete Laplace noise."
-    )
+    noise = f"in {plural(len(answer.stages), 'stage')} with exact noise" if answer.stages else EXACT_NOISE
+    price = f"epsilon {epsilon_words(answer.epsilon)}"
+    return f"Released with {price} under the policy{version} by the mechanism {answer.mechanism}, {noise}."
 
 
 def _accuracy(answer: Released) -> str:
-    if answer.simultaneous is None and answer.widths.simultaneous == 0.0:
-        return ""
+    if answer.simultaneous is None and answer.is_exact:
+        return "No noise is in these numbers." if answer.epsilon else ""
     sure = percent(answer.beta)
     width = digits_of(answer).high(answer.widths.simultaneous)
     if answer.caveat and answer.simultaneous is not None:

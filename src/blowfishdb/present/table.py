@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from blowfishdb.errors import ExtraMissing
+from blowfishdb.errors import ExtraMissing, plural
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.answer_values import Released
 from blowfishdb.present.words import Digits, accuracy_words, digits_of, price_words, printable, shortened
@@ -77,6 +77,12 @@ def headings(answer: Released) -> list[str]:
     return [*map(shortened, column_names(answer)), *map(shortened, numbers)]
 
 
+def text_columns(answer: Released) -> dict[str, Labels]:
+    """The words that go with every number in a file: which rows are counted where not all are."""
+    taken = {*column_names(answer), *number_columns(answer)}
+    return {free_name("counted", taken): [answer.counted] * answer.row_count} if answer.counted else {}
+
+
 def free_name(name: str, taken: set[str]) -> str:
     """The name, with underscores behind it while an attribute is called the same."""
     while name in taken:
@@ -86,7 +92,8 @@ def free_name(name: str, taken: set[str]) -> str:
 
 def rows(answer: Released) -> list[dict[str, str | float | None]]:
     """One dictionary per answer."""
-    columns = axis_columns(answer) | {name: column.tolist() for name, column in number_columns(answer).items()}
+    numbers = {name: column.tolist() for name, column in number_columns(answer).items()}
+    columns = axis_columns(answer) | numbers | text_columns(answer)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
@@ -96,7 +103,8 @@ def to_arrow(answer: Released) -> pyarrow.Table:
 
     labels = {name: pa.array(column, pa.string()) for name, column in axis_columns(answer).items()}
     numbers = {name: pa.array(column, pa.float64()) for name, column in number_columns(answer).items()}
-    return pa.table({**labels, **numbers})
+    words = {name: pa.array(column, pa.string()) for name, column in text_columns(answer).items()}
+    return pa.table({**labels, **numbers, **words})
 
 
 def to_polars(answer: Released) -> polars.DataFrame:
@@ -104,7 +112,8 @@ def to_polars(answer: Released) -> polars.DataFrame:
     library = needed("polars", "frames")
     labels = [library.Series(name, column, library.String) for name, column in axis_columns(answer).items()]
     numbers = [library.Series(name, column, library.Float64) for name, column in number_columns(answer).items()]
-    frame: polars.DataFrame = library.DataFrame([*labels, *numbers])
+    words = [library.Series(name, column, library.String) for name, column in text_columns(answer).items()]
+    frame: polars.DataFrame = library.DataFrame([*labels, *numbers, *words])
     return frame
 
 
@@ -112,7 +121,8 @@ def to_pandas(answer: Released) -> pandas.DataFrame:
     """A pandas frame."""
     library = needed("pandas", "frames")
     labels = {name: library.Series(column, dtype=object) for name, column in axis_columns(answer).items()}
-    return library.DataFrame({**labels, **number_columns(answer)})
+    words = {name: library.Series(column, dtype=object) for name, column in text_columns(answer).items()}
+    return library.DataFrame({**labels, **number_columns(answer), **words})
 
 
 def shown_rows(size: int, most: int = ROWS) -> tuple[range, range]:
@@ -165,13 +175,14 @@ def with_interval(answer: Released, digits: Digits, place: int) -> str:
 
 def as_text(answer: Released) -> str:
     """Title, price and accuracy in one line, and a small table below it, like a data frame's."""
-    heading = "   ".join(map(printable, (answer.title, price_words(answer), accuracy_words(answer))))
+    parts = (answer.title, price_words(answer), accuracy_words(answer), answer.counted)
+    heading = "   ".join(map(printable, filter(None, parts)))
     first, last = shown_rows(answer.row_count)
     lines = [headings(answer), *cells(answer, first)]
     if last:
         lines += [["..."] + [""] * (len(lines[0]) - 1), *cells(answer, last)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     body = ["  " + "  ".join(part.rjust(width) for part, width in zip(line, widths, strict=True)) for line in lines]
-    tail = [f"  {answer.row_count:,} rows"] if last else []
+    tail = [f"  {plural(answer.row_count, 'row')}"] if last else []
     remarks = [f"  {printable(remark)}" for remark in (answer.consistent.note, answer.caveat) if remark]
     return "\n".join([heading, *(line.rstrip() for line in body), *tail, *remarks])

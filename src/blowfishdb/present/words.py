@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 
 import numpy as np
 
+from blowfishdb.errors import plural
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.numbers import show
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import Axis, condition_words
 from blowfishdb.model.query import Query
 from blowfishdb.present.answer_values import Released
@@ -22,6 +23,8 @@ SHORT_EPSILON = 12
 """An epsilon with a longer exact form is shown rounded up, with a sign that says so."""
 
 LONGEST_LABEL = 40
+SEPARATOR = " · "
+"""Between the parts of a line below a title."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,15 @@ def digits_of(answer: Released) -> Digits:
     return Digits(min(max(1 - math.floor(math.log10(narrowest)), 0), 6))
 
 
+def upper_end(number: float, digits: int = 4) -> float:
+    """A number rounded up to so many digits, so that what is at most the number is at most this."""
+    if number <= 0.0 or not math.isfinite(number):
+        return number
+    # By its decimal digits: a quotient of floats may lie above a whole number that it is.
+    exact = Decimal(repr(float(number)))
+    return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_CEILING))
+
+
 def readable(number: float) -> str:
     """A number to four digits, written out: 77,850, not 7.785e+04; only what is very large or small is not."""
     if not math.isfinite(number) or not 1e-6 <= abs(number) < 1e15:
@@ -75,6 +87,8 @@ def readable(number: float) -> str:
 def budget_words(left: Fraction, price: Fraction) -> str:
     """The budget that is left, and what the price would leave of it."""
     after = left - price
+    if left <= 0 and price:
+        return "You have nothing left to spend here; the curator can renew your budget."
     rest = f"this leaves {readable(float(after))}" if after >= 0 else "this is too expensive"
     return f"You have {readable(float(left))} left; {rest}."
 
@@ -106,6 +120,11 @@ def shortened(label: str, most: int = LONGEST_LABEL) -> str:
     return safe if len(safe) <= most else f"{safe[: most - 1 - tail]}…{safe[-tail:]}"
 
 
+def counted_words(unit: Row | Person) -> str:
+    """The rows that answers count where not all of them do: "of at most 5 rows per patient"; else nothing."""
+    return f"of at most {plural(unit.at_most, 'row')} per {unit.id}" if isinstance(unit, Person) else ""
+
+
 def price_words(answer: Released) -> str:
     """The price, the dataset and the version of its policy: "epsilon 0.41 of visits (policy v2)"."""
     version = f" (policy v{answer.policy_version})" if answer.policy_version is not None else ""
@@ -113,13 +132,14 @@ def price_words(answer: Released) -> str:
 
 
 def caption_words(answer: Released) -> str:
-    """The line below a title: price, mechanism and accuracy."""
-    return f"{price_words(answer)} · {answer.mechanism} · {accuracy_words(answer)}"
+    """The line below a title: price, mechanism, accuracy, and which rows are counted where not all are."""
+    parts = (price_words(answer), answer.mechanism, accuracy_words(answer), answer.counted)
+    return SEPARATOR.join(filter(None, parts))
 
 
 def accuracy_words(answer: Released) -> str:
     """The simultaneous accuracy of all values: "every value within 50 (95 %)"."""
-    if answer.simultaneous is None and answer.widths.simultaneous == 0.0:
+    if answer.simultaneous is None and answer.is_exact:
         return "exact"
     digits, one = digits_of(answer), answer.raw.size == 1
     if answer.simultaneous is None:
@@ -174,9 +194,9 @@ def _axis_words(axis: Axis) -> str:
     if axis.unit is not None:
         return f"{axis.attribute} by {axis.unit}"
     if axis.edges:
-        return f"{axis.attribute} in {len(axis.edges) - 1} bins"
+        return f"{axis.attribute} in {plural(len(axis.edges) - 1, 'bin')}"
     if axis.groups:
-        return f"{axis.attribute} in {len(axis.groups)} groups"
+        return f"{axis.attribute} in {plural(len(axis.groups), 'group')}"
     return axis.attribute
 
 

@@ -24,6 +24,10 @@ READING = ("GET", "HEAD", "OPTIONS")
 LONGEST_SECRET = 200
 
 
+WHO = "who"
+"""The entry of a request's state that names whoever sent it, for the log."""
+
+
 def app_state_of(request: Request) -> AppState:
     """The app state that serves this request; pages find it in the request of their client."""
     app_state = request.scope["state"]["app_state"]
@@ -47,7 +51,10 @@ def secret_of(request: Request) -> str | None:
 def identity_of(request: Request) -> Identity | None:
     """Whoever signed in with this browser; None for nobody. For pages, whose first request only reads."""
     secret = secret_of(request)
-    return None if secret is None else app_state_of(request).logins.resume(secret)
+    identity = None if secret is None else app_state_of(request).logins.resume(secret)
+    if identity is not None:
+        request.scope["state"].get(WHO, []).append(identity.name)
+    return identity
 
 
 def address_of(request: Request) -> str:
@@ -95,7 +102,7 @@ def signed_in(request: Request) -> Caller:
                 raise CsrfTokenMissing
     if identity is None:
         raise NotSignedIn
-    request.scope["state"]["who"] = identity.name
+    request.scope["state"].get(WHO, []).append(identity.name)
     return Caller(identity, app_state)
 
 

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blowfishdb.errors import BlowfishError, ForeignOrigin, TooLarge
 from blowfishdb.incidents import new_incident, public_error
-from blowfishdb.server.access import READING, address_of
+from blowfishdb.server.access import READING, WHO, address_of
 from blowfishdb.server.problems import problem
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState
@@ -197,6 +197,8 @@ class ServerMiddleware:
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, request_id = time.monotonic(), uuid.uuid4().hex[:16]
         scope["state"]["request_id"] = request_id
+        # A list that copies of the state share: the app of the pages works on a copy.
+        scope["state"][WHO] = []
         status = 500
         is_sent = False
 
@@ -276,7 +278,7 @@ class ServerMiddleware:
             "route": route,
             "status": status,
             "milliseconds": round(1000 * seconds, 1),
-            "who": scope["state"].get("who"),
+            "who": next(iter(scope["state"][WHO]), None),
         }
         logger.info("request", extra={"fields": fields})
 

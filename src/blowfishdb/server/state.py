@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,7 +14,8 @@ from blowfishdb.catalog.catalog import Catalog, LiveCatalog
 from blowfishdb.catalog.config import read_config
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.engine.compile import compile_query
-from blowfishdb.errors import BlowfishError
+from blowfishdb.errors import BlowfishError, SourceError, SourceFailed, SourcesUnavailable
+from blowfishdb.incidents import curator_log, public_error
 from blowfishdb.model.query import query
 from blowfishdb.server.auth.audit_log import AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
@@ -24,6 +27,43 @@ from blowfishdb.session.backend import Backend
 from blowfishdb.session.local import checked_name, local_backend
 from blowfishdb.session.quote_cache import QuoteCache
 from blowfishdb.session.session import Session
+
+PROBE_SECONDS = 10.0
+"""How long an outcome of the probe counts."""
+PROBE_PATIENCE, FIRST_PATIENCE = 2.0, 20.0
+"""So many seconds somebody waits for a probe, and for the first one, which loads drivers."""
+
+
+@dataclass(eq=False)
+class Probe:
+    """A check that is made at most every few seconds, by one thread at a time; nobody waits for it long."""
+
+    _made: float | None = None
+    _fault: BlowfishError | None = None
+    _thread: threading.Thread | None = None
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def check(self, work: Callable[[], BlowfishError | None]) -> None:
+        """Raises what the last check found wrong; SourcesUnavailable while one takes too long."""
+        with self._turn:
+            is_fresh = self._made is not None and time.monotonic() - self._made < PROBE_SECONDS
+            if not is_fresh and (self._thread is None or not self._thread.is_alive()):
+                self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+                self._thread.start()
+            thread = self._thread
+        if not is_fresh and thread is not None:
+            thread.join(FIRST_PATIENCE if self._made is None else PROBE_PATIENCE)
+            if thread.is_alive():
+                raise SourcesUnavailable
+        if self._fault is not None:
+            raise self._fault.with_traceback(None)
+
+    def _run(self, work: Callable[[], BlowfishError | None]) -> None:
+        try:
+            self._fault = work()
+        except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
+            self._fault = public_error(error)
+        self._made = time.monotonic()
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +82,7 @@ class AppState:
     _quotes: QuoteCache = field(default_factory=QuoteCache, repr=False)
     _backends: dict[str, Backend] = field(default_factory=dict, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _probe: Probe = field(default_factory=Probe, repr=False)
 
     def backend(self, analyst: str) -> Backend:
         """The backend of one analyst; all backends share one ledger and the same sources."""
@@ -66,9 +107,24 @@ class AppState:
         return Curator(catalog, by, shares_ledger=True, compute=partial(self.heavy_work.compute, by))
 
     def check_ready(self) -> None:
-        """LedgerUnavailable or AccountsUnavailable while the ledger or the database of users does not answer."""
+        """An error while the ledger, the database of users or a data source does not answer; reads no rows."""
         self._live.now().ledger.head()
         self.users.all()
+        self._probe.check(self._source_fault)
+
+    def _source_fault(self) -> BlowfishError | None:
+        """What the first source says that does not show its columns."""
+        catalog = self._live.now()
+        for name in catalog.config.datasets:
+            try:
+                catalog.handle(name).source.columns()
+            except (SourceError, SourceFailed) as fault:
+                curator_log.error("the data of %s cannot be reached: %s", name, fault.message)
+                return SourcesUnavailable()
+            except BlowfishError:
+                # Its declaration is not in force, which is no fault of its source.
+                continue
+        return None
 
     def warm_up(self) -> None:
         """Writes a statement for each dataset and runs none, so that the first question does not wait for imports."""

@@ -13,7 +13,8 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx
 
-from blowfishdb.errors import CatalogError, ExtraMissing, SignInRefused
+from blowfishdb.errors import CatalogError, ExtraMissing, ProviderUnavailable, SignInRefused
+from blowfishdb.incidents import curator_log
 
 PATIENCE = 10.0
 LONGEST_ANSWER = 2**20
@@ -125,16 +126,26 @@ def _described(provider: Provider) -> Mapping[str, Any]:
     described = _fetched("GET", provider.issuer.rstrip("/") + "/.well-known/openid-configuration")
     needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
     if described.get("issuer") != provider.issuer or not all(isinstance(described.get(name), str) for name in needed):
-        raise SignInRefused(0)
+        raise _unavailable(provider.issuer, "it does not describe itself as the issuer in the settings")
     return described
 
 
 def _fetched(method: str, address: str, sent: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+    """The object at an address of the provider; SignInRefused where it refuses what was sent."""
     try:
         answer = httpx.request(method, address, data=sent, timeout=PATIENCE, follow_redirects=False)
+        is_refusal = sent is not None and answer.is_client_error
         content = answer.json() if answer.status_code == 200 and len(answer.content) <= LONGEST_ANSWER else None
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
-        content = None
-    if not isinstance(content, dict):
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as fault:
+        raise _unavailable(address, type(fault).__name__) from None
+    if is_refusal:
         raise SignInRefused(0)
+    if not isinstance(content, dict):
+        raise _unavailable(address, f"it answered with status {answer.status_code} and no object")
     return content
+
+
+def _unavailable(address: str, why: str) -> ProviderUnavailable:
+    """The error for whoever signs in; the address and what was wrong go to the curator's log."""
+    curator_log.error("the OpenID provider at %s cannot be used: %s", urlsplit(address).netloc, why)
+    return ProviderUnavailable()

@@ -60,7 +60,7 @@ def _dataset(context: PageContext, budget: Budget) -> None:
         text = f"All analysts together have {rest} of {whole} left on this data."
         small(text, "margin-top:8px")
     if budget.remaining <= 0:
-        text = "Your budget is used up. You can open your answers again, ask synopses, or ask the curator to renew it."
+        text = f"{why_nothing(budget)} You can open your answers again, ask synopses, or ask the curator to renew it."
         ui.label(text).classes("bf-small").style("margin-top:8px")
         return
     with in_row().style("margin:18px 0 6px"):
@@ -77,6 +77,14 @@ def _dataset(context: PageContext, budget: Budget) -> None:
 
     within.on_value_change(price)
     ui.timer(0.05, price, once=True)
+
+
+def why_nothing(budget: Budget) -> str:
+    """Why an analyst with nothing left has nothing left."""
+    if budget.limit == 0:
+        return "The curator lets you spend nothing on this data."
+    whose = "The data's budget" if budget.dataset_remaining <= 0 else "Your budget"
+    return f"{whose} is used up."
 
 
 def typical(session: Session, dataset: str, alpha: str) -> list[tuple[str, str, str]]:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from nicegui import ui
 
+from blowfishdb.ledger.values import spent_words
 from blowfishdb.present.words import epsilon_words, readable
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.session.backend import Budget
@@ -180,11 +181,12 @@ def stacked_bar(parts: Mapping[str, float], legend: Sequence[str], label: str) -
 
 def limit_bar(spent: Fraction, limit: Fraction | None, label: str) -> None:
     """What is spent of a limit, as a bar with its numbers below."""
-    if limit is None:
-        stacked_bar({}, [f"{figure(spent)} spent, no own limit"], label)
+    words = spent_words(spent, limit, figure)
+    if not limit:
+        stacked_bar({}, [words], label)
         return
-    share = min(float(spent / limit), 1.0) if limit else 0.0
-    legend = [f"{figure(spent)} of {figure(limit)} spent", f"{figure(max(limit - spent, Fraction(0)))} left"]
+    share = min(float(spent / limit), 1.0)
+    legend = [words, f"{figure(max(limit - spent, Fraction(0)))} left"]
     stacked_bar({"is-over" if share >= 1.0 else "is-spent": share}, legend, label)
 
 
@@ -198,6 +200,10 @@ def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | N
     whole = max(budget.dataset_limit if budget.limit is None else budget.limit, budget.spent + rest)
     is_over, taken = price > rest, min(price, rest)
     gone = whole - budget.spent - rest
+    if budget.limit is not None and (budget.limit == 0 or budget.spent > budget.limit):
+        # Revoked, or lowered below what was spent: there is no whole of which something is left.
+        stacked_bar({}, [spent_words(budget.spent, budget.limit, figure)], "Your budget")
+        return
     legend = [
         f"spent {figure(budget.spent)}",
         f"left {figure(rest)}" if is_over or not price else f"left after this {figure(rest - price)}",

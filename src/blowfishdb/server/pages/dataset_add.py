@@ -14,7 +14,7 @@ from urllib.parse import quote
 from nicegui import events, ui
 
 from blowfishdb.catalog.dataset import Dataset, attribute_words, typed_value
-from blowfishdb.errors import BlowfishError, CatalogError, DomainError, InvalidInput, PolicyError, TooLarge
+from blowfishdb.errors import BlowfishError, CatalogError, DomainError, InvalidInput, PolicyError, TooLarge, plural
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Domain
 from blowfishdb.model.policy import ROW, Person, Policy, Row, full
 from blowfishdb.model.serialize import read_attribute
@@ -416,8 +416,8 @@ async def _read_columns(draft: DatasetDraft, address: str, later: ui.element) ->
         with card():
             heading("2  What the public may know of each column")
             small(
-                f"{len(columns)} columns, no rows read. Say what anybody may know anyway; a column without a domain is "
-                "not used.",
+                f"{plural(len(columns), 'column')}, no rows read. Say what anybody may know anyway; a column without a "
+                "domain is not used.",
                 "margin:4px 0 8px",
             )
             for editor in draft.columns:

@@ -14,8 +14,9 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import TargetOptions, target_options
-from blowfishdb.errors import BlowfishError, NotSignedIn
-from blowfishdb.present.words import readable
+from blowfishdb.errors import BlowfishError, NotSignedIn, plural
+from blowfishdb.present.words import readable, upper_end
+from blowfishdb.server.pages.budget import why_nothing
 from blowfishdb.server.pages.controls import (
     budget_bar,
     card,
@@ -118,10 +119,12 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
         ui.label(figure(preview.epsilon)).classes("bf-big").props('data-testid="price"')
         ui.label("epsilon" if preview.epsilon else "epsilon: free and exact").classes("bf-quiet")
         if after is not None and after < 0:
-            pill("more than you have", "is-bad")
+            pill("more than you have" if preview.left else "nothing left to spend", "is-bad")
     budget_bar(priced.budget, preview.epsilon, preview.left)
+    if preview.left == 0 and preview.epsilon:
+        notice(f"{why_nothing(priced.budget)} The curator can renew it.", "is-accent").style("margin-top:12px")
     if priced.instead is not None:
-        text = f"What is left would bring it within ±{readable(priced.instead)}."
+        text = f"What is left would bring it within ±{readable(upper_end(priced.instead))}."
         notice(text, "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="instead"')
     if before is not None:
         text = f"You have an answer like this, of {before.at[:10]}. If nothing differs, it is given again, free."
@@ -144,7 +147,7 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
 
 def _promise(preview: Preview) -> str:
     """How good the answers would be, in words."""
-    many = f"{preview.answers:,} answer{'' if preview.answers == 1 else 's'}"
+    many = " ".join(filter(None, (plural(preview.answers, "answer"), preview.counted)))
     if preview.epsilon == 0:
         return f"{many}, exact: the policy hides nothing that they depend on"
     if preview.alpha is None:
@@ -152,7 +155,7 @@ def _promise(preview: Preview) -> str:
     if preview.columns:
         return f"{many} with {preview.accuracy_target.confidence} confidence: {preview.column_words()}"
     every = "each " if preview.accuracy_target.guarantee == "per-query" else "all of them "
-    near = f"within ±{preview.alpha:,.4g} with {preview.accuracy_target.confidence} confidence"
+    near = f"within ±{readable(upper_end(preview.alpha))} with {preview.accuracy_target.confidence} confidence"
     if preview.behind:
         return f"{many}; {preview.behind} {near}"
     return f"{many}, {near}" if preview.answers == 1 else f"{many}, {every}{near}"
@@ -176,7 +179,7 @@ def _offers(preview: Preview) -> None:
                 with ui.element("div").classes("bf-offer-bar"):
                     ui.element("div").style(f"width:{max(100 * size / top, 1):.1f}%")
                 ui.label(figure(offer.epsilon)).classes("is-number")
-                error = "varies" if offer.alpha is None else f"±{offer.alpha:,.3g}"
+                error = "varies" if offer.alpha is None else f"±{readable(upper_end(offer.alpha, 3))}"
                 ui.label(error).classes("is-number bf-quiet")
         more = len(preview.offers) - SHOWN_OFFERS
         text = [sentence(preview.why)]

@@ -9,13 +9,14 @@ from nicegui import ui
 from nicegui.events import TableSelectionEventArguments
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.compare import compare as comparison_of
 from blowfishdb.engine.points import PointWeights
 from blowfishdb.engine.synopsis import Synopsis
-from blowfishdb.errors import InvalidInput
+from blowfishdb.errors import BlowfishError, InvalidInput
 from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
-from blowfishdb.present.table import row_labels
-from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words, percent
+from blowfishdb.present.table import column_names
+from blowfishdb.present.words import accuracy_words, epsilon_words
 from blowfishdb.server.pages.controls import (
     Column,
     card,
@@ -178,40 +179,30 @@ async def compare(context: PageContext) -> None:
                 heading(answer.title)
                 with in_row().style("gap:6px;margin:6px 0 8px"):
                     pill(accuracy_words(answer), "is-accent")
+                    if answer.counted:
+                        pill(answer.counted, "is-accent")
                     pill(f"epsilon {epsilon_words(answer.epsilon)}", "is-brand")
                     pill(f"{answer.mechanism}, {answer.released[:10]}")
                 chart = chart_of(answer, DETAIL)
                 ui.echart(draw(chart, top=top)).classes("bf-chart").style(f"height:{min(height_of(chart), 640)}px")
-    if first.tables == second.tables and first.kind == second.kind:
-        with card().style("margin-top:16px"):
-            _together(first, second)
+    with card().style("margin-top:16px"):
+        _together(first, second)
 
 
 def _together(first: Answer, second: Answer) -> None:
-    """What both say: the true value lies in both intervals, except with the sum of their error probabilities."""
-    sure = percent(min(first.beta + second.beta, 1.0))
+    """What both say together, or why nothing is said."""
     heading("Taken together")
-    text = (
-        f"Each true value lies in both intervals, with {sure} confidence for all of them at once, as long as the data "
-        "has not changed in between."
-    )
-    small(text, "margin:4px 0 10px")
-    digits = digits_of(first)
-    size = min(first.raw.size, MOST_ROWS)
-    rows: list[dict[str, object]] = []
-    for place, label in enumerate(row_labels(first, range(size))):
-        low = max(float(first.bounds.low[place]), float(second.bounds.low[place]))
-        high = min(float(first.bounds.high[place]), float(second.bounds.high[place]))
-        rows.append(
-            {
-                "id": place,
-                "label": " × ".join(part for part in label if part),
-                "first": digits.value(float(first.values[place])),
-                "second": digits.value(float(second.values[place])),
-                "change": digits.value(float(second.values[place] - first.values[place])),
-                "both": f"{digits.low(low)} to {digits.high(high)}" if low <= high else "they disagree",
-            }
-        )
-    names = {"first": "First", "second": "Second", "change": "Difference", "both": "Both intervals"}
-    columns = {"label": Column("")} | {name: Column(words, "is-number") for name, words in names.items()}
+    try:
+        comparison = comparison_of(first, second)
+    except BlowfishError as refusal:
+        small(f"Not compared: {refusal.message}.", "margin:4px 0 0")
+        return
+    small(" ".join(comparison.words()), "margin:4px 0 10px")
+    names, shown = comparison.head(), range(min(first.raw.size, MOST_ROWS))
+    labels = len(column_names(first))
+    columns = {f"c{place}": Column(name, "" if place < labels else "is-number") for place, name in enumerate(names)}
+    rows: list[dict[str, object]] = [
+        {"id": place} | {f"c{column}": part for column, part in enumerate(line)}
+        for place, line in zip(shown, comparison.cells(shown), strict=True)
+    ]
     paged_table(columns, rows, "Both answers")

@@ -178,7 +178,6 @@ def _entered(request: Request, scopes: tuple[Scope, ...]) -> PageContext | Respo
         return RedirectResponse(PASSWORD)
     if not identity.may(*scopes):
         return refusal_page("Not for you", f"This page is not for the role {identity.role}; ask a curator.", 403)
-    request.scope["state"]["who"] = identity.name
     return PageContext(request, app_state_of(request), identity, secret)
 
 

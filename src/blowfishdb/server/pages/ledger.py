@@ -13,6 +13,7 @@ from urllib.parse import quote
 from nicegui import ui
 
 from blowfishdb.catalog.curator import Curator
+from blowfishdb.errors import plural
 from blowfishdb.ledger import Account, AnalystBudget, Entry
 from blowfishdb.server.pages.controls import (
     Cell,
@@ -128,7 +129,8 @@ def _budget(context: PageContext, name: str, account: Account) -> None:
             pill("paused", "is-accent")
     with in_row().style("align-items:baseline;margin:10px 0"):
         ui.label(figure(account.remaining)).classes("bf-big").props('data-testid="left"')
-        ui.label(f"epsilon left of {figure(account.limit)}; {account.charges:,} answers charged").classes("bf-quiet")
+        charged = f"{plural(account.charges, 'answer')} charged"
+        ui.label(f"epsilon left of {figure(account.limit)}; {charged}").classes("bf-quiet")
     limit_bar(account.spent, account.limit, f"Budget of {name}")
     each = "only the limit in all" if account.analyst_limit is None else f"epsilon {figure(account.analyst_limit)}"
     small(f"Each analyst may spend: {each}.", "margin-top:8px")
@@ -162,7 +164,8 @@ def _verification(context: PageContext, name: str) -> None:
             elif line is not None:
                 notice(f"The audit log was changed at line {line}.", "is-bad", "gpp_bad")
             else:
-                notice(f"Sound: {outcome.entries:,} entries and the audit log, as recomputed.", "", "verified")
+                entries = plural(outcome.entries, "entry", "entries")
+                notice(f"Sound: {entries} and the audit log, as recomputed.", "", "verified")
                 head = ui.label(f"head {outcome.head}").classes("bf-mono bf-quiet")
                 head.style("overflow-wrap:anywhere;margin-top:6px")
 

@@ -482,6 +482,9 @@ def _list(sentences: Sequence[str]) -> None:
                 ui.label(text)
 
 
+NOTHING_RELEASED = "Nothing was released yet, so no past loss is carried over."
+
+
 def _show_change(outcome: tuple[VersionChange, Stretch] | None, refusal: str) -> bool:
     """Says what would happen to what past answers promised, and whether it can be done."""
     if refusal:
@@ -495,6 +498,9 @@ def _show_change(outcome: tuple[VersionChange, Stretch] | None, refusal: str) ->
         notice(f"{sentence(change.refusal)} {sentence(stretch.why)}", "is-bad", "block")
         return False
     after = figure(change.spent_after)
+    if not change.charges:
+        ui.label(f"Version {change.next_version}. {NOTHING_RELEASED}").style("font-weight:560")
+        return True
     if change.stretch == 1:
         text = f"What was spent stays as it is: {after}."
     else:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from nicegui import ui
 
-from blowfishdb.errors import QueryError
+from blowfishdb.errors import QueryError, plural
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
 from blowfishdb.model.calendar import NESTS, Dates, Timestamps
@@ -41,7 +41,7 @@ def steps_of(attribute: Attribute) -> dict[str, str]:
     if isinstance(attribute, Dates | Timestamps):
         return {"": f"all {attribute.size:,} {attribute.by}s"} | {unit: f"by {unit}" for unit in NESTS[attribute.by]}
     whole = f"all {attribute.size:,} {'bins' if isinstance(attribute, Bins) else 'values'}"
-    return {"": whole} | {step: f"by {step} ({groups:,} bins)" for step, groups in _widths(attribute).items()}
+    return {"": whole} | {step: f"by {step} ({plural(groups, 'bin')})" for step, groups in _widths(attribute).items()}
 
 
 def usual_step(attribute: Attribute) -> str:

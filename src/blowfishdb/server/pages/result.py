@@ -96,6 +96,8 @@ def _pills(answer: Answer, *, free: bool) -> None:
     cost = "free: read off a synopsis" if free else f"epsilon {epsilon_words(answer.epsilon)}"
     with in_row().style("gap:6px;margin-top:6px"):
         pill(accuracy_words(answer), "is-accent")
+        if answer.counted:
+            pill(answer.counted, "is-accent")
         pill(cost, "is-brand")
         pill(answer.mechanism)
         if answer.policy_version:
@@ -103,7 +105,8 @@ def _pills(answer: Answer, *, free: bool) -> None:
 
 
 def _picture(answer: Answer) -> None:
-    label = f"Chart of {answer.title}: {accuracy_words(answer)}. The tab Table has the numbers."
+    words = ", ".join(filter(None, (accuracy_words(answer), answer.counted)))
+    label = f"Chart of {answer.title}: {words}. The tab Table has the numbers."
     with called(ui.element("div").props("role=img").classes("w-full"), label):
         consistent = chart_of(answer, DETAIL)
         chart = ui.echart(draw(consistent)).classes("bf-chart").style(f"height:{height_of(consistent)}px")

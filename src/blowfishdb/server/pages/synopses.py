@@ -10,7 +10,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import COLUMNS, SynopsisPreview
-from blowfishdb.errors import BlowfishError, NotSignedIn
+from blowfishdb.errors import BlowfishError, NotSignedIn, plural
 from blowfishdb.server.pages.controls import (
     Column,
     Tile,
@@ -150,7 +150,7 @@ class Publisher:
         self._button.disable()
         try:
             question, preview = await self._context.run(partial(self._quote, self._form.query.draft, epsilon))
-            what = f"{preview.title} of {preview.dataset}, {preview.cells:,} cells."
+            what = f"{preview.title} of {preview.dataset}, {plural(preview.cells, 'cell')}."
             if await confirmed(what, preview.epsilon, preview.left, partial(show_errors, preview)):
                 work = partial(self._release, question, epsilon)
                 if await with_progress(self._context, self._box, work) is not None:

@@ -26,7 +26,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.present.chart import Series, chart_of, evenly
 from blowfishdb.present.chart_echarts import DETAIL, Options, draw
-from blowfishdb.present.words import question_words
+from blowfishdb.present.words import question_words, upper_end
 from blowfishdb.server.pages.controls import (
     ask_after_warning,
     card,
@@ -159,7 +159,7 @@ def _gauge(meter: Risk) -> None:
     with ui.element("div").classes("bf-gauge").props('role=group data-testid="gauge"'):
         with spread():
             ui.label(f"{meter.one} or {meter.two}?").style("font-weight:560")
-            pill("not hidden" if meter.steps is None else f"at most {100 * sure:.3g} % sure", kind)
+            pill("not hidden" if meter.steps is None else f"at most {upper_end(100 * sure, 3):g} % sure", kind)
         with ui.element("div").classes("bf-meter"):
             ui.element("div").classes(kind).style(f"width:{100 * sure:.1f}%")
             ui.element("i")

@@ -6,7 +6,7 @@ from functools import partial
 
 from nicegui import ui
 
-from blowfishdb.errors import InvalidInput
+from blowfishdb.errors import InvalidInput, plural
 from blowfishdb.server.auth.users import ROLES, User, new_password
 from blowfishdb.server.pages.controls import (
     Cell,
@@ -39,7 +39,7 @@ async def users(context: PageContext) -> None:
         heading("Let somebody in")
         _form(context)
     with card():
-        heading(f"{len(everybody)} users")
+        heading(plural(len(everybody), "user"))
         since = Column("Since (UTC)", "is-time is-spare")
         columns = [Column("Name"), Column("Role"), Column("State"), since, Column("")]
         plain_table(columns, [_row(context, user) for user in everybody], "Users")

@@ -81,7 +81,7 @@ def health() -> dict[str, str]:
 
 @health_router.get("/ready")
 def ready(request: Request) -> dict[str, str]:
-    """The ledger and the database of users answer too; a problem with status 503 otherwise."""
+    """The ledger, the users' database and the data sources answer too; a problem with status 503 otherwise."""
     app_state_of(request).check_ready()
     return {"status": "ready"}
 

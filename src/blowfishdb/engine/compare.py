@@ -1,0 +1,208 @@
+"""Comparison of two answers: one truth in both intervals, or the difference and the ratio of two groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.release import NOISE_ONLY
+from blowfishdb.engine.synopsis import CUT
+from blowfishdb.errors import QueryError
+from blowfishdb.model.numbers import Floats
+from blowfishdb.present.answer_values import Bounds
+from blowfishdb.present.chart_svg import element, escaped
+from blowfishdb.present.page import BOX, headline, html_table
+from blowfishdb.present.table import axis_columns, column_names, needed, row_labels, shown_rows
+from blowfishdb.present.words import Digits, digits_of, percent, printable
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A number for each pair of answers, and intervals that hold for all of them together."""
+
+    values: Floats
+    bounds: Bounds
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Two answers side by side, with intervals that all hold together except with probability `beta`.
+
+    The same question of the same rows has one truth: `pooled` is where both intervals have it, NaN where they disagree,
+    and there is no difference to speak of. Otherwise the answers are about two groups: `difference` is the second less
+    the first, `ratio` the second over the first, NaN where the first may be 0 or less. `caveat` says what the intervals
+    leave out.
+    """
+
+    first: Answer
+    second: Answer
+    beta: float
+    pooled: Estimate | None
+    difference: Estimate | None
+    ratio: Estimate | None
+    caveat: str
+
+    @property
+    def is_one_truth(self) -> bool:
+        """Whether both answers are to the same question of the same rows."""
+        return self.pooled is not None
+
+    def words(self) -> tuple[str, ...]:
+        """What the numbers of the comparison say, in sentences."""
+        sure = percent(self.beta)
+        if self.is_one_truth:
+            holds = f"Each true value lies in both intervals, with {sure} confidence for all of them at once"
+            sentences = [f"The same question of the same rows. {holds}, unless the rows were changed in between."]
+        else:
+            what = f"Two groups: {self.first.title}, and {self.second.title}."
+            if self.first.title == self.second.title:
+                what = f"{self.first.title}, twice, of rows that may have changed in between."
+            holds = f"With {sure} confidence all true differences and ratios lie in the intervals shown."
+            sentences = [f"{what} {holds} Differences are the second less the first, ratios the second over the first."]
+        return (*sentences, self.caveat) if self.caveat else tuple(sentences)
+
+    def columns(self) -> dict[str, Floats]:
+        """The numbers by name: both values, and the estimates with the ends of their intervals."""
+        named = {"difference": self.difference, "ratio": self.ratio, "both": self.pooled}
+        columns = {"first": self.first.values, "second": self.second.values}
+        for name, estimate in named.items():
+            if estimate is not None:
+                ends = estimate.bounds
+                columns |= {name: estimate.values, f"{name}_low": ends.low, f"{name}_high": ends.high}
+        return columns
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The labels and the numbers as a pandas frame."""
+        library = needed("pandas", "frames")
+        labels = {name: library.Series(column, dtype=object) for name, column in axis_columns(self.first).items()}
+        return library.DataFrame({**labels, **self.columns()})
+
+    def head(self) -> list[str]:
+        """The names of the columns of `cells`."""
+        estimates = ["both intervals"] if self.is_one_truth else ["difference", "between", "ratio", "between"]
+        return [*column_names(self.first), "first", "second", *estimates]
+
+    def cells(self, places: range) -> list[list[str]]:
+        """Labels, values and estimates with their intervals, as text."""
+        digits = max(digits_of(self.first), digits_of(self.second), key=lambda one: one.places)
+        rows = []
+        for place, labels in zip(places, row_labels(self.first, places), strict=True):
+            values = [digits.value(float(answer.values[place])) for answer in (self.first, self.second)]
+            rows.append([*labels, *values, *self._estimates(place, digits)])
+        return rows
+
+    def _estimates(self, place: int, digits: Digits) -> list[str]:
+        if self.pooled is not None:
+            return [_between(self.pooled, place, digits) or "they disagree"]
+        cells = []
+        for estimate, how in ((self.difference, digits), (self.ratio, RATIO_DIGITS)):
+            between = None if estimate is None else _between(estimate, place, how)
+            value = "" if estimate is None or between is None else how.value(float(estimate.values[place]))
+            cells += [value, between or "not known: the first may be 0"]
+        return cells
+
+    def __repr__(self) -> str:
+        first, last = shown_rows(self.first.raw.size)
+        lines = [self.head(), *self.cells(first)]
+        if last:
+            lines += [["..."] + [""] * (len(lines[0]) - 1), *self.cells(last)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        body = ["  " + "  ".join(part.rjust(wide) for part, wide in zip(line, widths, strict=True)) for line in lines]
+        return "\n".join([*map(printable, self.words()), *(line.rstrip() for line in body)])
+
+    def _repr_html_(self) -> str:
+        first, last = shown_rows(self.first.raw.size)
+        rows: list[list[str] | str] = [*self.cells(first)]
+        rows += [f"… {self.first.raw.size - len(first) - len(last):,} more rows …", *self.cells(last)] if last else []
+        table = html_table("Both answers", self.head(), rows, range(len(column_names(self.first))))
+        words = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in self.words()]
+        title = headline("Two answers compared", self.first.dataset, "div")
+        return element("div", {"style": BOX}, title, table, *words)
+
+
+RATIO_DIGITS = Digits(3)
+
+
+def _between(estimate: Estimate, place: int, digits: Digits) -> str | None:
+    low, high = float(estimate.bounds.low[place]), float(estimate.bounds.high[place])
+    return None if np.isnan(low) else f"{digits.low(low)} to {digits.high(high)}"
+
+
+def compare(first: Answer, second: Answer) -> Comparison:
+    """The comparison of two answers; QueryError with the reason where one with the other means nothing.
+
+    Both simultaneous guarantees fail together with at most the sum of their probabilities (union bound); an exact
+    answer never fails.
+    """
+    for answer in (first, second):
+        if not isinstance(answer, Answer):
+            raise QueryError("answers are compared with answers; ask a synopsis first, and compare what it says")
+        if len(answer.columns) > 1:
+            raise QueryError("aggregates are compared one by one: answer.column(0) is the first of them")
+    _check_comparable(first, second)
+    betas = [Decimal(repr(answer.beta)) for answer in (first, second) if not answer.is_exact]
+    beta = min(float(sum(betas)), 1.0)
+    caveat = " ".join(dict.fromkeys(answer.caveat for answer in (first, second) if _leaves_out(answer)))
+    if first.subject and first.subject == second.subject:
+        if caveat:
+            raise QueryError(f"these answers are not put together, since their intervals may miss the truth: {caveat}")
+        return Comparison(first, second, beta, _pooled(first, second), None, None, "")
+    return Comparison(first, second, beta, None, _difference(first, second), _ratio(first, second), caveat)
+
+
+def _leaves_out(answer: Answer) -> bool:
+    """Whether the true values may lie outside the intervals for other reasons than noise."""
+    return any(part in answer.caveat for part in (NOISE_ONLY, CUT))
+
+
+def _check_comparable(first: Answer, second: Answer) -> None:
+    questions = [_without_filter(answer) for answer in (first, second)]
+    if None in questions:
+        raise QueryError("one of these answers does not say what was asked, so they are not compared; ask it again")
+    if first.counted != second.counted:
+        counted = [answer.counted or "of all rows" for answer in (first, second)]
+        raise QueryError(f"one counts records {counted[0]} and the other {counted[1]}, so they are not compared")
+    if questions[0] != questions[1] or (first.tables, first.columns) != (second.tables, second.columns):
+        raise QueryError(
+            f"'{first.title}' and '{second.title}' ask for different things: two answers are compared that differ in "
+            "their filter or in their rows, not in their kind, attributes or bins"
+        )
+
+
+def _without_filter(answer: Answer) -> Mapping[str, Any] | None:
+    """The question but for its filter; None where the answer does not carry it."""
+    question = answer.question if answer.evidence is None else answer.evidence.question
+    return None if question is None else {key: part for key, part in question.items() if key != "where"}
+
+
+def _pooled(first: Answer, second: Answer) -> Estimate:
+    low = np.maximum(first.bounds.low, second.bounds.low)
+    high = np.minimum(first.bounds.high, second.bounds.high)
+    apart = low > high
+    middle = (first.raw + second.raw) / 2.0
+    nothing = np.full(low.size, np.nan)
+    low, high = np.where(apart, nothing, low), np.where(apart, nothing, high)
+    return Estimate(np.where(apart, nothing, np.clip(middle, low, high)), Bounds(low, high))
+
+
+def _difference(first: Answer, second: Answer) -> Estimate:
+    bounds = Bounds(second.bounds.low - first.bounds.high, second.bounds.high - first.bounds.low)
+    return Estimate(second.values - first.values, bounds)
+
+
+def _ratio(first: Answer, second: Answer) -> Estimate:
+    """The second over the first, where the first is above 0 for certain."""
+    ones, twos = (first.bounds.low, first.bounds.high), (second.bounds.low, second.bounds.high)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends = [two / one for two in twos for one in ones]
+        columns = second.values / first.values, np.minimum.reduce(ends), np.maximum.reduce(ends)
+    values, low, high = (np.where(first.bounds.low > 0.0, column, np.nan) for column in columns)
+    return Estimate(values, Bounds(low, high))
