@@ -28,6 +28,8 @@ APPROVED = frozenset((*PERMISSIVE, "LLVM-exception", "MPL-2.0", "PSF-2.0", "Publ
 """Licences that let users of the package do with it what its own licence lets them."""
 EXCEPTIONS = {"psycopg": "LGPL-3.0-only", "psycopg-binary": "LGPL-3.0-only"}
 """Optional, unchanged, and replaceable by whoever installs them."""
+IN_FILES = {"axe-playwright-python": "MIT AND MPL-2.0"}
+"""Packages whose metadata state nothing: what the files in them say."""
 HEAD = """# Licences
 
 Every package that BlowfishDB or its tests may install, at the version in `constraints.txt`, with the licence that its
@@ -44,7 +46,7 @@ def licence_of(name: str) -> str:
         return str(found["license_expression"])
     classified = [line for line in found.get("classifier", []) if line.startswith("License :: ")]
     said = [line.rpartition(" :: ")[2] for line in classified] or str(found.get("license", "")).splitlines()[:1]
-    return " OR ".join(dict.fromkeys(map(_named, said))) or UNKNOWN
+    return " OR ".join(dict.fromkeys(map(_named, said))) or IN_FILES.get(name, UNKNOWN)
 
 
 def _named(words: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -187,7 +188,9 @@ def sign_in(page: Page, place: Place, name: str = "ana", password: str = PASSWOR
 
 
 def shoot(page: Page, name: str, *, whole: bool = True) -> None:
-    """Keeps a picture of the page at each width."""
+    """Keeps a picture of the page at each width, where SCREENSHOTS asks for them: they take a second each."""
+    if not os.environ.get("SCREENSHOTS"):
+        return
     SHOTS.mkdir(parents=True, exist_ok=True)
     before = page.viewport_size
     for width in WIDTHS:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -33,15 +35,27 @@ from blowfishdb.server.pages.dataset_add import (
     WHOLE,
     ColumnForm,
     check_size,
+    epsilon_hint,
     filled,
     place_for,
     read_column,
     suggested,
+    without_password,
     without_user,
 )
 from blowfishdb.server.pages.ledger import entry_words
 from blowfishdb.server.pages.policies import FamilyForm, form_of, kinds_for, read_form
-from blowfishdb.server.pages.trade_off import BLOCKS, NEAR, SECRET, Offers, curves, points_of, thetas_of, with_family
+from blowfishdb.server.pages.trade_off import (
+    BLOCKS,
+    NEAR,
+    SECRET,
+    Offers,
+    curves,
+    picture,
+    points_of,
+    thetas_of,
+    with_family,
+)
 from blowfishdb.server.pages.trade_off_point import best_release, example, made_up_counts
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.ibis_source import Seen, look_at_column, tables_at
@@ -59,6 +73,9 @@ AGE = bf.integers(0, 99, null=0)
         (ColumnForm(STEPS, "0", "500", "2.5"), WHOLE_NUMBERS, bf.bins(0, 500, width="2.5")),
         (ColumnForm(LISTED, values="a, b,\nc"), TEXT, bf.categorical(["a", "b", "c"])),
         (ColumnForm(LISTED, values="1, 2"), WHOLE_NUMBERS, bf.categorical([1, 2])),
+        (ColumnForm(LISTED, values="Ash\r\nBeech tree\n\n Elm\n"), TEXT, bf.categorical(["Ash", "Beech tree", "Elm"])),
+        (ColumnForm(LISTED, values="Ash\tBeech"), TEXT, bf.categorical(["Ash", "Beech"])),
+        (ColumnForm(LISTED, values='"Ash, old", Elm'), TEXT, bf.categorical(["Ash, old", "Elm"])),
         (
             ColumnForm(RANKED, values="low, high", null=OPEN, outside=VALUE, outside_value="low"),
             TEXT,
@@ -87,6 +104,7 @@ def test_a_form_becomes_the_attribute_that_code_would_declare(
         (ColumnForm(WHOLE, "none", "5"), "no whole number"),
         (ColumnForm(STEPS, "0", "5"), "how wide"),
         (ColumnForm(LISTED), "list the values"),
+        (ColumnForm(LISTED, values="Ash, old\nElm"), "quotes"),
         (ColumnForm(WHOLE, "0", "5", null=VALUE), "which value NULL counts as"),
         (ColumnForm(), "how this column"),
     ],
@@ -127,10 +145,13 @@ def test_what_was_read_fills_only_a_form_that_it_serves() -> None:
         bf.partition(cuts=["18", "65"]),
         bf.partition([["a", "b"], ["c"]]),
         bf.custom([("a", "b"), ("b", "c")]),
+        bf.partition([["a, b", '"'], [" x ", "line\nend"], ["tab\there", ""]]),
+        bf.custom([('a "b"', "\u2028"), ("c,", ",")]),
     ],
 )
 def test_families_survive_their_forms(family: Family) -> None:
-    attribute = bf.categorical(["a", "b", "c"]) if "a" in str(family) else AGE
+    listed = [value for group in getattr(family, "blocks", ()) or getattr(family, "edges", ()) for value in group]
+    attribute = bf.categorical(list(dict.fromkeys(listed))) if listed else AGE
     assert read_form(form_of(family), attribute) == family
 
 
@@ -147,7 +168,7 @@ def test_a_family_form_says_what_is_missing_and_offers_what_fits() -> None:
 def test_curves_agree_with_exact_quotes() -> None:
     domain, offers = bf.domain({"age": AGE}), Offers()
     asked = query("cdf", bf.col("age").bins(10))
-    points = points_of(AGE)
+    points = points_of(AGE, bf.full())
     found = {point: offers.offer(domain, with_family(bf.Policy(), "age", point.family), asked) for point in points}
     lines = curves(points, found, 50.0, wants_epsilon=True)
     assert set(lines) == {SECRET, NEAR, BLOCKS}
@@ -171,11 +192,33 @@ def test_curves_tell_policies_apart_and_keep_what_they_quoted() -> None:
     assert one.epsilon_for(one.alpha_for(0.3)) == pytest.approx(0.3)
 
 
-def test_unordered_attributes_have_one_point_and_days_go_by_the_calendar() -> None:
-    assert [point.line for point in points_of(bf.categorical(["a", "b"]))] == [SECRET]
+def test_policies_of_an_unordered_attribute_stand_side_by_side() -> None:
+    wards = bf.categorical([f"w{place}" for place in range(25)])
+    current = bf.partition([["w0", "w1"], [f"w{place}" for place in range(2, 25)]])
+    points, domain = points_of(wards, current), bf.domain({"ward": wards})
+    words = [SECRET, "two groups", "groups of 10", "groups of 2", "public"]
+    assert [point.words for point in points[:-1]] == words
+    assert points[-1].words.startswith("in force: blocks w0, w1 |")
+    for point in points:
+        bf.Policy({"ward": point.family}).check(domain)
+    offers = Offers()
+    found = {
+        point: offers.offer(domain, bf.Policy({"ward": point.family}), query("histogram", "ward")) for point in points
+    }
+    drawn = picture(points, found, current, 50.0, wants_epsilon=True)
+    assert drawn["xAxis"]["data"] == [point.words for point in points], "each policy has its place, by name"
+    (bars,) = drawn["series"]
+    assert bars["type"] == "bar"
+    prices = [one["value"] if isinstance(one, dict) else one for one in bars["data"]]
+    assert prices[0] > 0 == prices[4], "a histogram of a public attribute is exact"
+    assert bars["data"][-1]["label"]["formatter"] == "in force"
+    assert [point.words for point in points_of(bf.categorical(["a", "b"]), bf.full())] == [SECRET, "public"]
+
+
+def test_days_go_by_the_calendar() -> None:
     days = bf.dates("2024-01-01", "2025-12-31")
     assert "7 days" in thetas_of(days)
-    for point in points_of(days):
+    for point in points_of(days, bf.full()):
         bf.Policy({"day": point.family}).check(bf.domain({"day": days}))
 
 
@@ -184,8 +227,37 @@ def test_unordered_attributes_have_one_point_and_days_go_by_the_calendar() -> No
 def test_every_point_of_every_domain_is_a_policy(size: int) -> None:
     for attribute in (bf.integers(-3, size), bf.bins(0, size, width=1)):
         domain = bf.domain({"x": attribute})
-        for point in points_of(attribute):
+        for point in points_of(attribute, bf.full()):
             bf.Policy({"x": point.family}).check(domain)
+
+
+@pytest.mark.parametrize("typed", ["1", "0.5", "2", "0.1", "7/2", "10", "0"])
+def test_the_hint_about_epsilon_is_a_bound_for_what_was_typed(typed: str) -> None:
+    hint = epsilon_hint(typed, "")
+    said = re.search(r"at most ([\d.,]+)-fold", hint)
+    assert said is not None
+    shown, true = float(said[1].replace(",", "")), math.exp(float(Fraction(typed)))
+    assert true <= shown <= 1.01 * true + 1e-9, "rounded up, and near"
+
+
+def test_the_hint_about_epsilon_says_nothing_of_nonsense_and_no_number_of_what_protects_nothing() -> None:
+    assert "fold" not in epsilon_hint("a little", "") + epsilon_hint("-1", "")
+    assert "without a bound that matters" in epsilon_hint("100", "")
+    both = epsilon_hint("1", "1/2")
+    assert "With epsilon 1 in all" in both and "With the 0.5 of one analyst" in both
+    assert "2.72-fold" in both and "1.65-fold" in both
+
+
+def test_the_address_of_a_draft_has_no_password() -> None:
+    for address, kept in {
+        "postgresql://reader:${CLINIC}@host/db#visits": "postgresql://reader:${CLINIC}@host/db#visits",
+        "postgresql://reader:hunter2@host/db#visits": "postgresql://reader@host/db#visits",
+        "postgresql://reader:a@b:c/d@host/db": "postgresql://reader@host/db",
+        "mysql://host/db?user=x&password=hunter2#t": "mysql://host/db#t",
+        "duckdb:///shop.duckdb#sales": "duckdb:///shop.duckdb#sales",
+        "data/people.csv": "data/people.csv",
+    }.items():
+        assert without_password(address) == kept
 
 
 def test_an_example_is_drawn_on_made_up_counts_that_depend_on_the_question_alone() -> None:

@@ -87,9 +87,9 @@ class Risk:
         low, high = self.posterior(prior)
         spent = f"epsilon {float(self.epsilon):.4g}" + (f" over {self.releases} releases" if self.releases > 1 else "")
         rows = f", and {self.records} records change together" if self.records > 1 else ""
-        apart = plural(self.steps, "step")
+        apart, odds = plural(self.steps, "step"), odds_words(self.odds)
         return (
-            f"{pair} are {apart} apart{rows}: {spent} lets the odds between them change at most {_times(self.odds)}.",
+            f"{pair} are {apart} apart{rows}: {spent} lets the odds between them change at most {odds}.",
             f"Who believed {self.one} with {_percent(float(probability(prior)))} believes it afterwards with "
             f"{_percent(low, ROUND_FLOOR)} to {_percent(high, ROUND_CEILING)}, whatever else is known about the other "
             "records.",
@@ -281,7 +281,8 @@ def _named(value: object) -> str:
     return "NULL" if value is None else str(value)
 
 
-def _times(odds: float) -> str:
+def odds_words(odds: float) -> str:
+    """The factor by which odds may change, for people: rounded up, because it is a bound."""
     if odds > 1e6:
         return "without a bound that matters (more than a million times)"
     return f"{readable(upper_end(odds, 3))}-fold"

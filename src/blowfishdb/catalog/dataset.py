@@ -184,8 +184,52 @@ def read_value(text: str, attribute: Attribute | None) -> object:
     """The declared value of a text; lists may hold numbers or truth values."""
     plain = text.strip()
     if isinstance(attribute, Categorical):
-        return next((known for known in attribute.values if str(known) == plain), plain)
+        names = {str(known): known for known in attribute.values}
+        return names[text] if text in names else names.get(plain, plain)
     return plain
+
+
+ITEM = re.compile(r' *(?:"(?P<quoted>(?:[^"]|"")*)" *|(?P<plain>[^,\t\r\n]*))(?P<end>,|\t|\r?\n|\r|$)')
+NEEDS_QUOTES = re.compile(r'[,\t\r\n]|^\s|\s$|^"|^$')
+
+
+def read_rows(text: str) -> list[list[str]]:
+    """The values of each line, separated by commas or tabs; double quotes hold together what looks like more."""
+    rows: list[list[str]] = [[]]
+    place = 0
+    while place < len(text):
+        item = ITEM.match(text, place)
+        if item is None:  # the pattern matches anything, if need be nothing
+            break
+        place = item.end()
+        if item["quoted"] is not None:
+            rows[-1].append(item["quoted"].replace('""', '"'))
+        elif item["plain"].strip():
+            rows[-1].append(item["plain"].strip())
+        if item["end"] in ("\r\n", "\n", "\r"):
+            rows.append([])
+    return [row for row in rows if row]
+
+
+def read_list(text: str) -> list[str]:
+    """The values of a list, separated by commas, or one on each line, as a column is pasted.
+
+    DomainError where both separate something: a value that holds a comma would be torn.
+    """
+    rows = read_rows(text)
+    lines = [line.rstrip() for line in text.strip().splitlines()]
+    if len(rows) > 1 and any(len(row) > 1 for row in rows) and not all(line.endswith(",") for line in lines[:-1]):
+        raise DomainError(
+            'commas and lines both separate values here: write one value per line, with "quotes" around one that holds '
+            "a comma, or all of them in one line"
+        )
+    return [value for row in rows for value in row]
+
+
+def write_row(values: Iterable[object]) -> str:
+    """Values in one line that `read_rows` reads again."""
+    texts = map(str, values)
+    return ", ".join(f'"{text.replace(chr(34), 2 * chr(34))}"' if NEEDS_QUOTES.search(text) else text for text in texts)
 
 
 def _rows(path: Path) -> list[list[str]]:

@@ -136,12 +136,15 @@ def _add_pages(app: FastAPI, *, is_secure: bool) -> None:
     pages.router.redirect_slashes = False
     pages.add_exception_handler(BlowfishError, fault)
     pages.add_exception_handler(Exception, fault)
+    # Its bar of progress has no name for those who do not see it, and the pages tell themselves when they work.
+    pages.config.quasar_config["loadingBar"]["skipHijack"] = True
     ui.run_with(
         app,
         title=TITLE,
         storage_secret=new_password(),
         session_middleware_kwargs={"https_only": is_secure},
         show_welcome_message=False,
+        tailwind=False,
         reconnect_timeout=LONGEST_SILENCE,
     )
 

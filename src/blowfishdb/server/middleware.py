@@ -266,6 +266,10 @@ class ServerMiddleware:
         headers["Content-Security-Policy"] = API_POLICY if is_api else PAGE_POLICY
         if is_api or "cache-control" not in headers:
             headers["Cache-Control"] = "no-store"
+        elif headers["cache-control"].startswith("public"):
+            # The same for everybody: with a cookie, or told apart by one, it would be fetched anew after signing in.
+            del headers["set-cookie"]
+            headers["Vary"] = "Accept-Encoding"
         if self.app_state.settings.is_secure:
             headers["Strict-Transport-Security"] = "max-age=31536000"
 

@@ -13,7 +13,13 @@ from blowfishdb.server.auth.oidc import Provider
 SQLITE = "sqlite:///"
 OIDC_CALLBACK = "/api/v1/sessions/oidc/callback"
 
-WHOLE = ("requests_per_minute", "sign_ins_per_minute", "shutdown_seconds", "largest_body", "largest_upload")
+WHOLE = (
+    "requests_per_minute",
+    "sign_ins_per_minute",
+    "shutdown_seconds",
+    "largest_body",
+    "largest_upload",
+)
 """Settings that are whole numbers, at least 1."""
 
 

@@ -20,7 +20,7 @@ from blowfishdb.model.query import query
 from blowfishdb.server.auth.audit_log import AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
 from blowfishdb.server.auth.session import LoginSessions
-from blowfishdb.server.auth.users import Tokens, Users
+from blowfishdb.server.auth.users import Drafts, Tokens, Users
 from blowfishdb.server.heavy_work import HeavyWork
 from blowfishdb.server.settings import Settings, read_settings
 from blowfishdb.session.backend import Backend
@@ -76,6 +76,7 @@ class AppState:
     tokens: Tokens
     audit_log: AuditLog
     pauses: Pauses
+    drafts: Drafts
     _live: LiveCatalog = field(repr=False)
     _database: Database = field(repr=False)
     heavy_work: HeavyWork = field(default_factory=HeavyWork, repr=False)
@@ -157,6 +158,7 @@ def open_app_state(config: str | Path, clock: Clock | None = None, settings: Set
         tokens=Tokens(users, database),
         audit_log=AuditLog(database),
         pauses=Pauses(database),
+        drafts=Drafts(database),
         _live=LiveCatalog(config),
         _database=database,
     )

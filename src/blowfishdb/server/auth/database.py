@@ -31,6 +31,8 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS failure (who TEXT PRIMARY KEY, times BIGINT NOT NULL, until BIGINT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS pause (
         dataset TEXT PRIMARY KEY, who TEXT NOT NULL, at TEXT NOT NULL, reason TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS draft (
+        name TEXT NOT NULL, page TEXT NOT NULL, body TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (name, page))""",
     """CREATE TABLE IF NOT EXISTS audit_log (
         number BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)""",
 )

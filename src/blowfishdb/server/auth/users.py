@@ -1,13 +1,14 @@
-"""Users, made by a curator, each with one role and a password hashed with argon2; and API tokens for their programs."""
+"""Users, each with one role and a password hashed with argon2; API tokens for their programs; what they had typed."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -139,6 +140,7 @@ class Users:
             if disabled:
                 cursor.rows("DELETE FROM login_session WHERE name = ?", name)
                 cursor.rows("DELETE FROM token WHERE name = ?", name)
+                cursor.rows("DELETE FROM draft WHERE name = ?", name)
             return _find(cursor, name)
 
 
@@ -226,3 +228,36 @@ class Tokens:
             if not cursor.rows("SELECT 1 FROM token WHERE id = ? AND name = ?", token, name):
                 raise InvalidInput("there is no such token")
             cursor.rows("DELETE FROM token WHERE id = ? AND name = ?", token, name)
+
+
+LONGEST_DRAFT = 2**18
+DRAFT_DAYS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Drafts:
+    """What users have typed into a form and not yet sent, one for each form; pages leave secrets out of it."""
+
+    database: Database
+
+    def keep(self, name: str, page: str, content: Mapping[str, Any]) -> None:
+        """Keeps the newest state of a form, for a month; what is far too long is not kept."""
+        body, now = json.dumps(content), self.database.clock.now()
+        if len(body) > LONGEST_DRAFT:
+            return
+        with self.database.write() as cursor:
+            cursor.rows("DELETE FROM draft WHERE at < ?", now - DRAFT_DAYS * 86_400)
+            cursor.rows("DELETE FROM draft WHERE name = ? AND page = ?", name, page)
+            cursor.insert("draft", {"name": name, "page": page, "body": body, "at": now})
+
+    def of(self, name: str, page: str) -> dict[str, Any] | None:
+        """What somebody had typed last; None when there is nothing."""
+        with self.database.read() as cursor:
+            row = cursor.row("SELECT body FROM draft WHERE name = ? AND page = ?", name, page)
+        content = None if row is None else json.loads(row["body"])
+        return content if isinstance(content, dict) else None
+
+    def drop(self, name: str, page: str) -> None:
+        """Forgets it, once it was sent or is not wanted any more."""
+        with self.database.write() as cursor:
+            cursor.rows("DELETE FROM draft WHERE name = ? AND page = ?", name, page)

@@ -7,7 +7,17 @@ from datetime import UTC, datetime
 from nicegui import ui
 
 from blowfishdb.server.auth.users import SCOPES, Token
-from blowfishdb.server.pages.controls import card, heading, icon_button, in_row, link_button, notice, small, spread
+from blowfishdb.server.pages.controls import (
+    blaming,
+    card,
+    heading,
+    icon_button,
+    in_row,
+    link_button,
+    notice,
+    small,
+    spread,
+)
 from blowfishdb.server.pages.layout import PASSWORD, page
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.result import code_block
@@ -36,7 +46,7 @@ class TokenList:
 
     def __init__(self, context: PageContext) -> None:
         self._context = context
-        with in_row():
+        with in_row().style("align-items:flex-start"):
             self._label = ui.input("What for?", placeholder="my notebook").props("maxlength=100")
             self._days = ui.select(DAYS, value=30, label="For").style("width:130px")
             ui.button("Make a token", icon="add", on_click=self._make).props("unelevated")
@@ -45,9 +55,14 @@ class TokenList:
 
     def _make(self) -> None:
         app_state, user, days = self._context.app_state, self._context.check(*SCOPES), self._days.value
-        secret, token = app_state.tokens.issue(user.name, self._label.value or "", user.scopes, days)
-        self._context.note("made a token", token.id, {"scopes": " ".join(token.scopes), "days": days})
         self._secret.clear()
+        with blaming(self._label):
+            secret, token = app_state.tokens.issue(user.name, (self._label.value or "").strip(), user.scopes, days)
+            self._show_secret(secret, token)
+
+    def _show_secret(self, secret: str, token: Token) -> None:
+        app_state, days = self._context.app_state, self._days.value
+        self._context.note("made a token", token.id, {"scopes": " ".join(token.scopes), "days": days})
         with self._secret:
             notice("Copy it now: it is not shown again.", "is-accent", "key").style("margin:14px 0 10px")
             code_block(f'import blowfishdb as bf\n\ndb = bf.connect({app_state.settings.url!r}, token="{secret}")')

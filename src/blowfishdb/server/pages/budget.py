@@ -7,9 +7,11 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
+from blowfishdb.engine.target import AccuracyTarget, short_number
 from blowfishdb.errors import BlowfishError
 from blowfishdb.server.pages.controls import (
     Column,
+    blaming,
     budget_bar,
     card,
     empty,
@@ -72,8 +74,11 @@ def _dataset(context: PageContext, budget: Budget) -> None:
         small("Working out the prices …")
 
     async def price() -> None:
-        rows = await context.run(lambda: typical(context.session(), budget.dataset, within.value))
-        redraw(box, partial(plain_table, COLUMNS, rows, "Typical questions"))
+        session, alpha = context.session(), str(within.value or "")
+        with blaming(within):
+            AccuracyTarget(short_number(alpha, "the width"), None)
+            rows = await context.run(lambda: typical(session, budget.dataset, alpha))
+            redraw(box, partial(plain_table, COLUMNS, rows, "Typical questions"))
 
     within.on_value_change(price)
     ui.timer(0.05, price, once=True)

@@ -11,10 +11,12 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from nicegui import ui
+from nicegui.elements.mixins.validation_element import ValidationElement
 
+from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.ledger.values import spent_words
 from blowfishdb.present.words import epsilon_words, readable
-from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.server.pages.page_context import PageContext, sentence
 from blowfishdb.session.backend import Budget
 
 ui.input.default_props("outlined dense")
@@ -44,7 +46,7 @@ def small(text: str, style: str = "") -> ui.label:
 
 def icon_button(icon: str, label: str, on_click: Callable[[], object]) -> ui.button:
     """A small round button whose label is read out and shown under the pointer."""
-    button = ui.button(icon=icon, on_click=on_click).props(f'flat round dense size=sm aria-label="{label}"')
+    button = called(ui.button(icon=icon, on_click=on_click).props("flat round dense size=sm"), label)
     button.classes("bf-quiet")
     with button:
         ui.tooltip(label)
@@ -218,9 +220,14 @@ def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | N
     stacked_bar(shares, legend, "Your budget")
 
 
+def scrolled(label: str) -> ui.element:
+    """Room that scrolls sideways, with the keyboard too, where its content is wider than the screen."""
+    return called(ui.element("div").classes("bf-scroll").props("tabindex=0 role=region"), label)
+
+
 def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label: str) -> None:
     """A short table."""
-    with ui.element("div").classes("bf-scroll"), ui.element("table").classes("bf-table").props(f'aria-label="{label}"'):
+    with scrolled(label), called(ui.element("table").classes("bf-table"), label):
         with ui.element("thead"), ui.element("tr"):
             for column in columns:
                 with ui.element("th" if column.name else "td").classes(column.looks) as head:
@@ -241,7 +248,8 @@ def paged_table(columns: Mapping[str, Column], rows: list[dict[str, Any]], label
         {"name": name, "label": column.name, "field": name, "align": "right" if "is-number" in column.looks else "left"}
         for name, column in columns.items()
     ]
-    table = ui.table(columns=listed, rows=rows, row_key="id", pagination=per_page).props("flat dense")
+    with scrolled(label):
+        table = ui.table(columns=listed, rows=rows, row_key="id", pagination=per_page).props("flat dense")
     return called(table.classes("w-full").props("" if len(rows) > per_page else "hide-bottom"), label)
 
 
@@ -266,6 +274,35 @@ def dataset_choice(path: str, names: Sequence[str], current: str) -> None:
     ).style("min-width:190px").mark("dataset")
 
 
+Field: TypeAlias = ValidationElement[Any]
+"""An input, a text area or a select."""
+
+
+def blame(field: Field, text: str, *, is_focused: bool = True) -> None:
+    """Says beside a field what is wrong with it; whatever is typed there next takes it back."""
+    if "error" not in field.slots:
+        with field.add_slot("error"):
+            message = ui.label().props("role=alert")
+        field.props["aria-describedby"] = message.html_id
+    (message,) = (element for element in field.slots["error"] if isinstance(element, ui.label))
+    message.set_text(text)
+    field.props["error"] = True  # without a message of its own: the framework would show that one, and not the slot
+    if is_focused:
+        field.run_method("focus")
+
+
+@contextmanager
+def blaming(field: Field) -> Iterator[None]:
+    """Tells beside the field why the block failed; a login session that has ended is told as everywhere."""
+    field.error = None
+    try:
+        yield
+    except NotSignedIn:
+        raise
+    except BlowfishError as error:
+        blame(field, sentence(error.message))
+
+
 @contextmanager
 def opened_dialog(title: str, text: str = "", *, width: int = 460) -> Iterator[ui.dialog]:
     """A dialog with a title and a remark, open as soon as the block has filled it."""
@@ -278,13 +315,30 @@ def opened_dialog(title: str, text: str = "", *, width: int = 460) -> Iterator[u
 
 
 def decision(
-    dialog: ui.dialog, action: str, on_click: Callable[[], object], *, is_grave: bool = False, test_id: str = "go"
+    dialog: ui.dialog,
+    action: str,
+    work: Callable[[], Awaitable[None]],
+    *,
+    is_grave: bool = False,
+    test_id: str = "go",
 ) -> None:
-    """The two buttons that end a dialog."""
+    """The two buttons that end a dialog; a second click does nothing while the first one is at work."""
+
+    async def act() -> None:
+        button.disable()
+        try:
+            await work()
+        finally:
+            if not button.is_deleted:
+                button.enable()
+
     with in_row().style("justify-content:flex-end;margin-top:18px"):
         ui.button("Leave it", on_click=dialog.close).props("flat")
-        button = ui.button(action, on_click=on_click)
+        button = ui.button(action, on_click=act)
         button.props(f'unelevated {"color=negative" if is_grave else ""} data-testid="{test_id}"')
+
+
+NO_REASON = "A reason is kept with every change."
 
 
 def reason_field() -> ui.input:
@@ -302,10 +356,11 @@ def ask_reason(
 
         async def go() -> None:
             if not reason.value.strip():
-                reason.props('error error-message="A reason is kept with every change."')
+                blame(reason, NO_REASON)
                 return
-            dialog.close()
-            await work(reason.value.strip())
+            with blaming(reason):
+                await work(reason.value.strip())
+                dialog.close()
 
         decision(dialog, action, go, is_grave=is_grave)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,25 +16,31 @@ from urllib.parse import quote
 
 from nicegui import events, ui
 
-from blowfishdb.catalog.dataset import Dataset, attribute_words, typed_value
+from blowfishdb.analysis.risk import LARGEST_POWER, odds_words
+from blowfishdb.catalog.dataset import SECRET, Dataset, attribute_words, read_list, typed_value, write_row
+from blowfishdb.engine.target import short_number
 from blowfishdb.errors import BlowfishError, CatalogError, DomainError, InvalidInput, PolicyError, TooLarge, plural
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Domain
 from blowfishdb.model.policy import ROW, Person, Policy, Row, full
 from blowfishdb.model.serialize import read_attribute
 from blowfishdb.server.pages.controls import (
+    Field,
     ask_after_warning,
+    blaming,
     called,
     card,
     choice,
+    figure,
     heading,
     in_row,
+    notice,
     pill,
     redraw,
     small,
     spread,
 )
 from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import PageContext, sentence
+from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.ibis_source import Seen
 
@@ -61,6 +70,16 @@ def without_user(address: str) -> str:
     """An address for the log: without the name and the password that it may hold."""
     scheme, separator, rest = address.partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else address
+
+
+def without_password(address: str) -> str:
+    """An address as a draft keeps it: a password counts only as the name of a variable, and options are left out."""
+    scheme, separator, rest = re.sub(r"\?[^#]*", "", address).partition("://")
+    credentials, at, place = rest.rpartition("@")
+    user, colon, password = credentials.partition(":")
+    if not separator or not colon or SECRET.fullmatch(password):
+        return f"{scheme}{separator}{rest}"
+    return f"{scheme}{separator}{user}{at}{place}"
 
 
 UNUSED, WHOLE, STEPS, DAYS, MOMENTS = "Not used", "Whole numbers", "Bins of numbers", "Dates", "Moments"
@@ -129,7 +148,7 @@ def read_column(form: ColumnForm, column: ColumnType) -> Attribute:
 def filled(form: ColumnForm, seen: Seen) -> ColumnForm | None:
     """The form with what was read from the data; None where that serves no such form."""
     if form.is_list and seen.values:
-        return replace(form, values=", ".join(seen.values))
+        return replace(form, values=write_row(seen.values))
     if not form.is_list and seen.low is not None and seen.high is not None:
         low, high = (text.removesuffix(".0").replace(" ", "T") for text in (seen.low, seen.high))
         return replace(form, low=low, high=high)
@@ -138,9 +157,9 @@ def filled(form: ColumnForm, seen: Seen) -> ColumnForm | None:
 
 def _read_values(form: ColumnForm, kind: Kind) -> dict[str, Any]:
     if form.is_list:
-        texts = [text.strip() for text in form.values.replace("\n", ",").split(",") if text.strip()]
+        texts = read_list(form.values)
         if not texts:
-            raise DomainError("list the values that may occur, separated by commas")
+            raise DomainError("list the values that may occur, separated by commas or one on each line")
         values = [typed_value(text, kind) for text in texts]
         return {"kind": "categorical", "values": values, "ordered": form.form == RANKED}
     if not form.is_used:
@@ -184,6 +203,7 @@ class ColumnEditor:
     name: str
     column: ColumnType
     look: Callable[[ColumnEditor], None]
+    on_change: Callable[[], None]
     form: ColumnForm = field(default_factory=ColumnForm)
     is_from_data: bool = False
 
@@ -210,14 +230,25 @@ class ColumnEditor:
         """Takes over what was read from the data, marked as such."""
         form = filled(self.form, seen)
         if form is None:
-            ui.notify("Nothing was filled in: too many values, or of another kind.", position="top")
-            return
+            raise DomainError("nothing was filled in: too many values, or of another kind")
         self.form, self.is_from_data = form, True
         self._draw()
+
+    def blame(self, text: str) -> None:
+        """Says below the column why it cannot be used as declared."""
+        redraw(self._verdict, partial(self._refuse, text))
+        ui.run_javascript(f"document.getElementById('{self._verdict.html_id}').scrollIntoView({{block: 'center'}})")
+
+    def content(self) -> dict[str, object]:
+        """What a draft keeps; what was read from the data is no part of it."""
+        form = replace(self.form, low="", high="", values="") if self.is_from_data else self.form
+        kind = {"kind": self.column.kind.value, "native": self.column.native, "digits": self.column.digits}
+        return {"name": self.name, **kind, "form": vars(form)}
 
     def _choose(self, form: str) -> None:
         self.form, self.is_from_data = suggested(self.column, form), False
         self._draw()
+        self.on_change()
 
     def _set(self, part: str, value: object) -> None:
         self.form = replace(self.form, **{part: str(value or "")})
@@ -225,6 +256,7 @@ class ColumnEditor:
             self._draw()
         else:
             redraw(self._verdict, self._judge)
+        self.on_change()
 
     def _draw(self) -> None:
         redraw(self._fields, self._build_fields)
@@ -237,7 +269,7 @@ class ColumnEditor:
         if form.is_list:
             with ui.element("div").style("flex:1;min-width:260px"):
                 sample = "low, middle, high" if form.form == RANKED else "NC, VA, other"
-                self._text("values", "Values, separated by commas", sample, "100%")
+                self._text("values", "Values, separated by commas or one on each line", sample, "100%", is_long=True)
         else:
             first, last = SAMPLES.get(form.form, ("0", "110"))
             self._text("low", "From", first, "150px" if form.is_time else "96px")
@@ -253,10 +285,11 @@ class ColumnEditor:
         button = ui.button("Look in the data …", icon="visibility", on_click=lambda: self.look(self))
         called(button.props("flat dense size=sm"), test_id=f"look-{self.name}")
 
-    def _text(self, part: str, label: str, sample: str, width: str) -> None:
-        value = str(getattr(self.form, part))
-        box = ui.input(label, value=value, placeholder=sample, on_change=lambda event: self._set(part, event.value))
-        called(box.props(FIELD), test_id=f"{part}-{self.name}").style(f"width:{width}")
+    def _text(self, part: str, label: str, sample: str, width: str, *, is_long: bool = False) -> None:
+        value, make = str(getattr(self.form, part)), ui.textarea if is_long else ui.input
+        box = make(label, value=value, placeholder=sample, on_change=lambda event: self._set(part, event.value))
+        box.props(f"{FIELD} {'autogrow input-style=max-height:14em' if is_long else ''}")
+        called(box, test_id=f"{part}-{self.name}").style(f"width:{width}")
 
     def _choice(self, part: str, label: str, options: list[str]) -> None:
         now = str(getattr(self.form, part))
@@ -274,7 +307,10 @@ class ColumnEditor:
             try:
                 small(attribute_words(self.attribute(), full()))
             except BlowfishError as error:
-                ui.label(sentence(error.message)).classes("bf-small").style("color:var(--bf-accent)")
+                self._refuse(sentence(error.message))
+
+    def _refuse(self, text: str) -> None:
+        ui.label(text).classes("bf-small").style("color:var(--bf-accent)")
 
 
 def roomy_select(options: list[str], value: str, label: str | None, on_change: Callable[[object], object]) -> ui.select:
@@ -290,9 +326,13 @@ WARNING = (
 )
 
 
+PARTS = ("source", "name", "unit", "person", "at_most", "order_by", "epsilon", "per_analyst")
+DRAFT = "datasets/add"
+
+
 @dataclass(eq=False)
 class DatasetDraft:
-    """What the forms declare so far."""
+    """What the forms declare so far; `fields` are those that a fault is told beside."""
 
     context: PageContext
     source: str = ""
@@ -304,22 +344,76 @@ class DatasetDraft:
     order_by: str = ""
     epsilon: str = "1"
     per_analyst: str = ""
+    fields: dict[str, Field] = field(default_factory=dict)
+    on_change: Callable[[], None] = lambda: None
+
+    def content(self) -> dict[str, object]:
+        """What is kept of it until the dataset is added: no password, and nothing that was read from the data."""
+        parts = {part: getattr(self, part) for part in PARTS} | {"source": without_password(self.source)}
+        return parts | {"columns": [editor.content() for editor in self.columns]}
+
+    def restore(self, content: Mapping[str, Any]) -> None:
+        """Takes over what `content` kept; nothing where a later version of the software wrote it differently."""
+        with suppress(KeyError, TypeError, ValueError):
+            columns = [
+                self.editor(
+                    str(one["name"]),
+                    ColumnType(Kind(one["kind"]), str(one["native"]), one["digits"]),
+                    ColumnForm(**one["form"]),
+                )
+                for one in content["columns"]
+            ]
+            parts = {part: str(content[part]) for part in PARTS}
+            self.columns = columns
+            for part, value in parts.items():
+                setattr(self, part, value)
+
+    def editor(self, name: str, column: ColumnType, form: ColumnForm | None = None) -> ColumnEditor:
+        """The editor of one column, perhaps with what was typed before."""
+        usable = form if form is not None and form.form in (UNUSED, *FORMS[column.kind]) else ColumnForm()
+        return ColumnEditor(name, column, partial(_ask_to_look, self), lambda: self.on_change(), usable)
 
     def dataset(self) -> Dataset:
         """The dataset as it is declared; a typed error names the first thing that is missing."""
-        if not self.name.strip():
-            raise CatalogError("give the dataset a name; analysts will call it so")
+        name = self._name()
         used = [editor for editor in self.columns if editor.form.is_used]
         if not used:
             raise DomainError("no column is used: say for at least one what the public may know of it")
         return Dataset(
-            self.name.strip(),
+            name,
             source=self.source,
             domain=Domain(tuple((editor.name, editor.attribute()) for editor in used)),
             policy=Policy(unit=self._unit()),
             epsilon=self.epsilon,
             per_analyst=self.per_analyst.strip() or None,
         )
+
+    def blame(self) -> bool:
+        """Whether something that was typed makes no sense, which is then told beside it."""
+        for editor in self.columns:
+            try:
+                _ = editor.attribute() if editor.form.is_used else None
+            except BlowfishError as error:
+                editor.blame(sentence(error.message))
+                return True
+        checks: dict[str, Callable[[], object]] = {
+            "at_most": self._unit,
+            "epsilon": partial(budget_of, self.epsilon),
+            "per_analyst": lambda: self.per_analyst.strip() and budget_of(self.per_analyst),
+            "name": self._name,
+        }
+        for part, check in checks.items():
+            if part in self.fields:
+                with blaming(self.fields[part]):
+                    check()
+                    continue
+                return True
+        return False
+
+    def _name(self) -> str:
+        if not self.name.strip():
+            raise CatalogError("give the dataset a name; analysts will call it so")
+        return self.name.strip()
 
     def _unit(self) -> Row | Person:
         if self.unit == "row":
@@ -329,16 +423,54 @@ class DatasetDraft:
         return Person(self.person, int(self.at_most), self.order_by)
 
 
+def budget_of(text: str) -> Fraction:
+    """The epsilon that was typed; InvalidInput for what is none."""
+    epsilon = short_number(text.strip(), "epsilon")
+    if epsilon < 0:
+        raise CatalogError("budgets are not negative")
+    return epsilon
+
+
+def epsilon_hint(epsilon: str, per_analyst: str) -> str:
+    """What the typed budgets let an observer learn, in words; of what makes no sense, nothing."""
+    sentences = ["The smaller, the better protected."]
+    for text, who in ((epsilon, "With epsilon {} in all"), (per_analyst, "With the {} of one analyst")):
+        with suppress(BlowfishError):
+            amount = budget_of(text)
+            odds = odds_words(math.exp(float(amount)) if amount < LARGEST_POWER else math.inf)
+            change = f"an observer's odds between two hidden neighbours change at most {odds}"
+            sentences.append(f"{who.format(figure(amount))}, {change}, over all answers together.")
+    return " ".join(sentences)
+
+
 @page("/datasets/add", "Add a dataset", "curate", lead="Columns are read, rows are not. Nothing is inferred from data.")
-def add(context: PageContext) -> None:
+async def add(context: PageContext) -> None:
     """Four steps on one page; later ones appear when the columns are known."""
-    draft = DatasetDraft(context)
-    with card():
+    draft, drafts, user = DatasetDraft(context), context.app_state.drafts, context.identity.name
+    kept = await context.run(partial(drafts.of, user, DRAFT))
+    if kept is not None:
+        draft.restore(kept)
+
+    async def afresh() -> None:
+        await context.run(partial(drafts.drop, user, DRAFT))
+        ui.navigate.reload()
+
+    if draft.source or draft.columns:
+        with notice(
+            "This is what you had typed. Passwords, and what was read from the data, are not kept.", icon="history"
+        ):
+            called(ui.button("Start afresh", on_click=afresh).props("flat dense"), test_id="afresh")
+    with card().style("margin-top:16px") as first:
         heading("1  Where the rows are")
         sent = ui.element("div").style("max-width:340px;margin-top:10px")
         rest = ui.element("div").style("margin-top:12px")
     later = ui.element("div").style("margin-top:16px")
 
+    async def keep(is_wanted: IsWanted) -> None:
+        if is_wanted():
+            await context.run(partial(drafts.keep, context.check("curate").name, DRAFT, draft.content()))
+
+    draft.on_change = Latest(context, first, keep).changed
     ways = {"address": _by_address, "file": _by_file}
 
     def show(way: str) -> None:
@@ -347,12 +479,23 @@ def add(context: PageContext) -> None:
     with sent:
         choice({"address": "By address", "file": "Send a file"}, "address", show, "How the rows are reached")
     show("address")
+    if draft.columns:
+        _build_steps(draft, later)
 
 
 def _by_address(draft: DatasetDraft, later: ui.element) -> None:
+    def typed(address: str) -> None:
+        draft.source = address.strip()
+        draft.on_change()
+
     with in_row().style("align-items:flex-start"):
-        box = ui.input("Address", placeholder="postgresql://reader:${BLOWFISH_CLINIC}@host/clinic#visits")
-        box.props('data-testid="address"').style("flex:1;min-width:320px")
+        box = ui.input(
+            "Address",
+            value=draft.source,
+            placeholder="postgresql://reader:${BLOWFISH_CLINIC}@host/clinic#visits",
+            on_change=lambda event: typed(event.value or ""),
+        )
+        box.props('data-testid="address"').style("flex:1;min-width:min(320px, 100%)")
         button = ui.button("Read the columns", icon="view_column", on_click=lambda: look(box.value.strip()))
         button.props('unelevated data-testid="read-columns"')
     tables = ui.element("div").style("margin-top:10px")
@@ -366,38 +509,48 @@ def _by_address(draft: DatasetDraft, later: ui.element) -> None:
         tables.clear()
         curator = draft.context.curator()
         is_database = "://" in address and "#" not in address
-        names = await draft.context.run(lambda: curator.tables(address)) if is_database else []
-        if not names:
+        with blaming(box):
+            names = await draft.context.run(lambda: curator.tables(address)) if is_database else []
+            if not names:
+                await _read_columns(draft, address, later)
+                return
+            with tables:
+                table = ui.select(names, label=f"Table ({len(names):,} found)")
+                table.props('data-testid="table"', remove="options-dense").style("max-width:340px")
+                table.on_value_change(lambda event: choose(table, f"{address}#{event.value}"))
+
+    async def choose(table: ui.select, address: str) -> None:
+        with blaming(table):
             await _read_columns(draft, address, later)
-            return
-        with tables:
-            table = ui.select(
-                names,
-                label=f"Table ({len(names):,} found)",
-                on_change=lambda event: _read_columns(draft, f"{address}#{event.value}", later),
-            )
-            table.props('data-testid="table"', remove="options-dense").style("max-width:340px")
 
 
 def _by_file(draft: DatasetDraft, later: ui.element) -> None:
     settings = draft.context.app_state.settings
 
+    def refuse(text: str) -> None:
+        redraw(verdict, partial(notice, sentence(text), "is-bad", "error"))
+
     async def take(event: events.UploadEventArguments) -> None:
         draft.context.check("curate")
-        check_size(event.file.size(), settings.largest_upload)
-        path = place_for(settings.folder, event.file.name)
-        await event.file.save(path)
-        path.chmod(0o600)
-        draft.context.note("sent a file", path.name)
-        await _read_columns(draft, str(path.relative_to(settings.folder)), later)
+        verdict.clear()
+        try:
+            check_size(event.file.size(), settings.largest_upload)
+            path = place_for(settings.folder, event.file.name)
+            await event.file.save(path)
+            path.chmod(0o600)
+            draft.context.note("sent a file", path.name)
+            await _read_columns(draft, str(path.relative_to(settings.folder)), later)
+        except InvalidInput as error:
+            refuse(error.message)
 
     choose = ui.button("Choose a file", icon="upload_file").props("unelevated").style("margin-bottom:10px")
+    verdict = ui.element("div").props("role=alert").style("margin-bottom:10px")
     drop = ui.upload(
         max_file_size=settings.largest_upload,
         max_files=1,
         auto_upload=True,
         on_upload=take,
-        on_rejected=lambda: ui.notify("This file is too large, or of another kind.", type="negative", position="top"),
+        on_rejected=lambda: refuse("this file is too large, or of another kind"),
     ).props(f'flat bordered accept="{",".join(ENDINGS)}" data-testid="file"')
     drop.classes("bf-drop").style("width:100%;max-width:520px")
     choose.on("click", js_handler=f"() => getElement({drop.id}).pickFiles()")
@@ -406,18 +559,25 @@ def _by_file(draft: DatasetDraft, later: ui.element) -> None:
 
 
 async def _read_columns(draft: DatasetDraft, address: str, later: ui.element) -> None:
-    """Reads the names and types of the columns, and shows the steps that need them."""
+    """Reads the names and types of the columns, and shows the steps that need them; what was typed for one stays."""
     curator = draft.context.curator()
     columns = await draft.context.run(lambda: curator.columns(address))
+    forms = {editor.name: editor.form for editor in draft.columns}
     draft.source = address
-    draft.columns = [ColumnEditor(name, kind, partial(_ask_to_look, draft)) for name, kind in columns.items()]
+    draft.columns = [draft.editor(name, kind, forms.get(name)) for name, kind in columns.items()]
+    draft.on_change()
+    _build_steps(draft, later)
+
+
+def _build_steps(draft: DatasetDraft, later: ui.element) -> None:
     later.clear()
+    draft.fields.clear()
     with later:
         with card():
             heading("2  What the public may know of each column")
             small(
-                f"{plural(len(columns), 'column')}, no rows read. Say what anybody may know anyway; a column without a "
-                "domain is not used.",
+                f"{plural(len(draft.columns), 'column')}, no rows read. Say what anybody may know anyway; a column "
+                "without a domain is not used.",
                 "margin:4px 0 8px",
             )
             for editor in draft.columns:
@@ -446,7 +606,10 @@ def _whose(draft: DatasetDraft) -> None:
 
     def show(unit: str) -> None:
         draft.unit = unit
+        for part in ("person", "at_most", "order_by"):
+            draft.fields.pop(part, None)
         redraw(fields, build)
+        draft.on_change()
 
     with ways:
         choice({"row": "One row each", "person": "Several rows per person"}, draft.unit, show, "Privacy unit")
@@ -456,30 +619,36 @@ def _whose(draft: DatasetDraft) -> None:
 def _bound(box: ui.input | ui.select, draft: DatasetDraft, part: str, width: int = 150) -> None:
     """A field of the draft; tests find it by its name."""
     called(box.props(FIELD), test_id=part).style(f"width:{width}px").bind_value(draft, part)
+    box.on_value_change(lambda: draft.on_change())
+    draft.fields[part] = box
 
 
 def _budget(draft: DatasetDraft) -> None:
     heading("4  What it may lose")
-    with in_row().style("margin-top:12px"):
+    with in_row().style("margin-top:12px;align-items:flex-start"):
         _bound(ui.input("Epsilon in all"), draft, "epsilon")
         _bound(ui.input("Each analyst", placeholder="all of it"), draft, "per_analyst")
-    small(
-        "The smaller, the better protected: with epsilon 1 in all, an observer's odds between two hidden neighbours "
-        "change at most 2.7-fold, over all answers together.",
-        "margin-top:8px",
-    )
+    hint = small(epsilon_hint(draft.epsilon, draft.per_analyst), "margin-top:8px").props("aria-live=polite")
+    for part in ("epsilon", "per_analyst"):
+        draft.fields[part].on_value_change(lambda: hint.set_text(epsilon_hint(draft.epsilon, draft.per_analyst)))
 
 
 def _finish(draft: DatasetDraft) -> None:
+    context = draft.context
+
     async def go() -> None:
-        dataset = draft.dataset()
-        await draft.context.change("added a dataset", dataset.name, lambda curator: curator.add(dataset))
-        ui.navigate.to(f"/policies?dataset={quote(dataset.name)}")
+        if draft.blame():
+            return
+        with blaming(draft.fields["name"]):
+            dataset = draft.dataset()
+            await context.change("added a dataset", dataset.name, lambda curator: curator.add(dataset))
+            await context.run(partial(context.app_state.drafts.drop, context.identity.name, DRAFT))
+            ui.navigate.to(f"/policies?dataset={quote(dataset.name)}")
 
     with card().style("margin-top:16px"), spread():
-        with in_row():
-            _bound(ui.input("Name for analysts", placeholder="visits"), draft, "name", 220)
-            small("It starts with everything secret; the policy comes next.")
+        with in_row().style("align-items:flex-start"):
+            _bound(ui.input("Name for analysts", placeholder="visits"), draft, "name", 260)
+            small("It starts with everything secret; the policy comes next.", "padding-top:10px")
         ui.button("Add it", icon="check", on_click=go).props('unelevated data-testid="finish"')
 
 
@@ -490,7 +659,10 @@ def _ask_to_look(draft: DatasetDraft, editor: ColumnEditor) -> None:
     async def read() -> None:
         curator = context.curator()
         context.note("read a column's bounds", without_user(draft.source)[:200], {"column": editor.name})
-        editor.fill(await context.run(lambda: curator.look_at_column(draft.source, editor.name)))
+        try:
+            editor.fill(await context.run(lambda: curator.look_at_column(draft.source, editor.name)))
+        except InvalidInput as error:
+            editor.blame(sentence(error.message))
 
     text = "What is read is only filled in here, marked, and yours to change. The look itself is logged."
     ask_after_warning(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from urllib.parse import urlencode
 
 from nicegui import ui
 
@@ -14,10 +16,11 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import TargetOptions, target_options
-from blowfishdb.errors import BlowfishError, NotSignedIn, plural
+from blowfishdb.errors import AccuracyError, BlowfishError, InvalidInput, NotSignedIn, UnknownAnswer, plural
 from blowfishdb.present.words import readable, upper_end
 from blowfishdb.server.pages.budget import why_nothing
 from blowfishdb.server.pages.controls import (
+    blame,
     budget_bar,
     card,
     empty,
@@ -29,11 +32,19 @@ from blowfishdb.server.pages.controls import (
     redraw,
     small,
 )
-from blowfishdb.server.pages.history import all_past, answer_link
+from blowfishdb.server.pages.history import all_past, answer_link, answer_name, named
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, Result, sentence
-from blowfishdb.server.pages.query_form import AccuracyDraft, AccuracyForm, DatasetForm, QueryDraft, build_query
-from blowfishdb.server.pages.result import show_answer, snippet, sql_snippet
+from blowfishdb.server.pages.query_form import (
+    AccuracyDraft,
+    AccuracyForm,
+    DatasetForm,
+    QueryDraft,
+    build_query,
+    read_question,
+    write_question,
+)
+from blowfishdb.server.pages.result import reopening, show_answer, snippet, sql_snippet
 from blowfishdb.session.backend import Budget, Past
 from blowfishdb.session.session import Session, stated_question, with_alpha
 from blowfishdb.session.table import Question
@@ -191,9 +202,14 @@ def _offers(preview: Preview) -> None:
 def show_refusal(error: BlowfishError) -> None:
     """Why there is no quote, and what to do."""
     heading("No price yet").classes("bf-title")
-    # The page calls alpha by the name of its field.
-    text = f"within ± {error.message[6:]}" if error.message.startswith("alpha ") else error.message
-    notice(sentence(text), "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="refusal"')
+    notice(sentence(_named_as_here(error)), "is-accent", "lightbulb").style("margin-top:12px").props(
+        'data-testid="refusal"'
+    )
+
+
+def _named_as_here(error: BlowfishError) -> str:
+    """What an error says; the page calls alpha by the name of its field."""
+    return f"within ± {error.message[6:]}" if error.message.startswith("alpha ") else error.message
 
 
 STEPS = {
@@ -265,24 +281,35 @@ async def explore(context: PageContext) -> None:
     if not names:
         empty("storage", "There is no dataset yet", "A curator declares one; then it can be asked here.")
         return
-    wanted = context.request.query_params.get("dataset", names[0])
-    Explorer(context, names, wanted if wanted in names else names[0])
+    wanted, session = context.request.query_params, context.session()
+    question = read_question(wanted.get("question", ""), lambda name: session[name].domain)
+    name = question[0].dataset if question is not None else wanted.get("dataset", names[0])
+    explorer = Explorer(context, names, name if name in names else names[0], question)
+    if wanted.get("answer"):
+        await explorer.reopen(wanted["answer"])
 
 
 class Explorer:
     """The state of one open page."""
 
-    def __init__(self, context: PageContext, names: list[str], dataset: str) -> None:
-        self._context = context
+    def __init__(
+        self,
+        context: PageContext,
+        names: list[str],
+        dataset: str,
+        question: tuple[QueryDraft, str, AccuracyDraft] | None = None,
+    ) -> None:
+        self._context, self._answer = context, ""
+        draft, sql, accuracy = question or (None, "", None)
         self._quoted: QuotedQuery | None = None
         self._past: list[Past] | None = None
         self._is_running = False
         with ui.element("div").classes("bf-explore") as self._root:
             self._pricing = Latest(context, self._root, self._requote)
             with card().props('aria-label="Question"'):
-                self._form = DatasetForm(context, names, dataset, self._changed)
+                self._form = DatasetForm(context, names, dataset, self._changed, draft=draft, sql=sql)
                 ui.separator().style("margin:16px 0 14px")
-                self._accuracy = AccuracyForm(self._changed)
+                self._accuracy = AccuracyForm(self._changed, accuracy)
             with ui.element("div").style("min-width:0"):
                 self._quote_card = card().classes("bf-quote").props('aria-label="Price" aria-live="polite"')
                 with self._quote_card, ui.element("div").classes("bf-quote-body") as self._quote_box:
@@ -299,8 +326,26 @@ class Explorer:
         self._quote_card.classes(add="is-stale")
         self._pricing.changed()
 
+    async def reopen(self, name: str) -> None:
+        """Shows an answer of the past, free, as it was shown when the page was left; nothing where there is none."""
+        with suppress(InvalidInput, UnknownAnswer):
+            dataset, number = named(name)
+            session = self._context.session()
+            answer = await self._context.run(partial(session.reopen, dataset, number))
+            if isinstance(answer, Answer):
+                self._answer = name
+                code = reopening(dataset, number, self._context.app_state.settings.url)
+                redraw(self._result_box, partial(show_answer, self._context, answer, code))
+
+    def _remember(self) -> None:
+        """Puts question and answer into the address of the page, so that a reload or a bookmark finds them again."""
+        question = write_question(self._form.query.draft, self._form.query.sql, self._accuracy.draft)
+        parts = {"question": question, "answer": self._answer}
+        ui.navigate.history.replace(f"/explore?{urlencode({key: part for key, part in parts.items() if part})}")
+
     async def _requote(self, is_wanted: IsWanted) -> None:
         draft, accuracy, sql = self._form.query.draft, self._accuracy.draft, self._form.query.sql
+        self._remember()
         try:
             quoted = await self._context.run(partial(self._quote, draft, accuracy, sql))
             draw = partial(show_quote, quoted, self._confirm)
@@ -310,6 +355,8 @@ class Explorer:
             raise
         except BlowfishError as error:
             quoted, draw = None, partial(show_refusal, error)
+            if is_wanted() and isinstance(error, AccuracyError):
+                blame(self._accuracy.amount, sentence(_named_as_here(error)), is_focused=False)
         if is_wanted():
             self._quoted = quoted
             self._quote_card.classes(remove="is-stale")
@@ -342,8 +389,9 @@ class Explorer:
     async def _run(self, query: RunnableQuery) -> None:
         self._is_running = True
         try:
-            answer = await with_progress(self._context, self._result_box, partial(self._release, query))
-            if answer is not None and not self._root.is_deleted:
+            released = await with_progress(self._context, self._result_box, partial(self._release, query))
+            if released is not None and not self._root.is_deleted:
+                answer, self._answer = released
                 redraw(self._result_box, partial(show_answer, self._context, answer, query.code))
                 place = "document.getElementById('answer')"
                 ui.run_javascript(f"{place}.scrollIntoView({{behavior: 'smooth', block: 'nearest'}})")
@@ -352,7 +400,14 @@ class Explorer:
         if not self._root.is_deleted:
             self._changed()
 
-    def _release(self, query: RunnableQuery, progress: Progress) -> Answer:
+    def _release(self, query: RunnableQuery, progress: Progress) -> tuple[Answer, str]:
+        """The answer and its name in links."""
         self._context.check("ask")
         self._context.note("asked for an answer", query.question.dataset)
-        return query.release(progress)
+        answer, session = query.release(progress), self._context.session()
+        for past in session.history(answer.dataset):
+            if (past.question, past.epsilon, past.is_synopsis) == (answer.title, answer.certificate.epsilon, False):
+                reopened = session.reopen(past.dataset, past.number)
+                if isinstance(reopened, Answer) and reopened.released == answer.released:
+                    return answer, answer_name(past)
+        return answer, ""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -14,7 +13,7 @@ from urllib.parse import quote
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from nicegui import Client, app, ui
+from nicegui import Client, app, background_tasks, ui
 
 from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.present.answer_values import software_version
@@ -69,6 +68,8 @@ def refusal_page(title: str, text: str, status: int) -> HTMLResponse:
 Builder: TypeAlias = Callable[[PageContext], None] | Callable[[PageContext], Awaitable[None]]
 SIGN_IN = "/sign-in"
 PASSWORD = "/password"  # a path
+PATIENCE = 0.25
+"""Seconds after which the frame is sent without its content, which follows."""
 LONGEST_BUILD = 60.0
 """Seconds after which a page that is not built yet is a fault: a busy machine is none."""
 
@@ -152,16 +153,11 @@ def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Bui
             if not open_pages.admits(context.identity.name, client):
                 asyncio.get_running_loop().call_later(SOON, forget_page, client)
                 return refusal_page("Too many pages", f"You have {MOST_PAGES} pages open. Close some to go on.", 429)
-            try:
-                with _frame(context, title, lead, is_curators="ask" not in scopes):
-                    working = build(context)
-                    if inspect.isawaitable(working):
-                        await working
-            except NotSignedIn:
-                return _to_sign_in(request)
-            except BlowfishError as error:
-                return refusal_page("That did not work", sentence(error.message), status_of(error))
-            return None
+            main = _frame(context, title, lead, is_curators="ask" not in scopes)
+            refusal = await _fill(main, context, build)
+            if refusal is not None:
+                asyncio.get_running_loop().call_later(SOON, forget_page, client)
+            return refusal
 
         del built
         return build
@@ -169,11 +165,46 @@ def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Bui
     return register
 
 
+async def _fill(main: ui.element, context: PageContext, build: Builder) -> Response | None:
+    """Builds the page into its frame, which is sent first where that takes long; else a response that says why not."""
+
+    async def fill() -> None:
+        with main:
+            working = build(context)
+            if inspect.isawaitable(working):
+                await working
+
+    building = background_tasks.create(fill(), name="page", handle_exceptions=False)
+    is_sent = False
+    if not (await asyncio.wait({building}, timeout=PATIENCE))[0]:
+        with main:
+            waiting = ui.label("Just a moment …").classes("bf-quiet").props("role=status")
+        is_sent, client = True, ui.context.client
+        await client.connected()
+        if client.is_deleted:
+            building.cancel()
+            return None
+        await asyncio.wait({building})
+        if not waiting.is_deleted:
+            waiting.delete()
+    try:
+        await building
+    except NotSignedIn:
+        if not is_sent:
+            return RedirectResponse(_sign_in_link(context.request))
+        ui.navigate.to(_sign_in_link(context.request))
+    except BlowfishError as error:
+        if not is_sent:
+            return refusal_page("That did not work", sentence(error.message), status_of(error))
+        context.tell(error)
+    return None
+
+
 def _entered(request: Request, scopes: tuple[Scope, ...]) -> PageContext | Response:
     """The user's page, or what they see instead."""
     identity, secret = identity_of(request), secret_of(request)
     if identity is None or secret is None:
-        return _to_sign_in(request)
+        return RedirectResponse(_sign_in_link(request))
     if identity.must_change:
         return RedirectResponse(PASSWORD)
     if not identity.may(*scopes):
@@ -181,20 +212,47 @@ def _entered(request: Request, scopes: tuple[Scope, ...]) -> PageContext | Respo
     return PageContext(request, app_state_of(request), identity, secret)
 
 
-def _to_sign_in(request: Request) -> Response:
+def _place(request: Request) -> str:
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def _sign_in_link(request: Request) -> str:
     """To the form, and from there back to where they wanted to go."""
-    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(f"{SIGN_IN}?then={quote(wanted)}")
+    return f"{SIGN_IN}?then={quote(_place(request))}"
 
 
-@contextmanager
-def _frame(context: PageContext, title: str, lead: str, *, is_curators: bool) -> Iterator[None]:
-    """The navigation, the heading, and room for the page."""
+def _first_paint(context: PageContext, title: str, lead: str, theme: str) -> str:
+    """The frame as markup that browsers draw before any script has run; the page itself replaces it."""
+    links = "".join(
+        f'<a class="bf-nav" href="{place.path}"{" aria-current=page" if is_here else ""}>'
+        f'<i class="q-icon material-icons" aria-hidden="true">{place.icon}</i><span>{place.label}</span></a>'
+        for place, is_here in _places(context)
+    )
+    dark = "true" if theme == "dark" else "false" if theme else "matchMedia('(prefers-color-scheme: dark)').matches"
+    return (
+        f"<script>document.body.classList.toggle('body--dark', {dark})</script>"
+        f'<div class="bf-first bf-layout"><nav class="bf-side" aria-label="Pages"><a class="bf-brand" href="/">'
+        f"<i>{MARK}</i><span>BlowfishDB</span></a>{links}</nav>"
+        f'<main class="bf-main"><header class="bf-head"><div><h1>{escape(title)}</h1>'
+        f'<p class="bf-lead">{escape(lead)}</p></div></header></main></div>'
+    )
+
+
+def _places(context: PageContext) -> list[tuple[Place, bool]]:
+    """The entries of the navigation that this user has, and whether each is where they are."""
+    here = context.request.url.path
+    return [(place, here.startswith(place.path)) for place in NAVIGATION if context.identity.may(*place.scopes)]
+
+
+def _frame(context: PageContext, title: str, lead: str, *, is_curators: bool) -> ui.element:
+    """The navigation and the heading; the element returned has room for the page."""
+    theme = context.request.cookies.get(THEME_COOKIE, "")
+    ui.add_body_html(_first_paint(context, title, lead, theme))
     ui.add_head_html(f'<link rel="stylesheet" href="{address("theme.css")}">')
     if is_curators:
         ui.add_head_html(f'<link rel="stylesheet" href="{address("curator.css")}">')
     # Until somebody chooses, the theme follows the system.
-    dark = ui.dark_mode({"dark": True, "light": False}.get(context.request.cookies.get(THEME_COOKIE, "")))
+    dark = ui.dark_mode({"dark": True, "light": False}.get(theme))
     ui.on_exception(context.tell)
     # The framework wraps every page in a main of its own; ours is the one to announce.
     ui.query("main.q-page").props("role=presentation")
@@ -204,21 +262,21 @@ def _frame(context: PageContext, title: str, lead: str, *, is_curators: bool) ->
             with ui.link(target="/").classes("bf-brand").props('aria-label="BlowfishDB, first page"'):
                 ui.html(MARK, sanitize=False, tag="i")
                 ui.html("BlowfishDB", sanitize=False, tag="span")
-            for place in NAVIGATION:
-                if context.identity.may(*place.scopes):
-                    with ui.link(target=place.path).classes("bf-nav") as link:
-                        ui.icon(place.icon).props("aria-hidden=true")
-                        ui.html(place.label, sanitize=False, tag="span")
-                    if context.request.url.path.startswith(place.path):
-                        link.props('aria-current="page"')
+            for place, is_here in _places(context):
+                with ui.link(target=place.path).classes("bf-nav") as link:
+                    ui.icon(place.icon).props("aria-hidden=true")
+                    ui.html(place.label, sanitize=False, tag="span")
+                if is_here:
+                    link.props('aria-current="page"')
             ui.element("div").classes("bf-grow")
             _user(context, dark)
-        with ui.element("main").classes("bf-main").props('id=page tabindex="-1"'):
+        with ui.element("main").classes("bf-main").props('id=page tabindex="-1"') as main:
             with ui.element("header").classes("bf-head"), ui.element("div"):
                 heading(title, 1)
                 if lead:
                     paragraph(lead).classes("bf-lead")
-            yield
+            context.alert.build()
+    return main
 
 
 def _user(context: PageContext, dark: ui.dark_mode) -> None:

@@ -16,9 +16,12 @@ from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import plural
 from blowfishdb.ledger import Account, AnalystBudget, Entry
 from blowfishdb.server.pages.controls import (
+    NO_REASON,
     Cell,
     Column,
     ask_reason,
+    blame,
+    blaming,
     called,
     card,
     dataset_choice,
@@ -232,10 +235,14 @@ def _ask_limit(context: PageContext, name: str, whose: str, analyst: str = "") -
                     return curator.limit_everyone(name, epsilon, reason=why)
                 return curator.limit_analyst(name, analyst, epsilon, reason=why)
 
+            if not why:
+                blame(reason, NO_REASON)
+                return
             detail = {"epsilon": epsilon, "reason": why, **({"analyst": analyst} if analyst else {})}
-            await context.change("set a limit", name, work, detail)
-            dialog.close()
-            ui.navigate.reload()
+            with blaming(amount):
+                await context.change("set a limit", name, work, detail)
+                dialog.close()
+                ui.navigate.reload()
 
         decision(dialog, "Set it", go)
 

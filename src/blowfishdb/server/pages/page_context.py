@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias, TypeVar
+from urllib.parse import quote
 
 from fastapi import Request
 from nicegui import background_tasks, ui
@@ -30,6 +31,48 @@ PAUSE = 0.15
 WORKERS = ThreadPoolExecutor(128, thread_name_prefix="page")
 
 
+class Alert:
+    """The place of a page where an error is told that belongs to no field; a new one replaces the last."""
+
+    def __init__(self) -> None:
+        self._box: ui.element | None = None
+        self._has_ended = False
+
+    def build(self) -> None:
+        """Makes the place, empty."""
+        self._box = ui.element("div").classes("bf-alert").props('role=alert data-testid="alert"')
+
+    def show(self, text: str) -> None:
+        """Tells an error."""
+        if self._box is None or self._box.is_deleted:
+            return
+        self._box.clear()
+        with self._box, ui.element("div").classes("bf-notice is-bad"):
+            ui.icon("error").props("aria-hidden=true")
+            ui.label(text)
+            close = ui.button(icon="close", on_click=self.clear).props("flat round dense size=sm")
+            close.props["aria-label"] = "Close this message"
+
+    def clear(self) -> None:
+        """Takes the error back, once something has worked."""
+        if self._box is not None and not self._box.is_deleted:
+            self._box.clear()
+
+    def end(self, path: str) -> None:
+        """Says, once, that the login session is over; what is on the page stays readable until they go on."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        title = "Your session has ended"
+        with ui.dialog().props(f'persistent aria-label="{title}"') as dialog, ui.card():
+            ui.label(title).classes("bf-title")
+            text = "Nothing was charged. Sign in again to go on; your answers are kept in the history."
+            ui.label(text).classes("bf-quiet")
+            button = ui.button("Sign in", on_click=lambda: ui.navigate.to(f"/sign-in?then={quote(path)}"))
+            button.props("unelevated").style("margin-top:16px")
+        dialog.open()
+
+
 @dataclass(frozen=True, eq=False)
 class PageContext:
     """One open page of one user. A page stays open for hours, so every step checks that the session has not ended."""
@@ -38,6 +81,7 @@ class PageContext:
     app_state: AppState = field(repr=False)
     identity: Identity
     secret: str = field(repr=False)
+    alert: Alert = field(default_factory=Alert, repr=False)
 
     def check(self, *scopes: Scope) -> Identity:
         """The user as they are now; NotSignedIn when the session has ended, NotAllowed without one of the rights."""
@@ -80,6 +124,7 @@ class PageContext:
         curator = self.curator()
         result = await self.run(partial(work, curator))
         self.note(action, target, detail)
+        self.alert.clear()
         return result
 
     def note(self, action: str, target: str = "", detail: Mapping[str, str | int | None] = NOTHING) -> None:
@@ -90,28 +135,15 @@ class PageContext:
         """Shows an error to the user; of the unexpected, only an incident number."""
         shown = public_error(error)
         if isinstance(shown, NotSignedIn):
-            _ended(self.request.url.path)
-            return
-        text = sentence(shown.message)
-        ui.notify(text, type="negative", position="top", timeout=9000, close_button="Close", multi_line=True)
+            self.alert.end(self.request.url.path)
+        else:
+            self.alert.show(sentence(shown.message))
 
 
 def sentence(text: str) -> str:
     """The text with a capital letter in front and a stop behind."""
     whole = text[:1].upper() + text[1:]
     return whole if whole.endswith((".", "?", "!")) else f"{whole}."
-
-
-def _ended(path: str) -> None:
-    """Says that the session is over; what is on the page stays readable until they go on."""
-    title = "Your session has ended"
-    with ui.dialog().props(f'persistent aria-label="{title}"') as dialog, ui.card():
-        ui.label(title).classes("bf-title")
-        text = "Nothing was charged. Sign in again to go on; your answers are kept in the history."
-        ui.label(text).classes("bf-quiet")
-        button = ui.button("Sign in", on_click=lambda: ui.navigate.to(f"/sign-in?then={path}"))
-        button.props("unelevated").style("margin-top:16px")
-    dialog.open()
 
 
 class Latest:
@@ -149,6 +181,7 @@ class Latest:
         with self._root:
             try:
                 await self._work(is_wanted)
+                self._context.alert.clear()
             except Exception as error:  # noqa: BLE001  # told as an incident
                 if is_wanted():
                     self._context.tell(error)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 from nicegui import ui
 
-from blowfishdb.catalog.dataset import Dataset, family_words, read_value
+from blowfishdb.catalog.dataset import Dataset, family_words, read_rows, read_value, write_row
 from blowfishdb.catalog.stretch import Stretch
 from blowfishdb.engine.preview import not_protected
 from blowfishdb.errors import BlowfishError, InvalidInput, PolicyError, VersionMismatch
@@ -42,6 +42,7 @@ from blowfishdb.present.graph_picture import to_svg
 from blowfishdb.server.pages.controls import (
     Tile,
     ask_reason,
+    called,
     card,
     choice,
     dataset_choice,
@@ -142,8 +143,8 @@ def read_form(form: FamilyForm, attribute: Attribute) -> Family:
     if form.kind == "threshold":
         return threshold(text)
     if form.kind == "cuts":
-        return partition(cuts=_items(text))
-    lines = [[read_value(item, attribute) for item in _items(row)] for row in text.splitlines() if row.strip()]
+        return partition(cuts=[cut for row in read_rows(text) for cut in row])
+    lines = [[read_value(item, attribute) for item in row] for row in read_rows(text)]
     return partition(lines) if form.kind == "blocks" else custom(lines)
 
 
@@ -153,17 +154,13 @@ def form_of(family: Family) -> FamilyForm:
         case Threshold(theta):
             return FamilyForm("threshold", show_theta(theta))
         case Partition(blocks, ()):
-            return FamilyForm("blocks", "\n".join(", ".join(map(str, block)) for block in blocks))
+            return FamilyForm("blocks", "\n".join(map(write_row, blocks)))
         case Partition(_, cuts):
-            return FamilyForm("cuts", ", ".join(map(str, cuts)))
+            return FamilyForm("cuts", write_row(cuts))
         case Custom(edges):
-            return FamilyForm("custom", "\n".join(f"{one}, {two}" for one, two in edges))
+            return FamilyForm("custom", "\n".join(map(write_row, edges)))
         case _:
             return FamilyForm(next(kind for kind, simple in SIMPLE.items() if family == simple))
-
-
-def _items(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 @dataclass(eq=False)
@@ -192,11 +189,11 @@ class FamilyEditor:
             return f"7 {by}s" if by else "5"
         middle = self.attribute.size // 2
         if kind == "cuts":
-            return self.attribute.run_label(middle, middle).split("–")[0].strip()
-        labels = [self.attribute.run_label(place, place) for place in range(min(self.attribute.size, 200))]
+            return write_row([self.attribute.value_at(middle)])
+        values = [self.attribute.value_at(place) for place in range(min(self.attribute.size, MOST_GROUPED))]
         if kind == "blocks":
-            return f"{', '.join(labels[: len(labels) // 2])}\n{', '.join(labels[len(labels) // 2 :])}"
-        return f"{labels[0]}, {labels[1]}" if kind == "custom" and len(labels) > 1 else ""
+            return f"{write_row(values[: len(values) // 2])}\n{write_row(values[len(values) // 2 :])}"
+        return write_row(values[:2]) if kind == "custom" and len(values) > 1 else ""
 
     def _type(self, text: object) -> None:
         self.form = replace(self.form, text=str(text or ""))
@@ -230,7 +227,9 @@ def draw_graph(domain: Domain, policy: Policy, name: str, around: str = "") -> N
     except BlowfishError as error:
         notice(sentence(error.message), "is-accent", "edit")
         return
-    with ui.element("div").classes("bf-graph"):
+    with called(
+        ui.element("div").classes("bf-graph").props("tabindex=0 role=region"), f"Picture of the graph of {name}"
+    ):
         # Our own picture: its labels were escaped when it was drawn.
         ui.html(SIZE.sub(r"\1", picture, count=1), sanitize=False)
     for warning in view.warnings():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import reduce
@@ -14,7 +15,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from nicegui import ui
 
-from blowfishdb.errors import QueryError, plural
+from blowfishdb.errors import BlowfishError, QueryError, plural
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
 from blowfishdb.model.calendar import NESTS, Dates, Timestamps
@@ -221,6 +222,9 @@ def number(text: str) -> int | float:
     return int(exact) if exact == exact.to_integral_value() else float(exact)
 
 
+CONFIDENCES = {"0.9": "90 %", "0.95": "95 %", "0.99": "99 %", "0.999": "99.9 %"}
+
+
 @dataclass(frozen=True)
 class AccuracyDraft:
     """How good the answer shall be, or what it may cost. Numbers are as typed."""
@@ -234,6 +238,54 @@ class AccuracyDraft:
     def keywords(self) -> tuple[str | None, str | None]:
         """Alpha and epsilon, one of them None."""
         return (self.alpha.strip(), None) if self.by == "accuracy" else (None, self.epsilon.strip())
+
+
+LONGEST_QUESTION = 6_000
+"""A longer question is not kept in the address of its page: browsers and proxies limit those."""
+
+
+def write_question(draft: QueryDraft, sql: str, accuracy: AccuracyDraft) -> str:
+    """What the controls say, for the address of the page; empty where it is too long for that."""
+    content = {**asdict(draft), "sql": sql if draft.template == "sql" else "", "accuracy": asdict(accuracy)}
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text) <= LONGEST_QUESTION else ""
+
+
+def read_question(text: str, domain_of: Callable[[str], Domain]) -> tuple[QueryDraft, str, AccuracyDraft] | None:
+    """What the controls said when `write_question` wrote it; None where the text, or part of it, makes no sense now."""
+    try:
+        content = json.loads(text)
+        accuracy = AccuracyDraft(**content.pop("accuracy"))
+        sql = str(content.pop("sql"))
+        chosen = tuple(AxisChoice(**one) for one in content.pop("chosen"))
+        filters = tuple(FilterChoice(**one | {"values": tuple(one["values"])}) for one in content.pop("filters"))
+        draft = QueryDraft(**content, chosen=chosen, filters=filters)
+        domain = domain_of(draft.dataset)
+        texts = [*vars(accuracy).values(), draft.spans]
+        is_usable = (
+            draft.template in TEMPLATES
+            and len(chosen) >= (0 if draft.template == "sql" else NEEDED.get(draft.template, 1))
+            and len({axis.attribute for axis in chosen}) == len(chosen) <= MOST_ATTRIBUTES
+            and all(axis.step in steps_of(domain[axis.attribute]) for axis in chosen)
+            and all(draft.template not in ORDERED or domain[axis.attribute].ordered for axis in chosen)
+            and len(filters) <= MOST_FILTERS
+            and all(_is_usable(one, domain[one.attribute]) for one in filters)
+            and accuracy.by in ("accuracy", "budget")
+            and accuracy.confidence in CONFIDENCES
+            and accuracy.mechanism in (None, *MECHANISMS, *(DATA_AWARE if accuracy.by == "budget" else ()))
+            and all(one is None or isinstance(one, str) for one in texts)
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BlowfishError):
+        return None
+    return (draft, sql, accuracy) if is_usable else None
+
+
+def _is_usable(one: FilterChoice, attribute: Attribute) -> bool:
+    if one.condition == "between":
+        return not isinstance(attribute, Categorical) and isinstance(one.low, str) and isinstance(one.high, str)
+    if not isinstance(attribute, Categorical) or one.condition not in WORDS:
+        return False
+    return {str(value) for value in attribute.values[:MOST_LISTED]}.issuperset(one.values)
 
 
 WORDS: dict[Condition, str] = {"among": "is one of", "not among": "is none of"}
@@ -327,19 +379,34 @@ ORDERED: tuple[Template, ...] = ("cdf", "ranges")
 MOST_ATTRIBUTES = 4
 
 
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def quoted(name: str) -> str:
+    """A name as a statement writes it: in quotes, unless it is a plain word."""
+    return name if PLAIN_NAME.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
 class QueryForm:
     """Controls over one domain. `on_change` hears of every change; `draft` and `sql` are what they say now."""
 
     def __init__(
-        self, dataset: str, domain: Domain, on_change: Callable[[], object], offered: Sequence[Tile] = TILES
+        self,
+        dataset: str,
+        domain: Domain,
+        on_change: Callable[[], object],
+        offered: Sequence[Tile] = TILES,
+        draft: QueryDraft | None = None,
+        sql: str = "",
     ) -> None:
         self._domain, self._on_change = domain, on_change
         first = next(iter(domain))
-        self.draft = QueryDraft(dataset, "histogram", (self._usual(first),))
-        self.sql = f"SELECT {first}, COUNT(*)\nFROM {dataset}\nGROUP BY {first}"
+        self.draft = draft or QueryDraft(dataset, "histogram", (self._usual(first),))
+        column = quoted(first)
+        self.sql = sql or f"SELECT {column}, COUNT(*)\nFROM {quoted(dataset)}\nGROUP BY {column}"
         self._tips = {tile.value: tile.tip for tile in offered}
-        tiles(offered, "histogram", self._choose_template, "What to ask")
-        self._tip = small(offered[0].tip, "margin-top:8px")
+        tiles(offered, self.draft.template, self._choose_template, "What to ask")
+        self._tip = small(self._tips[self.draft.template], "margin-top:8px")
         self._box = ui.element("div")
         redraw(self._box, self._build)
 
@@ -454,35 +521,37 @@ class DatasetForm:
         dataset: str,
         on_change: Callable[[], object],
         offered: Sequence[Tile] = TILES,
+        draft: QueryDraft | None = None,
+        sql: str = "",
     ) -> None:
         self._context, self._on_change, self._offered = context, on_change, offered
         data = ui.select(names, value=dataset, label="Dataset", on_change=lambda e: self._choose(e.value))
         data.classes("w-full").style("margin-bottom:14px")
         self._box = ui.element("div")
-        self._build(dataset)
+        self._build(dataset, draft, sql)
 
     def _choose(self, dataset: str) -> None:
         self._build(dataset)
         self._on_change()
 
-    def _build(self, dataset: str) -> None:
+    def _build(self, dataset: str, draft: QueryDraft | None = None, sql: str = "") -> None:
         domain = self._context.session()[dataset].domain
         self._box.clear()
         with self._box:
-            self.query = QueryForm(dataset, domain, self._on_change, self._offered)
+            self.query = QueryForm(dataset, domain, self._on_change, self._offered, draft, sql)
 
 
-CONFIDENCES = {"0.9": "90 %", "0.95": "95 %", "0.99": "99 %", "0.999": "99.9 %"}
 AUTOMATIC = "automatic"
 
 
 class AccuracyForm:
     """Either alpha with a confidence, or epsilon; `draft` is what the controls say now."""
 
-    def __init__(self, on_change: Callable[[], object]) -> None:
-        self.draft = AccuracyDraft()
+    def __init__(self, on_change: Callable[[], object], draft: AccuracyDraft | None = None) -> None:
+        self.draft = draft or AccuracyDraft()
         self._on_change = on_change
-        choice({"accuracy": "Choose accuracy", "budget": "Choose budget"}, "accuracy", self._by, "Accuracy or budget")
+        ways = {"accuracy": "Choose accuracy", "budget": "Choose budget"}
+        choice(ways, self.draft.by, self._by, "Accuracy or budget")
         self._box = ui.element("div").style("margin-top:12px")
         redraw(self._box, self._build)
 
@@ -497,11 +566,11 @@ class AccuracyForm:
     def _build(self) -> None:
         with ui.element("div").classes("bf-pair"):
             if self.draft.by == "accuracy":
-                within = ui.input("Within ±", value=self.draft.alpha).props("debounce=200")
-                within.on_value_change(lambda e: self._put(alpha=e.value or ""))
+                self.amount = ui.input("Within ±", value=self.draft.alpha).props("debounce=200")
+                self.amount.on_value_change(lambda e: self._put(alpha=e.value or ""))
             else:
-                spend = ui.input("Spend epsilon", value=self.draft.epsilon).props("debounce=200")
-                spend.on_value_change(lambda e: self._put(epsilon=e.value or ""))
+                self.amount = ui.input("Spend epsilon", value=self.draft.epsilon).props("debounce=200")
+                self.amount.on_value_change(lambda e: self._put(epsilon=e.value or ""))
             sure = ui.select(CONFIDENCES, value=self.draft.confidence, label="Confidence")
             sure.on_value_change(lambda e: self._put(confidence=e.value))
         # Mechanisms that look at the data promise no accuracy, so they need a budget.

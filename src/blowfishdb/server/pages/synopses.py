@@ -10,10 +10,11 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import COLUMNS, SynopsisPreview
-from blowfishdb.errors import BlowfishError, NotSignedIn, plural
+from blowfishdb.errors import AccuracyError, BlowfishError, NotSignedIn, plural
 from blowfishdb.server.pages.controls import (
     Column,
     Tile,
+    blame,
     card,
     empty,
     figure,
@@ -28,7 +29,7 @@ from blowfishdb.server.pages.controls import (
 from blowfishdb.server.pages.explore import confirmed, show_failure, show_refusal, with_progress
 from blowfishdb.server.pages.history import named, synopsis_link
 from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext
+from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
 from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryDraft, QueryForm, build_query
 from blowfishdb.server.pages.result import show_answer, synopsis_snippet
 from blowfishdb.session.table import Question
@@ -157,6 +158,8 @@ class Publisher:
                     ui.navigate.to("/synopses")
         except NotSignedIn:
             raise
+        except AccuracyError as error:
+            blame(self._epsilon, sentence(error.message))
         except BlowfishError as error:
             redraw(self._box, partial(show_failure, error))
         finally:

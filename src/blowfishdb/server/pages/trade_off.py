@@ -21,12 +21,13 @@ from blowfishdb.errors import BlowfishError
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.numbers import Floats, show
-from blowfishdb.model.policy import Family, Policy, full, partition, threshold
+from blowfishdb.model.policy import Family, Policy, full, partition, public, threshold
 from blowfishdb.model.predicate import col
 from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.present.chart import Chart, ChartAxis, Series
-from blowfishdb.present.chart_echarts import draw
+from blowfishdb.present.chart_echarts import Options, draw
 from blowfishdb.server.pages.controls import (
+    called,
     card,
     choice,
     dataset_choice,
@@ -47,7 +48,10 @@ from blowfishdb.server.pages.trade_off_point import PointView, show_point
 ANCHORS = (Fraction(1, 10), Fraction(1))
 MOST_THETAS = 9
 MOST_OFFERS = 4096
+MOST_GROUPED = 1000
+"""Values without an order that are offered in groups, at most."""
 SECRET, NEAR, BLOCKS = "everything secret", "within θ", "blocks of θ"
+IN_FORCE = "in force"
 
 
 @dataclass(frozen=True)
@@ -97,15 +101,40 @@ def thetas_of(attribute: Attribute) -> list[str]:
     return [show(step * count) for count in counts[:1] + counts[1:][1 - MOST_THETAS :]]
 
 
-def points_of(attribute: Attribute) -> list[Point]:
-    """The policies of all curves: everything secret, within theta, and blocks of theta."""
+def points_of(attribute: Attribute, current: Family) -> list[Point]:
+    """The policies to compare, with the one in force among them.
+
+    Of an attribute with an order: everything secret, within theta, and blocks of theta. Of one without, policies that
+    differ in kind: everything secret, groups of the listed values, public.
+    """
     points = [Point(SECRET, "", full())]
-    for theta in thetas_of(attribute) if attribute.ordered else []:
-        points.append(Point(NEAR, theta, threshold(theta)))
-        blocks = _blocks(attribute, theta)
-        if blocks is not None:
-            points.append(Point(BLOCKS, theta, blocks))
+    if attribute.ordered:
+        for theta in thetas_of(attribute):
+            points.append(Point(NEAR, theta, threshold(theta)))
+            blocks = _blocks(attribute, theta)
+            if blocks is not None:
+                points.append(Point(BLOCKS, theta, blocks))
+    else:
+        for words, size in _group_sizes(attribute.size).items():
+            starts = range(0, attribute.size, size)
+            groups = [
+                [attribute.value_at(place) for place in range(start, min(start + size, attribute.size))]
+                for start in starts
+            ]
+            points.append(Point(words, "", partition(groups)))
+        points.append(Point("public", "", public()))
+    if all(point.family != current for point in points):
+        points.append(Point(f"{IN_FORCE}: {family_words(current)[:40]}", "", current))
     return points
+
+
+def _group_sizes(size: int) -> dict[str, int]:
+    """How many listed values each group has, in words: two groups in all, tens, and pairs."""
+    if size > MOST_GROUPED:
+        return {}
+    offers = {"two groups": -(-size // 2), "groups of 10": 10, "groups of 2": 2}
+    sizes = {count: words for words, count in reversed(offers.items()) if 1 < count < size}
+    return {words: count for count, words in sorted(sizes.items(), reverse=True)}
 
 
 def _blocks(attribute: Attribute, theta: str) -> Family | None:
@@ -182,14 +211,39 @@ def _thetas(points: list[Point]) -> list[str]:
     return list(dict.fromkeys(point.theta for point in points if point.theta))
 
 
+def picture(
+    points: list[Point], offers: dict[Point, Offer | None], current: Family, value: float, *, wants_epsilon: bool
+) -> Options:
+    """Curves along theta, or one bar for each policy where there is no theta; the policy in force is flagged."""
+    lines = curves(points, offers, value, wants_epsilon=wants_epsilon)
+    height = ChartAxis("epsilon" if wants_epsilon else "largest error")
+    thetas = _thetas(points)
+    if not thetas:
+        names = tuple(point.words for point in points)
+        row = np.array([lines[point.line][0] if point.line in lines else np.nan for point in points])
+        flags = {place: IN_FORCE for place, point in enumerate(points) if point.family == current}
+        bars = (Series(height.name, row, flags=flags),) if lines else ()
+        options = draw(Chart("lines", ChartAxis("what is hidden", names), height, bars))
+        options["xAxis"]["boundaryGap"] = True
+        options["series"] = [one | {"type": "bar", "barMaxWidth": 72} for one in options["series"]]
+        return options
+    series = []
+    for line, row in lines.items():
+        in_force = [
+            thetas.index(one.theta) for one in points if (one.line, one.family) == (line, current) and one.theta
+        ]
+        flags = dict.fromkeys(in_force[:1], IN_FORCE)
+        series.append(Series(line, row, dashed=line not in (NEAR, BLOCKS), flags=flags))
+    groups = ChartAxis("θ: values up to so far apart are hidden from each other", tuple(thetas))
+    return draw(Chart("lines", groups, height, tuple(series)))
+
+
 TEMPLATES: dict[str, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
 TITLES = {"histogram": "histogram", "cdf": "cumulative histogram"}
 GOALS = {"epsilon": "What it costs", "alpha": "How far off"}
 ALPHAS, EPSILONS = (1.0, 10_000.0), (0.01, 10.0)
 """The ends of the two sliders; both are logarithmic."""
-AT_ZERO = (
-    "Where a curve is at 0 the answer is exact: that policy hides nothing of what is asked, and protects nothing of it."
-)
+AT_ZERO = "At 0 the answer is exact: that policy hides nothing of what is asked, and protects nothing of it."
 TICKS = 200
 BATCH = 3
 """The chart is drawn again after so many new points."""
@@ -214,6 +268,13 @@ def trade_off(context: PageContext) -> None:
     Board(context, dataset, names, wanted if wanted in names else (ordered or names)[0])
 
 
+def _nothing_chosen() -> None:
+    with card():
+        empty(
+            "ads_click", "Choose a point", "Click one in the picture: its exact price, the risk, and an example answer."
+        )
+
+
 class Board:
     """The state of one open page: a question about one attribute, and how good or how expensive it may be."""
 
@@ -224,6 +285,7 @@ class Board:
         self._wants_epsilon, self._alpha, self._epsilon = True, 50.0, 0.5
         self._points: list[Point] = []
         self._offers: dict[Point, Offer | None] = {}
+        self._shown: Point | None = None
         with ui.element("div").classes("bf-explore") as root:
             self._latest = Latest(context, root, self._quote_all)
             with card():
@@ -232,12 +294,10 @@ class Board:
                 with card():
                     self._build_chart()
                 self._point_box = ui.element("div").style("margin-top:16px")
-        with self._point_box, card():
-            text = "Click one on a curve: its exact price, the risk, and an example answer."
-            empty("ads_click", "Choose a point", text)
+        with self._point_box:
+            self._looking = Latest(context, self._point_box, self._look)
         self._draw_slider()
-        self._draw_curves()
-        self._latest.changed()
+        self._ask_anew()
 
     @property
     def _value(self) -> float:
@@ -284,25 +344,37 @@ class Board:
         with spread():
             self._title = ui.element("div")
             self._busy = small("").props("aria-live=polite")
-        blank = Chart("lines", ChartAxis("", ("",)), ChartAxis(""), ())
-        self._chart = ui.echart(draw(blank), on_point_click=self._clicked)
-        self._chart.classes("bf-chart").props('role=img aria-label="Price against theta" data-testid="curves"')
+        self._chart = ui.echart({}, on_point_click=self._clicked)
+        self._chart.classes("bf-chart").props('role=img data-testid="curves"')
         self._closer = in_row().style("margin-top:6px")
         self._zero = small(AT_ZERO, "margin-top:8px")
 
     def _set(self, part: str, value: object) -> None:
         setattr(self, part, value)
-        self._latest.changed()
+        self._ask_anew()
 
     def _set_attribute(self, name: str) -> None:
         self._step = usual_step(self._dataset.domain[name])
-        self._set("_attribute", name)
+        self._attribute = name
         redraw(self._step_box, self._build_steps)
+        self._ask_anew()
+
+    def _ask_anew(self) -> None:
+        """Begins with another question: nothing of the last one stays on the page."""
+        current = self._dataset.policy.family(self._attribute)
+        self._points, self._offers = points_of(self._dataset.domain[self._attribute], current), {}
+        self._shown = None
+        self._looking.changed()
+        redraw(self._point_box, _nothing_chosen)
+        redraw(self._closer, self._draw_closer)
+        self._draw_curves()
+        self._latest.changed()
 
     def _set_goal(self, goal: str) -> None:
         self._wants_epsilon = goal == "epsilon"
         self._draw_slider()
         self._draw_curves()
+        self._looking.changed()
 
     def _draw_slider(self) -> None:
         low, high = ALPHAS if self._wants_epsilon else EPSILONS
@@ -315,6 +387,7 @@ class Board:
             setattr(self, "_alpha" if self._wants_epsilon else "_epsilon", value)
             label.set_text(words())
             self._draw_curves()
+            self._looking.changed()
 
         self._slider_box.clear()
         with self._slider_box:
@@ -335,62 +408,54 @@ class Board:
 
     async def _quote_all(self, is_wanted: IsWanted) -> None:
         """Quotes every point, the chart following; a newer question ends the work on an older one."""
-        self._points, self._offers = points_of(self._dataset.domain[self._attribute]), {}
-        current = self._dataset.policy.family(self._attribute)
-        if all(point.family != current for point in self._points):
-            self._points.append(Point(f"in force: {family_words(current)[:40]}", "", current))
-        self._draw_curves()
-        redraw(self._closer, self._draw_closer)
-        query, domain, compute = self._query(), self._dataset.domain, self._context.compute
-        for number, point in enumerate(self._points, 1):
-            offer = await self._context.run(partial(OFFERS.offer, domain, self._policy(point), query, compute))
-            if not is_wanted():
+        points, query, domain, compute = self._points, self._query(), self._dataset.domain, self._context.compute
+        policies = [self._policy(point) for point in points]
+        for number, (point, policy) in enumerate(zip(points, policies, strict=True), 1):
+            offer = await self._context.run(partial(OFFERS.offer, domain, policy, query, compute))
+            if not is_wanted() or points is not self._points:
                 return
             self._offers[point] = offer
-            if number % BATCH == 0 or number == len(self._points):
+            if number % BATCH == 0 or number == len(points):
                 self._draw_curves()
 
     def _draw_curves(self) -> None:
-        attribute = self._dataset.domain[self._attribute]
-        thetas = thetas_of(attribute) if attribute.ordered else ["any policy"]
-        lines = curves(self._points, self._offers, self._value, wants_epsilon=self._wants_epsilon)
-        groups = ChartAxis("θ: values up to so far apart are hidden from each other", tuple(thetas))
-        height = ChartAxis("epsilon" if self._wants_epsilon else "largest error")
-        series = tuple(self._series(line, row) for line, row in lines.items())
-        self._chart.options.clear()
-        self._chart.options.update(draw(Chart("lines", groups, height, series)))
-        self._chart.update()
-        self._zero.set_visibility(any(0.0 in row for row in lines.values()))
         goal = "What it costs" if self._wants_epsilon else "How far off answers are"
-        redraw(self._title, partial(heading, f"{goal}: {TITLES[self._kind]} of {self._attribute}"))
+        title = f"{goal}: {TITLES[self._kind]} of {self._attribute}"
+        redraw(self._title, partial(heading, title))
+        current = self._dataset.policy.family(self._attribute)
+        options = picture(self._points, self._offers, current, self._value, wants_epsilon=self._wants_epsilon)
+        self._chart.options.clear()
+        self._chart.options.update(options)
+        self._chart.update()
+        called(self._chart, f"{title}. The list below the chart has every point.")
+        lines = curves(self._points, self._offers, self._value, wants_epsilon=self._wants_epsilon)
+        self._zero.set_visibility(any(0.0 in row for row in lines.values()))
         left = len(self._points) - len(self._offers)
-        self._busy.set_text("no data was read" if self._points and not left else f"quoting {left or ''} …")
+        self._busy.set_text(f"quoting {left} …" if left else "no data was read")
 
-    def _series(self, line: str, row: Floats) -> Series:
-        """One curve; the point of the policy in force is flagged, and policies without a theta are dashed."""
-        thetas, current = _thetas(self._points), self._dataset.policy.family(self._attribute)
-        in_force = [
-            thetas.index(point.theta)
-            for point in self._points
-            if point.theta and point.line == line and point.family == current
-        ]
-        return Series(line, row, dashed=line not in (NEAR, BLOCKS), flags=dict.fromkeys(in_force[:1], "in force"))
-
-    async def _clicked(self, event: events.EChartPointClickEventArguments) -> None:
+    def _clicked(self, event: events.EChartPointClickEventArguments) -> None:
         place, thetas = int(event.data_index), _thetas(self._points)
-        theta = thetas[place] if 0 <= place < len(thetas) else None
+        if not thetas:
+            self._show(self._points[place])
+            return
         for point in self._points:
-            if point.line == event.series_name and point.theta in ("", theta):
-                await self._show(point)
+            if point.line == event.series_name and point.theta in ("", thetas[place]):
+                self._show(point)
                 return
 
-    async def _show(self, point: Point) -> None:
-        """Shows one policy: its price, its risk and an example."""
+    def _show(self, point: Point) -> None:
+        """Looks closer at one policy, from now on and whatever accuracy is chosen."""
+        self._shown = point
+        self._looking.changed()
+
+    async def _look(self, is_wanted: IsWanted) -> None:
+        """The chosen policy: its price, its risk and an example."""
+        point = self._shown
+        if point is None:
+            return
         # The accuracy or the price exactly as the slider shows it.
         number = short_number(f"{self._value:.4g}" if self._value < 10_000 else str(round(self._value)), "the slider")
         target = AccuracyTarget(number, None) if self._wants_epsilon else AccuracyTarget(None, number)
         policy, query = self._policy(point), self._query()
         view = PointView(self._context, self._dataset, self._attribute, point.words, policy, query, target)
-        self._point_box.clear()
-        with self._point_box:
-            await show_point(view)
+        await show_point(view, self._point_box, is_wanted)

@@ -11,7 +11,7 @@ import numpy as np
 from nicegui import ui
 
 from blowfishdb.analysis.risk import Risk, risk
-from blowfishdb.catalog.dataset import Dataset, read_value
+from blowfishdb.catalog.dataset import Dataset, read_rows, read_value
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.effort import query_effort
@@ -38,7 +38,7 @@ from blowfishdb.server.pages.controls import (
     small,
     spread,
 )
-from blowfishdb.server.pages.page_context import PageContext, sentence
+from blowfishdb.server.pages.page_context import IsWanted, PageContext, sentence
 from blowfishdb.server.pages.policies import LONGEST_TEXT, form_of
 
 ROWS = 20_000
@@ -75,6 +75,7 @@ def example(release: PlanRelease, counts: Ints | None = None) -> tuple[Answer, F
 
 
 MOST_DOTS = 60
+PAIR = 2
 WARNING = (
     "True counts are secret. Whoever chooses a policy after seeing them chooses by the data, and the choice itself can "
     "tell about it. Nothing of what you see here leaves this page; that you looked is written to the log."
@@ -94,14 +95,17 @@ class PointView:
     target: AccuracyTarget
 
 
-async def show_point(view: PointView) -> None:
-    """The card of a point."""
+async def show_point(view: PointView, box: ui.element, is_wanted: IsWanted) -> None:
+    """Fills the box with the cards of a point, unless another one is wanted by then."""
     domain = view.dataset.domain
     effort = partial(query_effort, domain, view.policy, view.query)
     policies = {view.words: view.policy}
     work = partial(view.context.compute, effort, what_if, domain, policies, view.query, view.target)
     (price,) = await view.context.run(work)
-    with ui.element("div").classes("bf-pair"):
+    if not is_wanted():
+        return
+    box.clear()
+    with box, ui.element("div").classes("bf-pair"):
         with card().props('data-testid="point"'):
             _price(view, price)
             if price.epsilon is not None:
@@ -120,8 +124,10 @@ def _price(view: PointView, price: PolicyPrice) -> None:
         ui.label(figure(price.epsilon)).classes("bf-big")
         ui.label(f"epsilon: every count within {figure(price.alpha)}, by {price.mechanism}").classes("bf-quiet")
     form = form_of(view.policy.family(view.attribute))
-    place = {"dataset": view.dataset.name, "attribute": view.attribute}
-    place |= {"kind": form.kind, "text": form.text[:LONGEST_TEXT]}
+    if len(form.text) > LONGEST_TEXT:
+        small("Its list of values is too long to take along; write it in the policy editor.")
+        return
+    place = {"dataset": view.dataset.name, "attribute": view.attribute, "kind": form.kind, "text": form.text}
     link = ui.link("Take it to the policy editor", f"/policies?{urlencode(place)}").classes("bf-small")
     link.props('data-testid="take"')
 
@@ -131,16 +137,15 @@ def _meter(view: PointView, epsilon: Fraction) -> None:
     attribute = view.dataset.domain[view.attribute]
     low, near, far = (attribute.size * part // 100 for part in (20, 22, 80))
     near = max(near, min(low + 1, attribute.size - 1))
-    usual = [(attribute.value_at(low), attribute.value_at(other)) for other in (near, far)]
+    usual = [(attribute.value_at(low), attribute.value_at(other)) for other in dict.fromkeys((near, far))]
     ui.label("Risk: how sure somebody may become, who was undecided between two values").classes("bf-label")
     room = ui.element("div").classes("bf-stack")
 
     def draw(text: str) -> None:
-        first, _, second = text.partition(",")
-        typed = [(read_value(first, attribute), read_value(second, attribute))]
+        values = [read_value(value, attribute) for row in read_rows(text) for value in row]
         room.clear()
         with room:
-            for one, two in typed if first.strip() and second.strip() else usual:
+            for one, two in [(values[0], values[1])] if len(values) == PAIR else usual:
                 try:
                     _gauge(risk(replace(view.dataset, policy=view.policy), epsilon, one, two, attribute=view.attribute))
                 except BlowfishError as error:
@@ -180,6 +185,7 @@ async def _example(view: PointView) -> None:
         try:
             answer, exact = await view.context.run(partial(work, counts))
         except BlowfishError as error:
+            room.clear()
             with room:
                 notice(sentence(error.message), "is-accent", "block")
             return

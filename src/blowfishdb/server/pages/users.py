@@ -11,6 +11,7 @@ from blowfishdb.server.auth.users import ROLES, User, new_password
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
+    blaming,
     called,
     card,
     heading,
@@ -56,8 +57,9 @@ def _form(context: PageContext) -> None:
         async def add() -> None:
             password, wanted, duty = new_password(), name.value.strip(), str(role.value)
             work = partial(context.app_state.users.add, wanted, duty, password)
-            user = await context.change("added a user", wanted, lambda _: work(), {"role": duty})
-            _show_password(user.name, password)
+            with blaming(name):
+                user = await context.change("added a user", wanted, lambda _: work(), {"role": duty})
+                _show_password(user.name, password)
 
         ui.button("Add", icon="person_add", on_click=add).props('unelevated data-testid="add-user"')
 
