@@ -82,6 +82,10 @@ class Held:
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         raise SourceError(f"{len(cells.axes)} axes of each {unit}: this source counts points only")
 
+    def content(self) -> str | None:
+        """Nobody builds on these counts."""
+        return None
+
     def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tallied:
         del unit
         return Tallied(self.points, points)

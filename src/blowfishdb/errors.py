@@ -402,6 +402,28 @@ class StaleVersion(LedgerError):
         self.current = current
 
 
+class ChainMoved(LedgerError):
+    """Answers that share their noise grew by one more while this one was made; nothing was charged or stored."""
+
+    code = "chain-moved"
+
+    def __init__(self) -> None:
+        super().__init__("another release of the same rows came in between. Ask again: the price may be lower by now.")
+
+
+class ContentChanged(BlowfishError):
+    """An answer that was to make earlier ones more accurate, over data that is not proven to be the same any more."""
+
+    code = "content-changed"
+
+    def __init__(self, epsilon: Fraction) -> None:
+        super().__init__(
+            "the data is not known to be what it was when the answers were made that this one builds on. Nothing was "
+            f"measured; epsilon {amount(epsilon)} stays charged. Ask with fresh noise (fresh=True; --fresh)."
+        )
+        self.epsilon = epsilon
+
+
 class UnknownAccount(LedgerError):
     """An account that this ledger does not have."""
 

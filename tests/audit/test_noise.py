@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from blowfishdb.audit.noise import NoiseLaw
 from blowfishdb.audit.tape import taped
 from blowfishdb.engine import measure
 from blowfishdb.model.numbers import Ints
+from blowfishdb.noise import coupling
 
 pytestmark = pytest.mark.audit
 DRAWS = 75_000
@@ -57,3 +59,18 @@ def test_other_threads_draw_for_real_while_a_tape_plays() -> None:
         assert len(tape.take()) == 1
     assert not np.any(here)
     assert np.any(there)
+
+
+def test_levels_that_are_no_chain_are_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not noise.levels_line(DRAWS).is_violation
+    stay, between = coupling.stay, coupling.draw_between
+    monkeypatch.setattr(coupling, "stay", lambda step, of: 0.9 * stay(step, of))
+    assert noise.levels_line(DRAWS).is_violation
+    monkeypatch.setattr(coupling, "stay", stay)
+
+    def star(fine: Ints, finer: Fraction | None, *rest: Any) -> Ints:
+        """Fresh noise on the finest value, whatever coarser one is published."""
+        return between(fine, finer, *rest) if finer is None else coupling.draw_coarser(fine, finer, *rest[-2:])
+
+    monkeypatch.setattr(coupling, "draw_between", star)
+    assert noise.levels_line(DRAWS).is_violation

@@ -212,7 +212,7 @@ def test_a_refreshed_table_is_charged_anew(tmp_path: Path) -> None:
 
 
 def test_budgets_limit_and_renew(tmp_path: Path) -> None:
-    make_fixture(tmp_path, visits(epsilon="1", per_analyst="0.5"))
+    make_fixture(tmp_path, visits(epsilon="1", per_analyst="0.5", sharing="off"))
     ask(tmp_path, "0.5")
     with pytest.raises(BudgetExceeded, match="you can have") as refusal:
         ask(tmp_path, "0.6", "ben")
@@ -237,7 +237,8 @@ def test_ten_tenths_are_exactly_one(tmp_path: Path) -> None:
     make_fixture(tmp_path, visits(epsilon="1"))
     with session(tmp_path) as db:
         for number in range(10):
-            db["visits"].histogram("age").release(epsilon=0.1, beta=Fraction(1, 20 + number), mechanism="identity")
+            beta = Fraction(1, 20 + number)
+            db["visits"].histogram("age").release(epsilon=0.1, beta=beta, mechanism="identity", fresh=True)
         assert db.budget("visits").remaining == 0
         with pytest.raises(BudgetExceeded):
             db["visits"].histogram("ward").release(epsilon="0.000001", mechanism="identity")

@@ -233,7 +233,7 @@ def test_a_dataset_opts_in_and_two_attributes_cost_the_maximum(tmp_path: Path) -
         assert left.left == 1
         db["visits"].histogram("ward").release(epsilon=1)
         with pytest.raises(BlowfishError):
-            db["visits"].histogram("age").release(epsilon="0.5")
+            db["visits"].histogram("age").release(epsilon="0.5", fresh=True)
         assert db.budget("visits").spent == 1
     with curator(tmp_path) as keeper:
         assert keeper.verify().is_sound

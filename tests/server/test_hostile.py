@@ -95,7 +95,8 @@ def test_a_key_of_somebody_else_gives_nothing(place: Place) -> None:
     first = place.program("ana").post(ANSWERS, json=AGES, headers={"Idempotency-Key": "k"})
     again = place.program("ana").post(ANSWERS, json=AGES, headers={"Idempotency-Key": "k"})
     assert first.json()["raw"] == again.json()["raw"]
-    other = place.program("bob").post(ANSWERS, json=AGES, headers={"Idempotency-Key": "k"})
+    fresh = {**AGES, "accuracy_target": {**AGES["accuracy_target"], "fresh": True}}
+    other = place.program("bob").post(ANSWERS, json=fresh, headers={"Idempotency-Key": "k"})
     assert other.status_code == 200
     assert other.json()["raw"] != first.json()["raw"]
     spent = {name: place.program(name).get("/api/v1/datasets/visits/budget").json()["spent"] for name in ("ana", "bob")}

@@ -23,7 +23,11 @@ def make_table(folder: Path, rows: int = ROWS) -> None:
 
 
 def visits(
-    policy: bf.Policy | None = None, epsilon: str = "10", per_analyst: str | None = None, name: str = "visits"
+    policy: bf.Policy | None = None,
+    epsilon: str = "10",
+    per_analyst: str | None = None,
+    name: str = "visits",
+    sharing: str = "analysts",
 ) -> bf.Dataset:
     return bf.Dataset(
         name,
@@ -36,6 +40,7 @@ def visits(
         policy=policy if policy is not None else bf.Policy({"age": bf.threshold(5)}),
         epsilon=epsilon,
         per_analyst=per_analyst,
+        sharing=sharing,
     )
 
 

@@ -59,7 +59,8 @@ def test_a_race_for_the_last_of_the_budget(config: Path) -> None:
     def ask(analyst: str) -> None:
         try:
             with bf.connect(config, analyst=analyst) as db:
-                results.append(db["visits"].histogram("age").release(epsilon="7", mechanism="identity").epsilon)
+                ages = db["visits"].histogram("age")
+                results.append(ages.release(epsilon="7", mechanism="identity", fresh=True).epsilon)
         except BlowfishError as error:
             results.append(error)
 

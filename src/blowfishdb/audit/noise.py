@@ -18,6 +18,7 @@ from scipy import stats
 from blowfishdb.audit.report import Line, broken, judged
 from blowfishdb.audit.tape import REAL, replaced
 from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.noise import coupling
 from blowfishdb.noise.sampler import Keystream, digit_table
 
 FEWEST = 40
@@ -265,6 +266,7 @@ def noise_lines(*, quick: bool) -> Iterator[Line]:
     yield _words(draws)
     for function in REAL:
         yield judged(function, "key", key_violations(function), "32 new bytes a call, every bit matters", 257)
+    yield levels_line(draws)
     yield _power(draws)
     fine = "every digit's probability to 2^-256, ties and carries"
     yield judged("digits", "exact probabilities", digit_violations(), fine, 1)
@@ -383,6 +385,32 @@ def _fresh(function: str) -> Line:
     calls = {REAL[function](Fraction(10**8), 1, 16).tobytes() for _ in range(64)}
     violations = broken({f"64 calls gave {len(calls)} different outcomes": len(calls) < 64})
     return judged(function, "fresh", violations, "64 calls, 64 different outcomes", 64)
+
+
+LEVELS = (Fraction(3), Fraction(6), Fraction(12))
+"""Units of three levels of one number, fine to coarse."""
+
+
+def levels_line(draws: int) -> Line:
+    """Levels of one number, drawn out of order: their laws, and that each step from fine to coarse is independent."""
+    weights, (fine, middle, coarse) = np.ones(draws, dtype=np.int64), LEVELS
+    last = REAL["sample"](coarse, weights, None)
+    first = coupling.draw_between(np.zeros_like(last), None, last, coarse, fine, weights)
+    second = coupling.draw_between(first, fine, last, coarse, middle, weights)
+    values, tests = (first, second, last), Tests()
+    for unit, drawn in zip(LEVELS, values, strict=True):
+        of_level = law_tests(NoiseLaw(float(unit)), drawn)
+        tests |= {f"unit {unit} {name}": chance for name, chance in of_level.items()}
+    steps = [second - first, last - second]
+    for step, one, two in zip(steps, LEVELS, LEVELS[1:], strict=False):
+        same = (math.sinh(0.5 / two) / math.sinh(0.5 / one)) ** 2
+        still = same + (1.0 - same) * math.tanh(0.5 / two)
+        tests[f"unit {one} to {two}, no step"] = _binomial(int((step == 0).sum()), draws, still)
+    pairs = {"first step": (first, steps[0]), "second step": (second, steps[1]), "two steps": (steps[0], steps[1])}
+    for name, (left, right) in pairs.items():
+        tests |= {f"{name} {test}": chance for test, chance in _together(left, right, two_sided=True).items()}
+        tests[f"{name} sizes"] = _uncorrelated(_sizes(left), _sizes(right))
+    return _line("sample", "levels that share their noise", tests, draws)
 
 
 def _words(draws: int) -> Line:

@@ -60,6 +60,8 @@ class Catalog:
             source=self.source(name),
             accounting=account.accounting,
             pad_to=dataset.pad_to,
+            sharing=dataset.sharing,
+            read_only=dataset.read_only,
         )
 
 

@@ -20,6 +20,7 @@ import tomlkit
 from tomlkit.items import Item, Table, Trivia
 
 from blowfishdb.catalog.dataset import USUAL_EPSILON, Dataset
+from blowfishdb.engine.compile import ANALYSTS
 from blowfishdb.engine.target import short_number
 from blowfishdb.errors import CatalogError, DocumentError, InvalidInput, UnknownDataset
 from blowfishdb.ledger.values import SUM
@@ -142,7 +143,18 @@ USUAL_USERS = "sqlite:///blowfish.users"
 OWN_SCHEMAS = ("blowfish_ledger", "blowfish_users")
 """Schemas of ledgers and of users in PostgreSQL."""
 KEYS = ("ledger", "mark", "checkpoint", "checkpoint_key", "datasets", "server")
-DATASET_KEYS = ("source", "epsilon", "per_analyst", "accounting", "pad_to", "domain", "policy", "joins")
+DATASET_KEYS = (
+    "source",
+    "epsilon",
+    "per_analyst",
+    "accounting",
+    "pad_to",
+    "sharing",
+    "read_only",
+    "domain",
+    "policy",
+    "joins",
+)
 NEEDED_KEYS = ("source", "domain")
 JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
 OWN_VARIABLES = "BLOWFISH_"
@@ -317,6 +329,7 @@ def _dataset(name: str, entry: Entry) -> Dataset:
     entry.check_present(NEEDED_KEYS)
     epsilon, per_analyst, pad_to = (entry.number(key) for key in ("epsilon", "per_analyst", "pad_to"))
     source, accounting = entry.word("source"), entry.word("accounting", SUM)
+    sharing, read_only = entry.word("sharing", ANALYSTS), entry.content.get("read_only", False)
     joins = [_join(join) for join in entry.tables("joins")]
     declared = {"version": 1, "domain": entry.content["domain"], "policy": entry.content.get("policy", {})}
     try:
@@ -331,6 +344,8 @@ def _dataset(name: str, entry: Entry) -> Dataset:
             joins=joins,
             accounting=accounting,
             pad_to=pad_to,
+            sharing=sharing,
+            read_only=read_only,
         )
     except DocumentError as error:
         line = entry.line(*error.path.split("."))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from blowfishdb.engine.accounting import check_parallel
+from blowfishdb.engine.compile import ANALYSTS, SHARING
 from blowfishdb.engine.target import Number, short_number
 from blowfishdb.errors import CatalogError, DomainError, PolicyError, plural
 from blowfishdb.ledger.values import SUM, check_accounting, check_text, parallel_attribute
@@ -60,6 +61,8 @@ class Dataset:
     joins: tuple[Join, ...]
     accounting: str
     pad_to: Fraction | None
+    sharing: str
+    read_only: bool
 
     def __init__(
         self,
@@ -73,6 +76,8 @@ class Dataset:
         joins: Sequence[Join] = (),
         accounting: str = SUM,
         pad_to: Number | None = None,
+        sharing: str = ANALYSTS,
+        read_only: bool = False,
     ) -> None:
         check_text(name, "a dataset's name")
         if name != name.strip() or "/" in name or name in (".", ".."):
@@ -92,6 +97,8 @@ class Dataset:
             "joins": tuple(joins),
             "accounting": accounting,
             "pad_to": None if pad_to is None else short_number(pad_to, "pad_to"),
+            "sharing": sharing,
+            "read_only": read_only,
         }
         for field, value in values.items():
             object.__setattr__(self, field, value)
@@ -108,6 +115,10 @@ class Dataset:
         check_accounting(accounting)
         if self.pad_to is not None and not Fraction(1, 1000) <= self.pad_to <= 600:
             raise CatalogError("pad_to is a time in seconds, from 0.001 to 600, such as '0.25'")
+        if sharing not in SHARING:
+            raise CatalogError(f"sharing is one of {', '.join(SHARING)}: whose answers may share their noise")
+        if not isinstance(read_only, bool):
+            raise CatalogError("read_only is true or false: whether the rows never change while this snapshot lasts")
         attribute = parallel_attribute(accounting)
         if attribute is not None:
             check_parallel(self.domain, self.policy, attribute)
@@ -143,6 +154,10 @@ class Dataset:
             entry["accounting"] = self.accounting
         if self.pad_to is not None:
             entry["pad_to"] = show(self.pad_to)
+        if self.sharing != ANALYSTS:
+            entry["sharing"] = self.sharing
+        if self.read_only:
+            entry["read_only"] = True
         entry["domain"] = write_domain(self.domain)
         entry["policy"] = write_policy(self.policy)
         if self.joins:

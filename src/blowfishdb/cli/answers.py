@@ -119,6 +119,7 @@ def keywords(options: AccuracyOptions) -> TargetOptions:
         confidence=options.confidence,
         mechanism=options.mechanism,
         per_query=options.per_query,
+        fresh=options.fresh,
     )
 
 

@@ -112,6 +112,10 @@ class AccuracyOptions:
     per_query: Annotated[
         bool, typer.Option("--per-query", help="The accuracy holds for each answer on its own, not for all at once.")
     ] = False
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Draw noise independent of earlier answers, and pay the whole price."),
+    ] = False
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,15 @@ from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import Certificate, certify, reason
 from blowfishdb.plan.program import Allowance, Program
 from blowfishdb.plan.quantiles import certify_quantiles
-from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds, Evidence, Released
+from blowfishdb.present.answer_values import (
+    AnswerAxis,
+    AnswerColumn,
+    AnswerTable,
+    Bounds,
+    Evidence,
+    MeasuredRows,
+    Released,
+)
 from blowfishdb.present.words import counted_words
 
 if TYPE_CHECKING:
@@ -187,7 +195,10 @@ def _document(answer: Answer) -> dict[str, Any]:
         "caveat": answer.caveat,
         "evidence": None if answer.evidence is None else asdict(answer.evidence),
         **{key: part for key in LATER if (part := getattr(answer, key))},
-    } | ({"columns": [[column.name, column.function] for column in answer.columns]} if answer.columns else {})
+        **({"columns": [[column.name, column.function] for column in answer.columns]} if answer.columns else {}),
+        **({} if answer.measured is None else {"measured": answer.measured.to_dict()}),
+        **({} if answer.charged is None else {"charged": str(answer.charged), "rests_on": list(answer.rests_on)}),
+    }
 
 
 def _read_answer(content: Fields) -> Answer:
@@ -223,6 +234,9 @@ def _read_answer(content: Fields) -> Answer:
         counted=content.optional("counted", Field.text) or _counted_of(evidence),
         subject=content.optional("subject", Field.text) or "",
         question=content.optional("question", _plain),
+        measured=content.optional("measured", _read_measured),
+        charged=content.optional("charged", Field.fraction),
+        rests_on=content["rests_on"].each(Field.whole) if "rests_on" in content else (),
     )
 
 
@@ -247,6 +261,13 @@ def _read_widths(content: Fields) -> HalfWidths:
 def _read_column(column: Field) -> AnswerColumn:
     name, function = column.pair()
     return AnswerColumn(name.text(), function.text())
+
+
+def _read_measured(measured: Field) -> MeasuredRows:
+    rows = MeasuredRows.read(measured.value)
+    if rows is None:
+        raise measured.wrong("measured rows are whole numbers")
+    return rows
 
 
 def read_certificate(content: Fields) -> Certificate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
@@ -21,15 +22,20 @@ from blowfishdb.engine.preview import AnyPreview, quotes_for
 from blowfishdb.engine.quantiles import quantiles_release
 from blowfishdb.engine.release import PlanRelease, ProgramRelease, Release, choose, program_release
 from blowfishdb.engine.request import Request
+from blowfishdb.engine.sharing import draw as draw_rows
+from blowfishdb.engine.sharing import refreshed, resume, share
 from blowfishdb.engine.synopsis import MOST_CELLS, Synopsis, from_bytes
 from blowfishdb.engine.synopsis_release import SynopsisRelease, for_ranges
 from blowfishdb.engine.target import AUTO, AccuracyTarget
 from blowfishdb.errors import (
     AccuracyError,
+    ChainMoved,
+    ContentChanged,
     DeadlinePassed,
     DigestMismatch,
     DriverMissing,
     InvalidInput,
+    KeyReused,
     ReleaseFailed,
     SchemaDrift,
     SourceError,
@@ -39,8 +45,9 @@ from blowfishdb.errors import (
 )
 from blowfishdb.incidents import new_incident
 from blowfishdb.ledger import Charge, Ledger, Receipt
-from blowfishdb.ledger.values import check_text
+from blowfishdb.ledger.values import Publication, check_text
 from blowfishdb.model.encoding import VERSION, version_of
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.sources.base import Counting, Source
 
@@ -128,6 +135,8 @@ STEPS = ("quote", "charge", "answer", "done")
 FAILED = b'{"failed": '
 LONGEST_COUNT = 3600.0
 """Seconds after which a count is given up, the same for every query, so that a hung engine does not hold a thread."""
+ATTEMPTS = 20
+"""How often a charge is made up anew because others moved its chain on."""
 
 
 @dataclass(frozen=True)
@@ -175,25 +184,38 @@ def charged_payload(
         run.report_done()
         return published(record.payload, record.receipt)
     run.report("quote")
-    release = prepared()
-    charge = _charge(handle, analyst, release, key, request_digest)
-    if run.spend is not None and charge.epsilon > run.spend:
-        raise SpendingCapReached(charge.epsilon, run.spend)
-    counting = _prepared_count(handle, release)
-    # From the charge on nothing of the analyst's stops the count: retries with other deadlines, which are free, would
-    # measure how long it takes.
-    if run.deadline is not None and time.monotonic() - started >= run.deadline:
-        raise DeadlinePassed(run.deadline)
-    run.report("charge")
-    receipt = ledger.charge(charge)
+    quoted = prepared()
+    earlier = ledger.receipt_of(handle.account, analyst, key)
+    if earlier is not None and earlier.charge.request_digest != request_digest:
+        raise KeyReused(key)
+    for attempt in itertools.count():
+        release = share(ledger, handle, analyst, quoted) if earlier is None else resume(ledger, handle, quoted, earlier)
+        charge = _charge(handle, analyst, release, key, request_digest)
+        if run.spend is not None and charge.received > run.spend:
+            raise SpendingCapReached(charge.received, run.spend)
+        counting = _prepared_count(handle, release)
+        # From the charge on nothing of the analyst's stops the count: retries with other deadlines, which are free,
+        # would measure how long it takes.
+        if run.deadline is not None and time.monotonic() - started >= run.deadline:
+            raise DeadlinePassed(run.deadline)
+        run.report("charge")
+        try:
+            receipt = ledger.charge(charge)
+            break
+        except ChainMoved:
+            if attempt == ATTEMPTS:
+                raise
     stored = ledger.answer_for(receipt)
     if stored is None:
         check_receipt(receipt, release)
         run.report("answer")
-        # All that takes a time which depends on data. The record comes after the wait: from it on others can see that
-        # there is an answer, in the list of synopses and in the numbers of entries.
-        measured = padded(handle.pad_to, lambda: _measured(handle, release, counting, receipt))
-        stored = ledger.store_answer(receipt, measured)
+        draw = Draw(ledger, handle, release, counting, receipt)
+        while stored is None:
+            # All that takes a time which depends on data. The record comes after the wait: from it on others can see
+            # that there is an answer, in the list of synopses and in the numbers of entries.
+            payload, publication = padded(handle.pad_to, draw.payload)
+            with suppress(ChainMoved):
+                stored = ledger.store_answer(receipt, payload, publication)
     run.report_done()
     return published(stored, receipt)
 
@@ -202,15 +224,19 @@ def check_receipt(receipt: Receipt, release: Release) -> None:
     """DigestMismatch unless the receipt paid for exactly this; noise is drawn for nothing else."""
     paid = receipt.charge.program_digest
     digest = release.digest if version_of(paid) == VERSION else release.digest_1()
-    if paid != digest or receipt.charge.epsilon != release.epsilon:
+    link = receipt.charge.link
+    level = receipt.charge.epsilon if link is None else link.level
+    shares = isinstance(release, PlanRelease) and release.sharing is not None
+    if paid != digest or level != release.epsilon or shares != (link is not None):
         raise DigestMismatch("the charge on record was made for another plan. Ask with a new key.")
 
 
 def _charge(handle: DatasetHandle, analyst: str, release: Release, key: str, request_digest: str) -> Charge:
+    sharing = release.sharing if isinstance(release, PlanRelease) else None
     return Charge(
         account=handle.account,
         analyst=analyst,
-        epsilon=release.epsilon,
+        epsilon=release.epsilon if sharing is None else sharing.epsilon,
         key=key,
         request_digest=request_digest,
         program_digest=release.digest,
@@ -219,6 +245,7 @@ def _charge(handle: DatasetHandle, analyst: str, release: Release, key: str, req
         snapshot=handle.snapshot,
         certificate=json.dumps(release.document(), ensure_ascii=False),
         losses=edge_losses(handle, release),
+        link=None if sharing is None else sharing.link,
     )
 
 
@@ -232,26 +259,53 @@ def _prepared_count(handle: DatasetHandle, release: Release) -> Counting:
         raise SchemaDrift(handle.name, error.message) from None
 
 
-def _measured(handle: DatasetHandle, release: Release, counting: Counting, receipt: Receipt) -> bytes:
-    """The payload of this receipt's one draw: an answer, or the note that making it failed.
+@dataclass(eq=False)
+class Draw:
+    """The making of one receipt's payload; a draw whose chain moved on meanwhile is dropped unseen and made anew."""
 
-    Failing to count comes before any noise, so it may be tried again. Once noise is drawn, a failure is itself an
-    output of the mechanism: it is stored as such, and the receipt is never measured again.
-    """
-    charge, place = receipt.charge, f"a release of {handle.name}"
-    incident = ""
-    try:
-        counts = counting.run(LONGEST_COUNT)
-    except SourceFailed as failure:
-        incident = failure.incident
-    except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
-        incident = new_incident(error, place)
-    if incident:
-        raise ReleaseFailed(incident, charge.epsilon, charge.key, can_retry=True)
-    try:
-        return release.payload(counts, handle)
-    except Exception as error:  # noqa: BLE001  # whatever it is, it may depend on the noise
-        return FAILED + json.dumps(new_incident(error, place)).encode() + b"}"
+    ledger: Ledger
+    handle: DatasetHandle
+    release: Release
+    counting: Counting
+    receipt: Receipt
+    counts: Ints | None = None
+
+    def payload(self) -> tuple[bytes, Publication | None]:
+        """An answer, or the note that making it failed; and what it adds to its chain.
+
+        Failing to count comes before any noise, so it may be tried again. Once noise is drawn, a failure is itself an
+        output of the mechanism: it is stored as such, and the receipt is never measured again.
+        """
+        handle, release = self.handle, self.release
+        is_shared = isinstance(release, PlanRelease) and release.sharing is not None
+        counts = None if is_shared else self.count()
+        try:
+            if counts is not None:
+                return release.payload(counts, handle), None
+            if not isinstance(release, PlanRelease):
+                raise DigestMismatch("only plans share their noise")
+            current = refreshed(self.ledger, handle, release)
+            rows, publication = draw_rows(self.ledger, handle, current, self.receipt, self.count)
+            return current.shared_payload(rows, handle, self.receipt), publication
+        except (ReleaseFailed, ContentChanged):
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, it may depend on the noise
+            incident = new_incident(error, f"a release of {handle.name}")
+            return FAILED + json.dumps(incident).encode() + b"}", None
+
+    def count(self) -> Ints:
+        """The counts, read once; ReleaseFailed, to be tried again, where they cannot be had."""
+        if self.counts is None:
+            charge, incident = self.receipt.charge, ""
+            try:
+                self.counts = self.counting.run(LONGEST_COUNT)
+            except SourceFailed as failure:
+                incident = failure.incident
+            except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
+                incident = new_incident(error, f"a release of {self.handle.name}")
+            if incident or self.counts is None:
+                raise ReleaseFailed(incident, charge.received, charge.key, can_retry=True)
+        return self.counts
 
 
 def _is_failure(payload: bytes) -> bool:
@@ -262,7 +316,7 @@ def published(payload: bytes, receipt: Receipt) -> bytes:
     """The payload of a receipt; ReleaseFailed when what is stored is the note that it failed."""
     if _is_failure(payload):
         incident = str(json.loads(payload)["failed"])
-        raise ReleaseFailed(incident, receipt.charge.epsilon, receipt.charge.key, can_retry=False)
+        raise ReleaseFailed(incident, receipt.charge.received, receipt.charge.key, can_retry=False)
     return payload
 
 

@@ -24,10 +24,20 @@ from blowfishdb.plan.plan import Problem
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, single
 from blowfishdb.sources.base import Source
 
+ANALYSTS = "analysts"
+OWN = "own"
+OFF = "off"
+SHARING = (ANALYSTS, OWN, OFF)
+"""Whose answers may share their noise: all analysts', each analyst's with their other ones, or nobody's."""
+READ_ONLY = "declared read-only"
+
 
 @dataclass(frozen=True, eq=False)
 class DatasetHandle:
-    """Data with its domain, policy and account, at the versions in force. Never given to an analyst."""
+    """Data with its domain, policy and account, at the versions in force. Never given to an analyst.
+
+    `sharing` says whose answers may share noise; `read_only` that the curator vouches for rows that never change.
+    """
 
     name: str
     domain: Domain
@@ -39,6 +49,12 @@ class DatasetHandle:
     source: Source = field(repr=False)
     accounting: str = SUM
     pad_to: Fraction | None = None
+    sharing: str = OFF
+    read_only: bool = False
+
+    def content(self) -> str | None:
+        """A digest that is the same as long as every row is; None where nobody can tell."""
+        return READ_ONLY if self.read_only else self.source.content()
 
     def versions(self) -> dict[str, str | int]:
         """What an answer belongs to: the account, the versions and the snapshot."""

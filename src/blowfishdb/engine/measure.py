@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from fractions import Fraction
+
 import numpy as np
 
 from blowfishdb.errors import DigestMismatch, InvalidInput
@@ -9,10 +12,11 @@ from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints, check_sum
 from blowfishdb.model.workload import Kronecker
+from blowfishdb.noise.coupling import draw_between, draw_coarser
 from blowfishdb.noise.quantile_sampler import SpreadRecords, sample_quantiles
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
 from blowfishdb.plan.certificate import Certificate, CertifiedPlan
-from blowfishdb.plan.plan import EdgePlan, Measurement
+from blowfishdb.plan.plan import EdgePlan, Measurement, Plan
 from blowfishdb.plan.points import PointPlan
 from blowfishdb.plan.program import (
     WORD_BITS,
@@ -31,9 +35,7 @@ from blowfishdb.plan.quantiles import POSITIONS, QuantilePlan, certify_quantiles
 
 def measure(certified: CertifiedPlan, counts: Ints) -> Measured:
     """Draws the noise of a whole plan at once; refuses a plan that is no longer the one that was certified."""
-    plan = certified.plan
-    if certified.certificate.plan_digest != plan.digest():
-        raise DigestMismatch("the certificate was made for another plan: nothing was measured")
+    plan = _as_certified(certified)
     cells = checked_counts(counts, plan.cells)
     noise = sample(plan.unit, plan.weights) if plan.weights.size else np.empty(0, dtype=np.int64)
     nothing = np.empty(0, dtype=np.int64)
@@ -41,10 +43,56 @@ def measure(certified: CertifiedPlan, counts: Ints) -> Measured:
         largest = int(np.abs(noise).max(initial=0)) * int(abs(plan.decoder).sum(axis=1).max(initial=0))
         check_sum("noise on one answer", largest)
         return Measured(plan.workload.dot(cells) + plan.decoder @ noise, nothing)
+    rows, exact = _rows(plan, cells)
+    return Measured(rows + noise, exact)
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The published values of a plan's rows at another noise level, given by its unit."""
+
+    unit: Fraction
+    noisy: Ints
+
+
+def measure_given(
+    certified: CertifiedPlan, counts: Ints | None, finer: Level | None, coarser: Level | None
+) -> Measured:
+    """The rows of a plan, drawn given what is published of them at the next finer and the next coarser level.
+
+    Counts are read where no finer level is given, and only there. A finer level of the same unit is repeated.
+    """
+    plan = _as_certified(certified)
+    if isinstance(plan, EdgePlan):
+        raise InvalidInput("noise on edges is not drawn at several levels")
+    nothing, weights = np.empty(0, dtype=np.int64), plan.weights
+    if finer is not None:
+        if finer.unit == plan.unit:
+            return Measured(finer.noisy, nothing)
+        if coarser is None:
+            return Measured(draw_coarser(finer.noisy, finer.unit, plan.unit, weights), nothing)
+        values = finer.noisy, finer.unit, coarser.noisy, coarser.unit
+        return Measured(draw_between(*values, plan.unit, weights), nothing)
+    if counts is None:
+        raise InvalidInput("without a finer level the counts are needed")
+    if coarser is None:
+        return measure(certified, counts)
+    rows, exact = _rows(plan, checked_counts(counts, plan.cells))
+    return Measured(draw_between(rows, None, coarser.noisy, coarser.unit, plan.unit, weights), exact)
+
+
+def _as_certified(certified: CertifiedPlan) -> Plan | EdgePlan:
+    if certified.certificate.plan_digest != certified.plan.digest():
+        raise DigestMismatch("the certificate was made for another plan: nothing was measured")
+    return certified.plan
+
+
+def _rows(plan: Plan, cells: Ints) -> tuple[Ints, Ints]:
+    """The true values of the rows to be noised, and of those that are released exactly."""
     parts = [p.rows if isinstance(p, Measurement) else Kronecker(tuple(f.rows for f in p.factors)) for p in plan.parts]
-    rows = [part.dot(cells) for part in parts]
+    nothing = np.empty(0, dtype=np.int64)
     exact = plan.exact.dot(cells) if plan.exact is not None else nothing
-    return Measured(np.concatenate([nothing, *rows]) + noise, exact)
+    return np.concatenate([nothing, *(part.dot(cells) for part in parts)]), exact
 
 
 def measure_points(plan: PointPlan, counts: Ints) -> tuple[Ints, Ints]:

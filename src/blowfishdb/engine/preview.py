@@ -73,6 +73,23 @@ class Offer:
     method: Known
 
 
+@dataclass(frozen=True)
+class Shared:
+    """A price that is less than the level of the answer: an entry of the same analyst has paid the rest."""
+
+    price: Fraction
+    level: Fraction
+    entry: int
+    at: str
+
+    def words(self) -> str:
+        """The price and what it builds on, in a sentence."""
+        paid = readable(float(self.level - self.price))
+        if self.price == 0:
+            return f"It costs nothing: what entry {self.entry} paid on {self.at} covers it."
+        return f"It costs {readable(float(self.price))} more: {paid} of it was paid on {self.at} (entry {self.entry})."
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class AnyPreview:
     """What a release would cost; no data was read, and nothing was charged. `left` is what an analyst may spend."""
@@ -117,6 +134,8 @@ class Preview(AnyPreview):
     rows: int | None = None
     """The number of records from which on means, spreads and shares keep their accuracy."""
     counted: str = ""
+    shared: Shared | None = None
+    """The part that was paid before, where the answer shares its noise with an earlier one."""
 
     @property
     def best(self) -> Offer:
@@ -131,7 +150,12 @@ class Preview(AnyPreview):
     @property
     def epsilon(self) -> Fraction:
         """What the release would cost."""
-        return self.best.epsilon
+        return self.best.epsilon if self.shared is None else self.shared.price
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the answers carry no noise, because the policy hides nothing that they depend on."""
+        return self.best.epsilon == 0
 
     @property
     def alpha(self) -> float | None:
@@ -198,7 +222,8 @@ class Preview(AnyPreview):
 
     def notes(self) -> list[str]:
         """What there is to say below the offers, a sentence or two each."""
-        sentences = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
+        sentences = [] if self.shared is None else [self.shared.words()]
+        sentences += [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
         if self.columns:
             sentences.append(f"Columns: {self.column_words()}.")
         if self.rows is not None:
@@ -246,6 +271,22 @@ def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarg
         why=_why(quotes.offers, target, compiled),
         worst_pair=worst_pair(compiled, best.certificate),
         expensive_columns=expensive_columns(handle.domain, handle.policy, compiled, target, best),
+        constraint_note=best.certificate.constraint_note,
+    )
+
+
+def continued(preview: Preview, compiled: Compiled, best: Quote, derived_from: Compiled | None) -> Preview:
+    """The preview where `best` would run, which continues an earlier answer, or reads it off the cells of another."""
+    others = [offer for offer in preview.offers if offer.mechanism != best.mechanism]
+    why = f"{best.mechanism} continues an earlier answer, which leaves the least to pay."
+    if derived_from is not None:
+        why = f"the cells of an earlier answer ({question_words(derived_from.query)}) give this one, near enough."
+    return replace(
+        preview,
+        offers=(_offer(best, compiled), *others),
+        why=why,
+        worst_pair=worst_pair(derived_from or compiled, best.certificate),
+        expensive_columns=(),
         constraint_note=best.certificate.constraint_note,
     )
 
@@ -315,10 +356,7 @@ def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, 
         cells=compiled.problem.graph.cells,
         answers=compiled.answers,
         accuracy_target=target,
-        offers=tuple(
-            Offer(q.mechanism, q.epsilon, compiled.shown(q.alpha), compiled.shown(q.rmse), q.method)
-            for q in (() if quotes is None else quotes.offers)
-        ),
+        offers=tuple(_offer(quote, compiled) for quote in (() if quotes is None else quotes.offers)),
         declined={} if quotes is None else quotes.declined,
         why="",
         worst_pair="",
@@ -336,6 +374,10 @@ def _column_accuracy(compiled: Compiled, quotes: Quotes | None) -> dict[str, flo
         return {}
     titles = (part.title for part in compiled.query.aggregates)
     return dict(zip(titles, column_alphas(compiled.table, quotes.best.alpha), strict=True))
+
+
+def _offer(quote: Quote, compiled: Compiled) -> Offer:
+    return Offer(quote.mechanism, quote.epsilon, compiled.shown(quote.alpha), compiled.shown(quote.rmse), quote.method)
 
 
 def _why(offers: tuple[Quote, ...], target: AccuracyTarget, compiled: Compiled) -> str:

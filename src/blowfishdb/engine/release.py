@@ -18,6 +18,8 @@ from blowfishdb.engine.preview import AnyPreview, Preview, not_protected, plan_p
 from blowfishdb.engine.request import subject_of, write_query
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import Declined, InvalidInput, TooLarge
+from blowfishdb.ledger import Receipt
+from blowfishdb.ledger.values import Link, PastLink
 from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
@@ -32,6 +34,7 @@ from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.program import Program
+from blowfishdb.present.answer_values import MeasuredRows
 from blowfishdb.present.words import counted_words, policy_words, question_words
 from blowfishdb.sources.base import Counting
 
@@ -128,14 +131,53 @@ def ledger_document(
     }
 
 
+UNPROVEN = ""
+"""The mark of content that nobody can tell from other content."""
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The link of a release, what the data pays for it, and the charges of its chain whose answers are published."""
+
+    link: Link
+    epsilon: Fraction
+    published: tuple[PastLink, ...] = ()
+
+    @property
+    def finer(self) -> PastLink | None:
+        """The next published level that is at least as fine; without one the data is read."""
+        return min((past for past in self.published if past.link.level >= self.link.level), key=by_level, default=None)
+
+    @property
+    def coarser(self) -> PastLink | None:
+        """The next published level that is coarser."""
+        return max((past for past in self.published if past.link.level < self.link.level), key=by_level, default=None)
+
+    @property
+    def mark(self) -> str:
+        """The mark of the content that the published answers were made on."""
+        return next((past.mark or UNPROVEN for past in self.published), UNPROVEN)
+
+
+def by_level(past: PastLink) -> Fraction:
+    """The level of a past link, by which a chain is ordered."""
+    return past.link.level
+
+
 @dataclass(frozen=True, eq=False)
 class PlanRelease(CellsRelease):
-    """A query answered by one certified plan. `target` and `quotes`, the offers for it, are for the preview."""
+    """A query answered by one certified plan. `target` and `quotes`, the offers for it, are for the preview.
+
+    Its epsilon is what the answers lose by themselves; with `sharing` a part of that was paid before. Where they are
+    read off the cells of an earlier release, `derived_from` is its query, and the problem is over its cells.
+    """
 
     compiled: Compiled
     best: Quote
     target: AccuracyTarget | None = None
     quotes: Quotes | None = None
+    sharing: Sharing | None = None
+    derived_from: Compiled | None = None
 
     def __getstate__(self) -> dict[str, object]:
         """What travels to another process; the offers stay behind with the preview that was made of them."""
@@ -182,7 +224,15 @@ class PlanRelease(CellsRelease):
             "is_tight": certificate.is_tight,
             "together": certificate.constraint_note,
         }
+        if self.sharing is not None:
+            details["rests_on"] = sorted(past.charge for past in (self.sharing.finer, self.sharing.coarser) if past)
+            details["measured"] = write_query(self.measured_query)
         return ledger_document(self.compiled.query, self.best.mechanism, certificate, details)
+
+    @property
+    def measured_query(self) -> Query:
+        """The query whose cells are measured."""
+        return self.compiled.query if self.derived_from is None else self.derived_from.query
 
     def preview(self, handle: DatasetHandle) -> Preview:
         """The price list of all mechanisms."""
@@ -194,22 +244,50 @@ class PlanRelease(CellsRelease):
         """The finished answer as JSON."""
         return described(self.answer(counts), handle, self.compiled).to_json().encode()
 
+    def shared_payload(self, rows: MeasuredRows, handle: DatasetHandle, receipt: Receipt) -> bytes:
+        """The finished answer of rows that share their noise, as JSON: with the rows, and the analyst's entries."""
+        sharing, charge = self.sharing, receipt.charge
+        past = () if sharing is None else sharing.published
+        is_new = sharing is None or charge.received == sharing.link.level
+        # The total is that of the cells that were measured.
+        measured = rows if self.derived_from is None else replace(rows, total=None)
+        answer = described(self.answer_of(measured), handle, self.compiled)
+        if self.derived_from is not None:
+            evidence = evidence_of(handle.domain, handle.policy, self.derived_from.query)
+            answer = replace(answer, evidence=evidence, caveat=DERIVED)
+        answer = replace(
+            answer,
+            measured=rows,
+            charged=None if is_new else charge.received,
+            rests_on=() if is_new else tuple(one.charge for one in past if one.analyst == charge.analyst),
+        )
+        return answer.to_json().encode()
+
     def answer(self, counts: Ints) -> Answer:
         """Draws the noise and makes the answer that the quote promised; charges nothing and stores nothing."""
-        best, raw, total = self.best, self.measured(counts), public_total(self.compiled, counts)
-        return infer(self.compiled, raw, self.widths, total, best.beta, best.mechanism, self.certified.certificate)
+        measured = measure(self.certified, counts)
+        return self.answer_of(MeasuredRows(measured.noisy, measured.exact, public_total(self.compiled, counts)))
+
+    def answer_of(self, rows: MeasuredRows) -> Answer:
+        """The answer that measured rows give, with the intervals that the quote promised."""
+        best, raw = self.best, self._decoded(rows.noisy, rows.exact)
+        return infer(self.compiled, raw, self.widths, rows.total, best.beta, best.mechanism, self.certified.certificate)
 
     def measured(self, counts: Ints) -> Floats:
         """Draws the noise and gives the unbiased answers."""
-        plan, measured = self.certified.plan, measure(self.certified, counts)
-        noisy = measured.noisy.astype(np.float64)
+        measured = measure(self.certified, counts)
+        return self._decoded(measured.noisy, measured.exact)
+
+    def _decoded(self, noisy: Ints, exact: Ints) -> Floats:
+        """The unbiased answers."""
+        plan, measured = self.certified.plan, noisy.astype(np.float64)
         if isinstance(plan, EdgePlan):
-            return noisy
+            return measured
         scales = float(plan.unit) / plan.weights.astype(np.float64)
-        raw = self.best.strategy.decode(noisy, measured.exact.astype(np.float64), np.asarray(variance(scales)))
+        raw = self.best.strategy.decode(measured, exact.astype(np.float64), np.asarray(variance(scales)))
         # Rows are of whole numbers, so what carries no noise is whole but for the rounding of floats.
-        exact = self.widths.exact
-        raw[exact] = np.round(raw[exact])
+        settled = self.widths.exact
+        raw[settled] = np.round(raw[settled])
         return raw
 
 
@@ -234,6 +312,11 @@ def public_total(compiled: Compiled, counts: Ints) -> float | None:
     """The total over the cells when no hidden move can change it, so that it is no secret."""
     return None if np.any(compiled.problem.graph.components() == ZERO) else float(counts.sum())
 
+
+DERIVED = (
+    "Read off an earlier release, at no further charge. The intervals hold for a question chosen before the answers of "
+    "that release were seen."
+)
 
 NOISE_ONLY = (
     "Intervals cover the noise only. Counts were spread evenly over buckets that the mechanism chose; how uneven the "

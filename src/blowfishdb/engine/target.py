@@ -32,6 +32,8 @@ class AccuracyTarget:
     beta: Fraction = USUAL_BETA
     guarantee: Guarantee = "simultaneous"
     mechanism: str | None = None
+    fresh: bool = False
+    """Whether the noise must be independent of all earlier answers."""
 
     def __post_init__(self) -> None:
         if (self.alpha is None) == (self.epsilon is None):
@@ -69,6 +71,9 @@ class AccuracyTarget:
     def to_dict(self) -> dict[str, Any]:
         """The target as plain data, the same for every way to write it; requests on record contain it."""
         content: dict[str, Any] = write(self)
+        if not self.fresh:
+            # Requests on record were written without it.
+            del content["fresh"]
         return content
 
 
@@ -80,6 +85,7 @@ class TargetOptions(TypedDict, total=False):
     epsilon: Fraction
     mechanism: str
     per_query: bool
+    fresh: bool
 
 
 def target_options(
@@ -90,6 +96,7 @@ def target_options(
     confidence: Number | None = None,
     mechanism: str | None = None,
     per_query: bool | None = None,
+    fresh: bool | None = None,
 ) -> TargetOptions:
     """What was given, in either vocabulary: `accuracy` is alpha, `confidence` is 1 - beta. Floats count as printed."""
     if alpha is not None and accuracy is not None:
@@ -105,7 +112,9 @@ def target_options(
         options["beta"] = 1 - options.pop("confidence")
         if not 0 < options["beta"] < 1:
             raise AccuracyError("confidence is a probability strictly between 0 and 1, such as 0.95")
-    words = {"mechanism": mechanism, "per_query": per_query}
+    if fresh is not None and not isinstance(fresh, bool):
+        raise AccuracyError("fresh is true or false: whether the noise must be independent of earlier answers")
+    words = {"mechanism": mechanism, "per_query": per_query, "fresh": fresh}
     return cast(TargetOptions, options | {name: word for name, word in words.items() if word is not None})
 
 
@@ -117,9 +126,10 @@ def accuracy_target(
     confidence: Number | None = None,
     mechanism: str | None = None,
     per_query: bool = False,
+    fresh: bool = False,
 ) -> AccuracyTarget:
     """An accuracy target from either vocabulary; beta is 0.05 where it is not given."""
-    options = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
+    options = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
     return AccuracyTarget(
         alpha=options.get("alpha"),
         epsilon=options.get("epsilon"),
@@ -127,6 +137,7 @@ def accuracy_target(
         guarantee="per-query" if per_query else "simultaneous",
         # Only data-independent mechanisms promise an accuracy, so there is nothing to choose for one.
         mechanism=None if mechanism == AUTO and epsilon is None else mechanism,
+        fresh=fresh,
     )
 
 
@@ -146,7 +157,7 @@ def spending_cap(spend: Number | None) -> Fraction | None:
     return None if spend is None else short_number(spend, "spend")
 
 
-TARGET_KEYS = {"alpha", "epsilon", "beta", "guarantee", "mechanism"}
+TARGET_KEYS = {"alpha", "epsilon", "beta", "guarantee", "mechanism", "fresh"}
 
 
 def read_target(content: object) -> AccuracyTarget:
@@ -167,4 +178,5 @@ def read_target_options(content: object) -> TargetOptions:
         epsilon=content.get("epsilon"),
         mechanism=content.get("mechanism"),
         per_query=guarantee == "per-query" or None,
+        fresh=content.get("fresh"),
     )

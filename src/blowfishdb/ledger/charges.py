@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from blowfishdb.errors import BudgetExceeded, DigestMismatch, KeyReused, LedgerCorrupt, StaleVersion, TooLarge
+from blowfishdb.errors import (
+    BudgetExceeded,
+    ChainMoved,
+    DigestMismatch,
+    KeyReused,
+    LedgerCorrupt,
+    StaleVersion,
+    TooLarge,
+)
 from blowfishdb.ledger.records import (
     ANALYST_COLUMNS,
     APPENDED,
@@ -30,8 +38,11 @@ from blowfishdb.ledger.values import (
     Charge,
     ClassLosses,
     Head,
+    PastLink,
+    Publication,
     Receipt,
     Replay,
+    check_link,
     check_number,
     check_text,
     in_classes,
@@ -56,7 +67,8 @@ class Charging(OpenLedger):
         """
         seen = self._sound(charge.account, charge.analyst)
         body = charge_body(charge, self._now())
-        receipt = None if charge.losses is not None else self.store.quick_charge(charge, body, self.mark_id)
+        is_plain = charge.losses is None and charge.link is None
+        receipt = self.store.quick_charge(charge, body, self.mark_id) if is_plain else None
         if receipt is None:
             with self._writing() as cursor:
                 return post_charge(cursor, charge, body, self.reached)
@@ -64,11 +76,12 @@ class Charging(OpenLedger):
         self._mark(Head(self.id, receipt.sequence, receipt.hash))
         return receipt
 
-    def store_answer(self, receipt: Receipt, payload: bytes) -> bytes:
+    def store_answer(self, receipt: Receipt, payload: bytes, publication: Publication | None = None) -> bytes:
         """The answer on record for the receipt, which is to be returned: this one, or the one stored before.
 
         A receipt pays for one draw of noise. Two runs with one key may both measure, so whoever comes second gets the
-        first answer back and must return that one; the second draw is never seen.
+        first answer back and must return that one; the second draw is never seen. In a chain the draw was made given
+        the answers published by then: ChainMoved when there are others by now, and then this draw is never seen either.
         """
         if len(payload) > LARGEST_ANSWER:
             raise TooLarge("bytes of an answer", len(payload), LARGEST_ANSWER, "Ask for fewer cells.")
@@ -76,16 +89,25 @@ class Charging(OpenLedger):
             stored = _answer(cursor, receipt)
             if stored is not None:
                 return stored
+            link, mark = receipt.charge.link, _published_mark(cursor, receipt, publication)
             fields: dict[str, Field] = {
                 "at": self._now(),
                 "charge": receipt.sequence,
                 "charge_hash": receipt.hash,
                 "payload_digest": digest(payload),
+                **({} if mark is None or link is None else {"chain": link.chain, "mark": mark}),
             }
             entry = cursor.append("answer", receipt.charge.account, fields)
             values = receipt.sequence, entry.sequence, payload
             cursor.rows("INSERT INTO answer (charge, entry, payload) VALUES (?, ?, ?)", *values)
+            if mark is not None:
+                cursor.rows("UPDATE link SET mark = ? WHERE charge = ?", mark, receipt.sequence)
             return payload
+
+    def links(self, account: str, rows: str) -> list[PastLink]:
+        """The charges of all chains over the same rows of an account, oldest first."""
+        with self.store.read() as cursor:
+            return cursor.links(account, rows)
 
     def answer_for(self, receipt: Receipt) -> bytes | None:
         """The stored answer of a receipt; DigestMismatch for a receipt that is not on record."""
@@ -119,6 +141,26 @@ class Charging(OpenLedger):
             entries = cursor.entries(f"{condition} ORDER BY sequence DESC LIMIT ?", *values)
         return [(receipt_of(entry), str(entry.fields["at"])) for entry in entries]
 
+    def finest_links(self, account: str, analyst: str, most: int = MOST_CHARGES) -> list[tuple[PastLink, str]]:
+        """An analyst's first published link at the finest level of each chain, with its certificate; finest first."""
+        with self.store.read() as cursor:
+            links = [past for past in cursor.links(account) if past.analyst == analyst and past.mark is not None]
+            finest = {past.link.chain: past for past in sorted(links, key=lambda past: (past.link.level, -past.charge))}
+            newest = sorted(finest.values(), key=lambda past: (past.link.level, past.charge), reverse=True)[:most]
+            receipts = [(past, _receipt_at(cursor, past.charge)) for past in newest]
+        return [(past, receipt.charge.certificate) for past, receipt in receipts if receipt is not None]
+
+    def receipt_of(self, account: str, analyst: str, key: str) -> Receipt | None:
+        """The receipt that a key of this analyst already has."""
+        with self.store.read() as cursor:
+            return _receipt_by_key(cursor, account, analyst, key)
+
+    def time_of(self, sequence: int) -> str:
+        """When the entry with this number was written."""
+        with self.store.read() as cursor:
+            entry = cursor.entry(sequence)
+        return "" if entry is None else str(entry.fields["at"])
+
     def receipt(self, sequence: int) -> Receipt | None:
         """The receipt of the charge with this number; None when that entry is none."""
         check_number(sequence, "the number of a charge", 1)
@@ -132,17 +174,32 @@ class Charging(OpenLedger):
             known = cursor.account(account)
             return cursor.analyst(account, analyst) or _new_budget(known, analyst)
 
-    def room(self, account: str, analyst: str, classes: Iterable[str] | None) -> Fraction:
-        """What a release that touches these classes of edges may still cost this analyst; None: all classes."""
+    def room(self, account: str, analyst: str, classes: Iterable[str] | None, paid: Fraction = Fraction(0)) -> Fraction:
+        """What a release that touches these classes of edges may still cost this analyst; None: all classes.
+
+        `paid` is the part of it that the data has paid already.
+        """
         names = None if classes is None else tuple(classes)
         with self.store.read() as cursor:
             known = cursor.account(account)
             losses, by_analyst = cursor.losses(account), cursor.losses(account, analyst)
-        left = known.limit - (known.spent if losses is None else losses.lost_by(names))
+        left = known.limit + paid - (known.spent if losses is None else losses.lost_by(names))
         budget = self.budget_of(account, analyst)
         if budget.limit is not None:
             left = min(left, budget.limit - (budget.spent if by_analyst is None else by_analyst.lost_by(names)))
         return max(Fraction(0), left)
+
+
+def _published_mark(cursor: Cursor, receipt: Receipt, publication: Publication | None) -> str | None:
+    """The mark of an answer that joins its chain; None for one that publishes nothing there."""
+    link = receipt.charge.link
+    if link is None or publication is None:
+        return None
+    members = cursor.chain(receipt.charge.account, link.chain)
+    # A chain that ended meanwhile, by another policy or snapshot, has no members any more: nobody will build on it.
+    if members and {past.charge for past in members if past.mark is not None} != publication.given:
+        raise ChainMoved
+    return publication.mark if members else None
 
 
 def post_charge(cursor: Cursor, charge: Charge, body: str, reached: StepHook) -> Receipt:
@@ -152,41 +209,46 @@ def post_charge(cursor: Cursor, charge: Charge, body: str, reached: StepHook) ->
         return known
     account = cursor.account(charge.account)
     check_versions(charge, account)
+    if charge.link is not None:
+        check_link(cursor.chain(account.id, charge.link.chain), charge)
     analyst = ensure_analyst(cursor, account, charge.analyst)
     spent, by_analyst = _balances(cursor, account, charge)
-    is_analyst_over = charge.epsilon > 0 and analyst.limit is not None and by_analyst.value > analyst.limit
+    is_analyst_over = charge.received > 0 and analyst.limit is not None and by_analyst.value > analyst.limit
     if spent.value > account.limit or is_analyst_over:
-        raise BudgetExceeded(charge.epsilon, account.remaining, analyst.remaining)
+        # The same words whether others have paid a part of it or not.
+        raise BudgetExceeded(charge.received, account.remaining + charge.received - charge.epsilon, analyst.remaining)
     cursor.save_balance(spent, account.id)
     cursor.save_balance(by_analyst, account.id, charge.analyst)
     cursor.rows("UPDATE account SET charges = charges + 1 WHERE id = ?", account.id)
     reached(DEBITED)
     entry = cursor.append_body("charge", account.id, body, charge)
+    cursor.add_link(charge, entry.sequence)
     reached(APPENDED)
     return Receipt(entry.sequence, charge, entry.previous_hash, entry.hash)
 
 
 def _find_by_key(cursor: Cursor, charge: Charge) -> Receipt | None:
     """The receipt that this key already has; KeyReused when it paid for another request."""
-    condition = "account = ? AND analyst = ? AND charge_key = ?"
-    entries = cursor.entries(condition, charge.account, charge.analyst, charge.key)
-    if not entries:
-        return None
-    receipt = receipt_of(entries[0])
-    if receipt.charge.request_digest != charge.request_digest:
+    receipt = _receipt_by_key(cursor, charge.account, charge.analyst, charge.key)
+    if receipt is not None and receipt.charge.request_digest != charge.request_digest:
         raise KeyReused(charge.key)
     return receipt
 
 
+def _receipt_by_key(cursor: Cursor, account: str, analyst: str, key: str) -> Receipt | None:
+    entries = cursor.entries("account = ? AND analyst = ? AND charge_key = ?", account, analyst, key)
+    return receipt_of(entries[0]) if entries else None
+
+
 def _balances(cursor: Cursor, account: Account, charge: Charge) -> list[Balance]:
     """What the account and the analyst will have spent; where classes of edges are told apart, the worst of them."""
-    spenders = (None, charge.analyst)
+    spenders = ((None, charge.epsilon), (charge.analyst, charge.received))
     if account.accounting == SUM:
-        return [cursor.balance(account.id, analyst).plus(charge.epsilon) for analyst in spenders]
-    balances, losses = [], in_classes(account.accounting, charge.losses)
-    for analyst in spenders:
+        return [cursor.balance(account.id, analyst).plus(amount) for analyst, amount in spenders]
+    balances = []
+    for analyst, amount in spenders:
         before = cursor.losses(account.id, analyst) or ClassLosses()
-        after = before.plus(charge.epsilon, losses)
+        after = before.plus(amount, in_classes(account.accounting, charge.losses_of(amount)))
         cursor.save_losses(after, account.id, analyst)
         balances.append(NOTHING.plus(after.worst))
     return balances

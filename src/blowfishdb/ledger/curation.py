@@ -106,6 +106,7 @@ class Curation(OpenLedger):
                 raise ChangeRefused("not refreshed: meanwhile a release was charged; look at the account again")
             number = known.snapshot + 1
             cursor.rows("UPDATE account SET snapshot = ? WHERE id = ?", number, known.id)
+            cursor.end_chains(known.id)
             cursor.append("snapshot", known.id, {**stamp, "snapshot": number, "description": description})
             return cursor.account(known.id)
 
@@ -151,6 +152,7 @@ class Curation(OpenLedger):
                 raise ChangeRefused(change.refusal)
             if stretch is not None:
                 _carry_over(cursor, account, stretch)
+            cursor.end_chains(account)
             cursor.rows(f"UPDATE account SET {kind}_version = ? WHERE id = ?", change.next_version, account)
             _add_document(cursor, account, kind, change.next_version, document)
             fields: dict[str, Field] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hmac
 import json
 import os
 import threading
@@ -86,6 +87,7 @@ class _Waiting:
 
 _sync_content = getattr(os, "fdatasync", os.fsync)
 """The file keeps its size, so its times need not be durable where the system can tell them apart."""
+KEY_BYTES = 32
 SLOT = 512
 """The file has two slots of this size. The older one is overwritten, so a torn write spoils only what is new."""
 
@@ -98,6 +100,28 @@ class HighWaterMark(ABC):
 
     checkpoint_path: Path
     """A file on this machine: how far the ledger was checked, and what its entries added up to there."""
+
+    def keyed(self, content: str) -> str:
+        """A mark of content that tells nobody without the key on this machine what the content is; "" without a key.
+
+        The key lies outside the ledger: with a plain digest, whoever reads the ledger could test guesses of the data.
+        """
+        path = self.checkpoint_path.with_name(f"{self.checkpoint_path.name}-key")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                key = os.pread(descriptor, KEY_BYTES, 0)
+                if len(key) < KEY_BYTES:
+                    key = os.urandom(KEY_BYTES)
+                    os.pwrite(descriptor, key, 0)
+                    _sync_content(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return ""
+        return hmac.new(key, content.encode(), "sha256").hexdigest()
 
     @abstractmethod
     def read(self) -> Head | None:

@@ -17,6 +17,8 @@ from blowfishdb.ledger.values import (
     ClassLosses,
     Entry,
     Head,
+    Link,
+    PastLink,
     Receipt,
     read_losses,
 )
@@ -62,6 +64,9 @@ ACCOUNT_COLUMNS = (
 ANALYST_COLUMNS = "account, name, spent_units, spent_grid, limit_top, limit_bottom, is_individual"
 ENTRY_COLUMNS = "sequence, kind, account, body, previous_hash, hash"
 CHARGE_COLUMNS = "analyst, charge_key, request_digest"
+
+
+LINK_COLUMNS = "charge, analyst, chain, level, received, mark"
 
 
 def whole(value: Value) -> int:
@@ -183,6 +188,30 @@ class Cursor(ABC):
         document = None if losses is None else losses.to_json()
         self.rows(f"UPDATE {table} SET edge_books = ? WHERE {condition}", document, *values)
 
+    def links(self, account: str, rows: str | None = None) -> list[PastLink]:
+        """The charges of all chains over the same rows, or over any, oldest first."""
+        condition, values = ("", ()) if rows is None else (" AND rows = ?", (rows,))
+        query = f"SELECT {LINK_COLUMNS} FROM link WHERE account = ?{condition} ORDER BY charge"
+        return [_link(row) for row in self.rows(query, account, *values)]
+
+    def chain(self, account: str, chain: str) -> list[PastLink]:
+        """The charges of one chain, oldest first."""
+        return [past for past in self.links(account, chain.partition(".")[0]) if past.link.chain == chain]
+
+    def add_link(self, charge: Charge, sequence: int) -> None:
+        """Notes a charge in its chain."""
+        if charge.link is not None:
+            link = charge.link
+            self.rows(
+                f"INSERT INTO link ({LINK_COLUMNS}, account, rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                *(sequence, charge.analyst, link.chain, str(link.level), str(link.received), None),
+                *(charge.account, link.rows),
+            )
+
+    def end_chains(self, account: str) -> None:
+        """Forgets all chains of an account: what is released from now on has nothing in common with them."""
+        self.rows("DELETE FROM link WHERE account = ?", account)
+
     def entries(self, condition: str, *values: Value) -> list[Entry]:
         """The entries that a condition selects."""
         return [entry_of(row) for row in self.rows(f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition}", *values)]
@@ -225,6 +254,15 @@ def _analyst(row: Row) -> AnalystBudget:
     )
 
 
+def _link(row: Row) -> PastLink:
+    """A row of LINK_COLUMNS."""
+    try:
+        link = Link(text(row[2]), Fraction(text(row[3])), Fraction(text(row[4])))
+    except (InvalidInput, ValueError, ZeroDivisionError):
+        raise LedgerCorrupt("a chain cannot be read") from None
+    return PastLink(whole(row[0]), text(row[1]), link, None if row[5] is None else text(row[5]))
+
+
 def _spender(account: str, analyst: str | None) -> tuple[str, str, tuple[str, ...]]:
     """The table, condition and values that find an account (analyst None), or one analyst's part of it."""
     if analyst is None:
@@ -258,6 +296,9 @@ def charge_body(charge: Charge, at: str) -> str:
     if charge.losses is not None:
         losses = {name: str(loss) for name, loss in charge.losses.items()}
         fields["losses"] = json.dumps(losses, sort_keys=True, ensure_ascii=False)
+    if charge.link is not None:
+        link = charge.link
+        fields |= {"chain": link.chain, "level": str(link.level), "received": str(link.received)}
     return canonical({**fields, "kind": "charge", "at": at, "epsilon": str(charge.epsilon)})
 
 
@@ -268,8 +309,11 @@ def receipt_of(entry: Entry) -> Receipt:
         losses = None
         if fields.get("losses") is not None:
             losses = {name: Fraction(loss) for name, loss in json.loads(fields["losses"]).items()}
+        link = None
+        if fields.get("chain") is not None:
+            link = Link(fields["chain"], Fraction(fields["level"]), Fraction(fields["received"]))
         plain = {name: fields[name] for name in PLAIN_FIELDS}
-        charge = Charge(**plain, epsilon=Fraction(fields["epsilon"]), losses=losses)
+        charge = Charge(**plain, epsilon=Fraction(fields["epsilon"]), losses=losses, link=link)
     except (InvalidInput, ValueError, KeyError, TypeError):
         raise LedgerCorrupt("a charge cannot be read", sequence=entry.sequence) from None
     return Receipt(entry.sequence, charge, entry.previous_hash, entry.hash, is_new=False)

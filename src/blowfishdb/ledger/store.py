@@ -98,7 +98,22 @@ _CLASS_LOSSES = (
 
 _MARKED = ("ALTER TABLE head ADD COLUMN mark TEXT",)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _CLASS_LOSSES, _MARKED)
+_CHAINS = (
+    """
+    CREATE TABLE link (
+        charge {whole} PRIMARY KEY REFERENCES entry (sequence),
+        account TEXT NOT NULL REFERENCES account (id),
+        rows TEXT NOT NULL,
+        chain TEXT NOT NULL,
+        analyst TEXT NOT NULL,
+        level TEXT NOT NULL,
+        received TEXT NOT NULL,
+        mark TEXT
+    )""",
+    "CREATE INDEX link_by_rows ON link (account, rows)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _CLASS_LOSSES, _MARKED, _CHAINS)
 """Migration i brings a ledger from version i to i + 1. Published migrations are never edited, only followed."""
 
 NEWEST = len(MIGRATIONS)

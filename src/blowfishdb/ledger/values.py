@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from blowfishdb.errors import AmountTooFine, InvalidInput, LedgerCorrupt
+from blowfishdb.errors import AmountTooFine, ChainMoved, InvalidInput, LedgerCorrupt
 
 DECIMALS = 10**12
 EASY = math.lcm(DECIMALS, *range(1, 31))
@@ -289,11 +289,59 @@ class AnalystBudget:
 
 
 @dataclass(frozen=True)
+class Link:
+    """A charge's place in a chain of answers that share their noise (docs/proofs/sharing.md).
+
+    `level` is what the answer loses by itself. The data pays what no charge of the chain has paid of it, the analyst
+    what this analyst has not: `received`.
+    """
+
+    chain: str
+    """What is measured (a digest), a point, and which of several chains of it."""
+    level: Fraction
+    received: Fraction
+
+    @property
+    def rows(self) -> str:
+        """The digest of what is measured."""
+        return self.chain.partition(".")[0]
+
+    def __post_init__(self) -> None:
+        check_text(self.chain, "a chain")
+        check_amount(self.level, "a level")
+        check_amount(self.received, "what an analyst received")
+        if not 0 <= self.received <= self.level or self.level == 0:
+            raise InvalidInput("a level is more than 0, and nobody is charged more than it")
+
+
+@dataclass(frozen=True)
+class PastLink:
+    """A charge of a chain: its entry, and the mark of the content it was measured on; None while nothing is published.
+
+    The mark is empty where the source could not tell.
+    """
+
+    charge: int
+    analyst: str
+    link: Link
+    mark: str | None
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What an answer adds to its chain: it was drawn given the answers of these charges, from content of this mark."""
+
+    given: frozenset[int]
+    mark: str
+
+
+@dataclass(frozen=True)
 class Charge:
     """A request to pay: who, for what (digests), how much, and under which versions it was certified.
 
     `key` makes retries safe: one analyst's key pays once per account. Exact releases pay 0 and are recorded too. Where
-    an account counts per class of edges, `losses` says what each class lost; without it all of them lost epsilon.
+    an account counts per class of edges, `losses` says what each class lost; without it all of them lost epsilon. In a
+    chain `epsilon` is the part of the level that the data had not paid, and `losses` are those of the whole level.
     """
 
     account: str
@@ -307,6 +355,7 @@ class Charge:
     snapshot: int
     certificate: str
     losses: Mapping[str, Fraction] | None = None
+    link: Link | None = None
 
     def __post_init__(self) -> None:
         for name in ("account", "analyst", "key", "request_digest", "program_digest"):
@@ -316,8 +365,35 @@ class Charge:
         check_number(self.domain_version, "domain version", 1)
         check_number(self.snapshot, "snapshot", 1)
         check_document(self.certificate, "the certificate")
+        if self.link is not None and self.epsilon > self.link.level:
+            raise InvalidInput("no answer of a chain costs more than its level")
         if self.losses is not None:
-            check_losses(self.losses, self.epsilon)
+            check_losses(self.losses, self.epsilon if self.link is None else self.link.level)
+
+    @property
+    def received(self) -> Fraction:
+        """What the analyst pays."""
+        return self.epsilon if self.link is None else self.link.received
+
+    def losses_of(self, amount: Fraction) -> Mapping[str, Fraction] | None:
+        """What each class loses when this amount is paid: all losses of a chain's levels are proportional."""
+        if self.losses is None or self.link is None:
+            return self.losses
+        return {name: loss * amount / self.link.level for name, loss in self.losses.items()}
+
+
+def owed(chain: Iterable[PastLink], level: Fraction, analyst: str | None = None) -> Fraction:
+    """What the data, or one analyst, has not yet paid of a level of the chain."""
+    paid = (past.link.level for past in chain if analyst in (None, past.analyst))
+    return max(Fraction(0), level - max(paid, default=Fraction(0)))
+
+
+def check_link(chain: list[PastLink], charge: Charge) -> None:
+    """ChainMoved unless data and analyst pay what they owe for the level of the charge."""
+    if charge.link is not None:
+        due = owed(chain, charge.link.level), owed(chain, charge.link.level, charge.analyst)
+        if due != (charge.epsilon, charge.link.received):
+            raise ChainMoved
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from blowfishdb.errors import BlowfishError, LedgerCorrupt
+from blowfishdb.errors import BlowfishError, ChainMoved, LedgerCorrupt
 from blowfishdb.incidents import curator_log
 from blowfishdb.ledger.mark import check_not_rolled_back
 from blowfishdb.ledger.records import ENTRY_COLUMNS, Cursor, digest, entry_of, genesis, link, receipt_of
@@ -32,9 +32,12 @@ from blowfishdb.ledger.values import (
     Entry,
     Fault,
     Head,
+    Link,
+    PastLink,
     Verification,
     account_id,
     check_accounting,
+    check_link,
     in_classes,
     read_losses,
 )
@@ -64,6 +67,8 @@ class AccountState:
     analysts: dict[str, ClassLosses] = field(default_factory=dict)
     individual: dict[str, Fraction] = field(default_factory=dict)
     """Limits of single analysts."""
+    chains: dict[str, list[PastLink]] = field(default_factory=dict)
+    """The charges of each chain under the versions in force."""
 
     def as_account(self, account: str) -> Account:
         """The account that the tables must hold."""
@@ -118,10 +123,11 @@ def apply_entry(state: LedgerState, entry: Entry) -> None:
     match entry.kind:
         case "answer":
             state.answers += 1
+            _publish(account, fields)
         case "name":
             account.names.add(str(fields["name"]))
         case "charge":
-            _add_charge(account, receipt_of(entry).charge)
+            _add_charge(account, receipt_of(entry).charge, entry.sequence)
         case "renewal":
             limit = _fraction(fields["limit"])
             if limit <= account.limit:
@@ -131,6 +137,7 @@ def apply_entry(state: LedgerState, entry: Entry) -> None:
             _limit_analyst(account, fields["analyst"], _optional(fields["limit"]))
         case "snapshot":
             account.snapshot += 1
+            account.chains.clear()
             if fields["snapshot"] != account.snapshot:
                 raise RuleBroken("snapshots are not numbered in order")
         case "version":
@@ -142,17 +149,39 @@ def apply_entry(state: LedgerState, entry: Entry) -> None:
             raise RuleBroken(f"entries of kind {entry.kind!r} are not known")
 
 
-def _add_charge(account: AccountState, charge: Charge) -> None:
+def _publish(account: AccountState, fields: Mapping[str, object]) -> None:
+    """Notes an answer in its chain; all answers of one chain were made on the same content."""
+    if "mark" not in fields:
+        return
+    chain, mark = account.chains.get(str(fields["chain"]), []), str(fields["mark"])
+    places = [place for place, past in enumerate(chain) if past.charge == fields["charge"]]
+    if not places:
+        raise RuleBroken("it joins a chain that its charge does not name, or that has ended")
+    if {past.mark for past in chain} - {None, mark}:
+        raise RuleBroken("the answers of one chain were made on different content")
+    chain[places[0]] = replace(chain[places[0]], mark=mark)
+
+
+def _add_charge(account: AccountState, charge: Charge, sequence: int) -> None:
     in_force = (account.versions["policy"], account.versions["domain"], account.snapshot)
     if (charge.policy_version, charge.domain_version, charge.snapshot) != in_force:
         raise RuleBroken("it was charged under versions that were not in force")
     account.charges += 1
-    losses = in_classes(account.accounting, charge.losses)
+    if charge.link is not None:
+        chain = account.chains.setdefault(charge.link.chain, [])
+        try:
+            check_link(chain, charge)
+        except ChainMoved:
+            raise RuleBroken("it pays another part of its level than its chain leaves to pay") from None
+        chain.append(PastLink(sequence, charge.analyst, charge.link, None))
+    losses, received = (
+        in_classes(account.accounting, charge.losses_of(amount)) for amount in (charge.epsilon, charge.received)
+    )
     account.losses = account.losses.plus(charge.epsilon, losses)
-    by_analyst = account.analysts.get(charge.analyst, ClassLosses()).plus(charge.epsilon, losses)
+    by_analyst = account.analysts.get(charge.analyst, ClassLosses()).plus(charge.received, received)
     account.analysts[charge.analyst] = by_analyst
     limit = account.limit_of(charge.analyst)
-    is_analyst_over = charge.epsilon > 0 and limit is not None and by_analyst.worst > limit
+    is_analyst_over = charge.received > 0 and limit is not None and by_analyst.worst > limit
     if account.losses.worst > account.limit or is_analyst_over:
         raise RuleBroken("it spends more than the limits allow")
 
@@ -174,6 +203,7 @@ def _add_version(account: AccountState, fields: Mapping[str, object]) -> None:
     if (stretch is None and account.charges > 0) or (stretch is not None and stretch < 1):
         raise RuleBroken("past loss was not carried over")
     account.scale(Fraction(1) if stretch is None else stretch)
+    account.chains.clear()
     if account.losses.worst > account.limit:
         raise RuleBroken("past loss carried over passes the limit")
     account.documents[f"{kind} {account.versions[kind]}"] = digest(str(fields["document"]))
@@ -231,7 +261,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def _plain(value: object) -> object:
     """A part of a checkpoint as JSON."""
-    if isinstance(value, AccountState):
+    if isinstance(value, AccountState | PastLink | Link):
         return vars(value)
     if isinstance(value, ClassLosses):
         return value.to_json()
@@ -246,8 +276,15 @@ def _read_account(fields: dict[str, Any]) -> AccountState:
         "losses": read_losses(fields["losses"]),
         "analysts": {name: read_losses(losses) for name, losses in fields["analysts"].items()},
         "individual": {name: _fraction(limit) for name, limit in fields["individual"].items()},
+        "chains": {name: [_read_link(link) for link in links] for name, links in fields["chains"].items()},
     }
     return AccountState(**{**fields, **amounts})
+
+
+def _read_link(fields: dict[str, Any]) -> PastLink:
+    link = fields["link"]
+    levels = _fraction(link["level"]), _fraction(link["received"])
+    return PastLink(fields["charge"], fields["analyst"], Link(link["chain"], *levels), fields["mark"])
 
 
 Progress = Callable[[int, int], None]
@@ -377,6 +414,9 @@ def _check_balances(cursor: Cursor, state: LedgerState) -> None:
         budgets = {budget.analyst: budget for budget in cursor.analysts(name)}
         for analyst in budgets.keys() | state.accounts[name].analysts.keys() | state.accounts[name].individual.keys():
             _check_analyst(cursor, name, state.accounts[name], analyst, budgets.get(analyst))
+        links = [past for chain in state.accounts[name].chains.values() for past in chain]
+        if cursor.links(name) != sorted(links, key=lambda past: past.charge):
+            raise RuleBroken(f"account {name}: the chains are not those that the entries tell")
         documents = {
             f"{as_text(kind)} {as_whole(number)}": digest(as_text(document))
             for kind, number, document in cursor.stream(

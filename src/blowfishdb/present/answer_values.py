@@ -17,7 +17,7 @@ from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.errors import InvalidInput
 from blowfishdb.inference.consistency import Consistent
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.numbers import Floats
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.query import PUBLISHED, Kind
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
@@ -147,6 +147,34 @@ class Evidence:
     question: Mapping[str, Any]
 
 
+@dataclass(frozen=True, eq=False)
+class MeasuredRows:
+    """What was measured, as it is published: noisy rows, exact rows, and the total where it is public.
+
+    Answers at other noise levels are drawn from it.
+    """
+
+    noisy: Ints
+    exact: Ints
+    total: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows as an answer stores them."""
+        return {"noisy": self.noisy.tolist(), "exact": self.exact.tolist(), "total": self.total}
+
+    @staticmethod
+    def read(content: Any) -> MeasuredRows | None:
+        """The rows that `to_dict` wrote; None for anything else."""
+        try:
+            noisy, exact = (np.array(content[key], dtype=np.int64) for key in ("noisy", "exact"))
+            total = content["total"]
+        except (TypeError, KeyError, ValueError, OverflowError):
+            return None
+        if noisy.ndim != 1 or exact.ndim != 1 or not (total is None or isinstance(total, float)):
+            return None
+        return MeasuredRows(noisy, exact, total)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Released:
     """The released answers to one query.
@@ -158,6 +186,8 @@ class Released:
     data-aware mechanism, and `caveat` says what its intervals leave out. The certificate is checked with `evidence`.
     `counted` says which rows count where not all of a person's do. Answers with the same `subject` have the same true
     values; `question` is the query of an answer without evidence.
+    Where an answer shares its noise with earlier ones of the same analyst, `rests_on` are their entries, `charged` is
+    what it cost beyond them, and epsilon what all of them lose together.
     """
 
     kind: Kind
@@ -184,6 +214,9 @@ class Released:
     counted: str = ""
     subject: str = ""
     question: Mapping[str, Any] | None = None
+    measured: MeasuredRows | None = None
+    charged: Fraction | None = None
+    rests_on: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = {

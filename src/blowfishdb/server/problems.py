@@ -38,6 +38,8 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.AllowanceExceeded, 402),
     (errors.KeyReused, 409),
     (errors.StaleVersion, 409),
+    (errors.ChainMoved, 409),
+    (errors.ContentChanged, 409),
     (errors.AccountConflict, 409),
     (errors.ChangeRefused, 409),
     (errors.UnknownAccount, 404),

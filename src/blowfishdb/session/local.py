@@ -25,9 +25,10 @@ from blowfishdb.engine.charge import (
 )
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.effort import Compute, compute_here, query_effort
-from blowfishdb.engine.preview import AnyPreview, instead
-from blowfishdb.engine.release import Release
+from blowfishdb.engine.preview import AnyPreview, Preview, continued, instead
+from blowfishdb.engine.release import PlanRelease, Release
 from blowfishdb.engine.request import Request, make_request
+from blowfishdb.engine.sharing import share, shared_words
 from blowfishdb.engine.synopsis import Synopsis, from_bytes
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BudgetExceeded, InvalidInput, NotInForce, QueryError, UnknownAnswer
@@ -124,10 +125,16 @@ def local_backend(
         def work() -> AnyPreview:
             handle = opened(name, query, domain)
             quote = planned(handle, make_request(handle, query, target), wants_preview=True)
-            room = ledger.room(handle.account, analyst, edge_losses(handle, quote.release))
-            if quote.preview is None:
+            release, preview = share(ledger, handle, analyst, quote.release), quote.preview
+            if preview is None:
                 raise InvalidInput("a quote that was made for a preview has none")
-            return quote.preview.with_budget(room)
+            paid = Fraction(0)
+            if isinstance(release, PlanRelease) and isinstance(preview, Preview) and release.sharing is not None:
+                paid = release.sharing.link.received - release.sharing.epsilon
+                if isinstance(quote.release, PlanRelease) and release.best is not quote.release.best:
+                    preview = continued(preview, release.compiled, release.best, release.derived_from)
+                preview = replace(preview, shared=shared_words(ledger, handle, analyst, release))
+            return preview.with_budget(ledger.room(handle.account, analyst, edge_losses(handle, release), paid))
 
         return in_turn(work)
 
@@ -208,7 +215,7 @@ def _history(catalog: Catalog, name: str, analyst: str) -> list[Past]:
             at=at,
             question=str(certificate.get("question", "")),
             mechanism=str(certificate.get("mechanism", "")),
-            epsilon=charge.epsilon,
+            epsilon=charge.received,
             key=charge.key,
             policy_version=charge.policy_version,
             is_synopsis=_is_synopsis(charge),

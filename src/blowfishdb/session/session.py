@@ -82,6 +82,7 @@ class Session:
         confidence: Number | None = None,
         mechanism: str | None = None,
         per_query: bool = False,
+        fresh: bool = False,
         key: str | None = None,
         progress: Progress | None = None,
         deadline: float | None = None,
@@ -92,7 +93,7 @@ class Session:
 
         statement = parse(text)
         question = stated_question(self[statement.table], statement)
-        given = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query or None)
+        given = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query or None, fresh or None)
         options = with_alpha(merged(statement.options, given), question.query)
         if statement.explain:
             ending = write_options(merged(statement.options, given), statement.columns)

@@ -76,7 +76,7 @@ class Columns:
     def _rows(self) -> int:
         """About how many records there are: exactly, where that is public and so costs nothing."""
         count, target = query("count", (), self.filter), accuracy_target(epsilon=1)
-        if expect(self._backend.preview(self.dataset, count, self.domain, target), Preview).epsilon > 0:
+        if not expect(self._backend.preview(self.dataset, count, self.domain, target), Preview).is_exact:
             return USUAL_ROWS
         answer = expect(self._backend.release(self.dataset, count, self.domain, target, Run()), Answer)
         return max(1, round(float(answer.values[0])))
@@ -135,13 +135,15 @@ class Question:
         confidence: Number | None = None,
         mechanism: str | None = None,
         per_query: bool = False,
+        fresh: bool = False,
     ) -> Preview:
         """What a release would cost or how accurate it would be, by every mechanism; reads no data, costs nothing.
 
         Give `alpha` (all answers within alpha, except with probability `beta`, usually 0.05) or `epsilon`;
         `accuracy` is another name for alpha, `confidence` for 1 - beta. With `per_query` each answer alone keeps alpha.
+        What an earlier answer to the same rows paid is not paid again, unless the noise is to be `fresh`.
         """
-        target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
+        target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
         query = sized(self._backend, self.dataset, self.query, self.domain, target)
         return expect(self._backend.preview(self.dataset, query, self.domain, target), Preview)
 
@@ -157,6 +159,7 @@ class Question:
         confidence: Number | None = None,
         mechanism: str | None = None,
         per_query: bool = False,
+        fresh: bool = False,
         key: str | None = None,
         progress: Progress | None = None,
         deadline: float | None = None,
@@ -168,7 +171,7 @@ class Question:
         step. After `deadline` seconds of waiting and planning nothing is charged any more, and what was charged runs to
         its end. A price above `spend` is refused.
         """
-        target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
+        target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
         run = Run(key, progress, deadline, spending_cap(spend))
         query = sized(self._backend, self.dataset, self.query, self.domain, target)
         answer = expect(self._backend.release(self.dataset, query, self.domain, target, run), Answer)

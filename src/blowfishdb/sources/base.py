@@ -92,6 +92,9 @@ class Source(Protocol):
     def columns(self) -> Mapping[str, ColumnType]:
         """The columns of the table and the attributes of its joins; reads no rows."""
 
+    def content(self) -> str | None:
+        """A digest that is the same as long as every row is; None where this source cannot tell."""
+
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         """The count of the rows in each cell, ready to run; of each person only the rows that the unit lets count.
 
@@ -154,6 +157,10 @@ class Engine(ABC):
     @abstractmethod
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         """The columns of a table, empty when there is none; reads no rows."""
+
+    def content(self) -> str | None:
+        """A digest of all that rows are read from; None where the engine cannot tell whether a row changed."""
+        return None
 
     @abstractmethod
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING
 
 from blowfishdb.errors import SourceError
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, interrupted_after
+from blowfishdb.sources.content import files_digest
 from blowfishdb.sources.location import GLOB, Location, TableName, database_file, real_pattern
 
 if TYPE_CHECKING:
@@ -174,6 +175,17 @@ class DuckDB(Engine):
         with self._read() as connection, interrupted_after(deadline, connection.interrupt):
             connection.execute(f"SET perfect_ht_threshold = {ARRAY_BITS}")
             return connection.execute(sql).fetchall()
+
+    def content(self) -> str | None:
+        if self._files:
+            return files_digest(matched(self._place))
+        log = f"{self._place}.wal"
+        if os.path.exists(log) and os.path.getsize(log):
+            return None
+        with self._connect() as connection:
+            # A view may read from elsewhere.
+            (views,) = connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()[0]
+        return None if views else files_digest([self._place])
 
     def whole_type(self, low: int, high: int) -> str:
         """Small types are counted in an array in place of a hash table."""

@@ -75,6 +75,10 @@ class IbisSource:
             columns |= {name: table.columns[column] for name, column in join.attributes.items()}
         return columns
 
+    def content(self) -> str | None:
+        """A digest of the files that hold the rows; None for a server, and while a database has changes in its log."""
+        return redact_errors(self._engine.content, SourceFailed, type(self._engine).__name__)
+
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         """The statement that counts the rows of each cell, written for the columns as they are now; reads no rows."""
         return self._prepared(cells, unit, _cell_counts)

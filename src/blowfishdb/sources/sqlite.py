@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
 from blowfishdb.sources.base import ColumnType, Engine, Kind, interrupted_after
+from blowfishdb.sources.content import files_digest
 from blowfishdb.sources.location import Location, TableName, database_file
 
 
@@ -58,6 +60,12 @@ class SQLite(Engine):
                 (table.name, table.schema),
             ).fetchall()
         return {name: column_type(declared) for name, declared in declared_types}
+
+    def content(self) -> str | None:
+        logs = [f"{self._path}{ending}" for ending in ("-wal", "-journal")]
+        if any(os.path.exists(log) and os.path.getsize(log) for log in logs):
+            return None
+        return files_digest([str(self._path)])
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         with closing(self._connect()) as connection, interrupted_after(deadline, connection.interrupt):

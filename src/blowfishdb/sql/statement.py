@@ -161,7 +161,10 @@ def _word(token: Token) -> str:
 
 def _truth(token: Token) -> bool:
     if token.text.upper() not in ("TRUE", "FALSE"):
-        raise QueryError("per_query is TRUE (each count on its own) or FALSE (all counts at once)")
+        raise QueryError(
+            "per_query is TRUE (each count on its own) or FALSE (all counts at once); fresh is TRUE (noise that is "
+            "independent of earlier answers) or FALSE"
+        )
     return token.text.upper() == "TRUE"
 
 
@@ -171,6 +174,7 @@ READERS: Mapping[str, Callable[[Token], Fraction | str | bool]] = {
     "epsilon": _fraction,
     "mechanism": _word,
     "per_query": _truth,
+    "fresh": _truth,
 }
 
 

@@ -94,7 +94,8 @@ def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql:
         question, code = build_query(draft, table), snippet(draft, accuracy, table.domain, url)
     # What a statement says of its accuracy counts, and the controls only where it says nothing.
     alpha, epsilon = (None, None) if "alpha" in stated or "epsilon" in stated else accuracy.keywords()
-    options = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
+    fresh = accuracy.fresh or None
+    options = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism, fresh=fresh)
     return RunnableQuery(question, with_alpha({**options, **stated}, question.query), code)
 
 
@@ -128,12 +129,15 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
         run.set_enabled(after is None or after >= 0)
     with in_row().style("align-items:baseline;gap:10px;margin:12px 0 10px"):
         ui.label(figure(preview.epsilon)).classes("bf-big").props('data-testid="price"')
-        ui.label("epsilon" if preview.epsilon else "epsilon: free and exact").classes("bf-quiet")
+        free = "epsilon: free and exact" if preview.is_exact else "epsilon: free"
+        ui.label("epsilon" if preview.epsilon else free).classes("bf-quiet")
         if after is not None and after < 0:
             pill("more than you have" if preview.left else "nothing left to spend", "is-bad")
     budget_bar(priced.budget, preview.epsilon, preview.left)
     if preview.left == 0 and preview.epsilon:
         notice(f"{why_nothing(priced.budget)} The curator can renew it.", "is-accent").style("margin-top:12px")
+    if preview.shared is not None:
+        notice(preview.shared.words(), icon="link").style("margin-top:12px").props('data-testid="shared"')
     if priced.instead is not None:
         text = f"What is left would bring it within ±{readable(upper_end(priced.instead))}."
         notice(text, "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="instead"')
@@ -159,7 +163,7 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
 def _promise(preview: Preview) -> str:
     """How good the answers would be, in words."""
     many = " ".join(filter(None, (plural(preview.answers, "answer"), preview.counted)))
-    if preview.epsilon == 0:
+    if preview.is_exact:
         return f"{many}, exact: the policy hides nothing that they depend on"
     if preview.alpha is None:
         return f"{many}; how near the truth depends on the data"

@@ -234,6 +234,7 @@ class AccuracyDraft:
     confidence: str = "0.95"
     epsilon: str = "0.1"
     mechanism: str | None = None
+    fresh: bool = False
 
     def keywords(self) -> tuple[str | None, str | None]:
         """Alpha and epsilon, one of them None."""
@@ -581,3 +582,6 @@ class AccuracyForm:
             select = ui.select(options, value=self.draft.mechanism or AUTOMATIC)
             select.classes("w-full").props('aria-label="Mechanism"')
             select.on_value_change(lambda e: self._put(mechanism=None if e.value == AUTOMATIC else e.value))
+            fresh = ui.switch("Noise independent of earlier answers", value=self.draft.fresh)
+            fresh.props('dense data-testid="fresh"').style("margin-top:8px")
+            fresh.on_value_change(lambda e: self._put(fresh=bool(e.value)))

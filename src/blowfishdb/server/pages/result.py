@@ -263,4 +263,5 @@ def _accuracy(accuracy: AccuracyDraft) -> str:
     alpha, epsilon = accuracy.keywords()
     main = f"alpha={alpha}" if epsilon is None else f'epsilon="{epsilon}"'
     chosen = "" if accuracy.mechanism is None else f", mechanism={accuracy.mechanism!r}"
-    return f"{main}, confidence={accuracy.confidence}{chosen}"
+    fresh = ", fresh=True" if accuracy.fresh else ""
+    return f"{main}, confidence={accuracy.confidence}{chosen}{fresh}"

@@ -1,0 +1,324 @@
+"""Answers that share their noise, end to end: prices, books, faults, and nothing that tells of other analysts."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine import charge, measure
+from blowfishdb.errors import (
+    BlowfishError,
+    CatalogError,
+    ContentChanged,
+    DigestMismatch,
+    ReleaseFailed,
+    SpendingCapReached,
+)
+from blowfishdb.session import Session
+from blowfishdb.sources.ibis_source import IbisCount
+from tests.session.places import curator, make_fixture, session, visits
+
+TENTH, QUARTER = Fraction(1, 10), Fraction(1, 4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_fixture(tmp_path)
+    return tmp_path
+
+
+def ages(db: Session) -> bf.Question:
+    return db["visits"].histogram(bf.col("age").bins(20))
+
+
+def spent(folder: Path) -> Fraction:
+    with curator(folder) as keeper:
+        report = keeper.verify()
+        assert report.is_sound, report.fault
+        return keeper.account("visits").spent
+
+
+def test_more_accuracy_pays_the_difference(folder: Path) -> None:
+    with session(folder) as db:
+        first = ages(db).release(mechanism="identity", epsilon="0.1")
+        preview = ages(db).preview(mechanism="identity", epsilon="0.25")
+        assert preview.epsilon == QUARTER - TENTH
+        assert "It costs 0.15 more: 0.1 of it was paid on" in str(preview)
+        with pytest.raises(SpendingCapReached):
+            ages(db).release(mechanism="identity", epsilon="0.25", spend="0.1")
+        second = ages(db).release(mechanism="identity", epsilon="0.25", spend="0.15")
+        assert (second.epsilon, second.charged, second.rests_on) == (QUARTER, QUARTER - TENTH, (3,))
+        second.certificate.verify()
+        assert bf.Answer.from_json(second.to_json()).charged == second.charged
+        assert db.budget("visits").spent == QUARTER
+        assert [past.epsilon for past in db.history("visits")] == [QUARTER - TENTH, TENTH]
+        assert first.charged is None
+        # The same rows, less accurate or asked in another way, follow from what was paid.
+        again = ages(db).release(mechanism="identity", epsilon="0.15")
+        assert np.array_equal(again.raw, second.raw)
+        assert "It costs nothing" in str(ages(db).preview(mechanism="identity", epsilon="0.2"))
+        whole = ages(db).release(mechanism="identity", epsilon="0.25", fresh=True)
+        assert whole.epsilon == QUARTER
+        assert not np.array_equal(whole.raw, second.raw)
+    assert spent(folder) == 2 * QUARTER
+
+
+def test_an_accuracy_continues_the_chain_that_leaves_least_to_pay(folder: Path) -> None:
+    with session(folder) as db:
+        ages(db).release(epsilon="0.2", mechanism="identity")
+        preview = ages(db).preview(alpha=30)
+        assert (preview.mechanism, preview.epsilon < preview.best.epsilon) == ("identity", True)
+        answer = ages(db).release(alpha=30)
+        assert answer.charged == preview.epsilon
+        assert answer.mechanism == "identity"
+        assert db.budget("visits").spent == answer.epsilon
+
+
+def test_analysts_share_and_nobody_is_told(folder: Path) -> None:
+    with session(folder, "ben") as ben, session(folder, "ana") as ana:
+        before = ages(ben).preview(mechanism="identity", epsilon="0.2").to_dict()
+        one = ages(ana).release(mechanism="identity", epsilon="0.25")
+        after = ages(ben).preview(mechanism="identity", epsilon="0.2").to_dict()
+        assert {**after, "left": before["left"]} == before
+        less = ages(ben).release(mechanism="identity", epsilon="0.2")
+        assert (less.charged, less.rests_on, less.epsilon) == (None, (), Fraction(1, 5))
+        assert not np.array_equal(less.raw, one.raw)
+        same = ages(ben).release(mechanism="identity", epsilon="0.25")
+        assert np.array_equal(same.raw, one.raw)
+        assert ben.budget("visits").spent == QUARTER
+        more = ages(ben).release(mechanism="identity", epsilon="0.5")
+        assert more.charged == QUARTER
+    assert spent(folder) == Fraction(1, 2)
+
+
+@pytest.mark.parametrize(("sharing", "paid"), [("own", "9/20"), ("off", "7/10")])
+def test_a_curator_may_keep_analysts_apart(tmp_path: Path, sharing: str, paid: str) -> None:
+    make_fixture(tmp_path, visits(sharing=sharing))
+    with session(tmp_path, "ben") as ben, session(tmp_path, "ana") as ana:
+        ages(ana).release(mechanism="identity", epsilon="0.25")
+        ages(ana).release(mechanism="identity", epsilon="0.25", beta="0.1")
+        ages(ben).release(mechanism="identity", epsilon="0.2")
+    assert spent(tmp_path) == Fraction(paid)
+    assert f'sharing = "{sharing}"' in (tmp_path / "blowfish.toml").read_text()
+    for wrong in ({"sharing": "all"}, {"read_only": "yes"}):
+        with pytest.raises(CatalogError):
+            bf.Dataset("t", source="t.csv", domain={"age": bf.integers(0, 9)}, **wrong)  # type: ignore[arg-type]
+
+
+def change(folder: Path) -> None:
+    with duckdb.connect(str(folder / "clinic.duckdb")) as connection:
+        connection.execute("DELETE FROM visits WHERE id < 5")
+        connection.execute("CHECKPOINT")
+
+
+def test_over_changed_data_nothing_is_built_on_earlier_answers(folder: Path) -> None:
+    with session(folder) as db:
+        ages(db).release(mechanism="identity", epsilon="0.1")
+        change(folder)
+        assert ages(db).preview(mechanism="identity", epsilon="0.25").epsilon == QUARTER
+        assert ages(db).release(mechanism="identity", epsilon="0.25").charged is None
+        # What was published stays published: less of it is still free.
+        assert ages(db).preview(mechanism="identity", epsilon="0.05").epsilon == 0
+    assert spent(folder) == QUARTER + TENTH
+
+
+def test_a_new_policy_ends_the_chain(folder: Path) -> None:
+    with session(folder) as db:
+        ages(db).release(mechanism="identity", epsilon="0.1")
+    with curator(folder) as keeper:
+        keeper.set_policy("visits", bf.Policy({"age": bf.threshold(4)}), reason="tighter")
+    with session(folder) as db:
+        assert ages(db).release(mechanism="identity", epsilon="0.25").charged is None
+    assert spent(folder) == QUARTER + TENTH
+
+
+def test_data_that_changes_while_it_is_counted_stops_before_noise(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session(folder) as db:
+        ages(db).release(mechanism="identity", epsilon="0.1")
+        run = IbisCount.run
+
+        def changing(self: Any, deadline: float | None = None) -> Any:
+            counts = run(self, deadline)
+            change(folder)
+            return counts
+
+        monkeypatch.setattr(IbisCount, "run", changing)
+        monkeypatch.setattr(measure, "draw_between", lambda *values: pytest.fail("noise was drawn"))
+        with pytest.raises(ContentChanged, match=r"epsilon 0\.15 stays charged"):
+            ages(db).release(mechanism="identity", epsilon="0.25")
+        monkeypatch.undo()
+        with pytest.raises(ContentChanged):
+            ages(db).release(mechanism="identity", epsilon="0.25")
+        assert ages(db).release(mechanism="identity", epsilon="0.25", fresh=True).epsilon == QUARTER
+    assert spent(folder) == 2 * QUARTER
+
+
+def test_a_declared_read_only_source_needs_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = visits()
+    make_fixture(
+        tmp_path,
+        bf.Dataset(
+            "visits", source=dataset.source, domain=dataset.domain, policy=dataset.policy, epsilon=10, read_only=True
+        ),
+    )
+    monkeypatch.setattr("blowfishdb.sources.ibis_source.IbisSource.content", lambda self: None)
+    with session(tmp_path) as db:
+        ages(db).release(mechanism="identity", epsilon="0.1")
+        assert ages(db).release(mechanism="identity", epsilon="0.25").charged == QUARTER - TENTH
+
+
+def test_a_release_that_was_charged_and_not_answered_is_finished_at_its_level(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session(folder) as db, session(folder, "ben") as ben:
+        ages(db).release(mechanism="identity", epsilon="0.1")
+        monkeypatch.setattr(IbisCount, "run", lambda self, deadline=None: 1 / 0)
+        with pytest.raises(ReleaseFailed):
+            ages(db).release(mechanism="identity", epsilon="0.5")
+        monkeypatch.undo()
+        # Another draw of the same chain in between: paid for by the one that waits.
+        assert ages(ben).release(mechanism="identity", epsilon="0.25").epsilon == QUARTER
+        assert ages(db).release(mechanism="identity", epsilon="0.25").charged == 0
+        finished = ages(db).release(mechanism="identity", epsilon="0.5")
+        assert (finished.epsilon, finished.charged) == (Fraction(1, 2), Fraction(2, 5))
+    assert spent(folder) == Fraction(1, 2)
+
+
+def test_an_opener_that_was_not_answered_is_not_built_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with session(folder) as db, session(folder, "ben") as ben:
+        monkeypatch.setattr(IbisCount, "run", lambda self, deadline=None: 1 / 0)
+        with pytest.raises(ReleaseFailed):
+            ages(db).release(mechanism="identity", epsilon="0.5")
+        monkeypatch.undo()
+        ages(ben).release(mechanism="identity", epsilon="0.25")
+        assert ages(db).release(mechanism="identity", epsilon="0.5").charged is None
+    assert spent(folder) == Fraction(3, 4)
+
+
+def test_levels_are_drawn_given_their_neighbours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[Fraction | None, Fraction, Fraction | None]] = []
+    between, coarser = measure.draw_between, measure.draw_coarser
+
+    def log_between(fine: Any, finer: Any, coarse: Any, coarse_unit: Any, unit: Any, weights: Any) -> Any:
+        drawn.append((finer, unit, coarse_unit))
+        return between(fine, finer, coarse, coarse_unit, unit, weights)
+
+    def log_coarser(values: Any, finer: Any, unit: Any, weights: Any) -> Any:
+        drawn.append((finer, unit, None))
+        return coarser(values, finer, unit, weights)
+
+    monkeypatch.setattr(measure, "draw_between", log_between)
+    monkeypatch.setattr(measure, "draw_coarser", log_coarser)
+    with session(folder, "ana") as ana, session(folder, "ben") as ben:
+        for db, level in ((ana, 20), (ana, 100), (ben, 50), (ben, 70), (ana, 60), (ben, 10)):
+            ages(db).release(epsilon=Fraction(level, 1000), mechanism="identity")
+    unit = 2
+    levels = [
+        (None, 100, 20),
+        (100, 50, 20),
+        (100, 70, 50),
+        # Of ana's own at 100 nothing less accurate is drawn, and ben's own at 70 covers 10.
+    ]
+    expected = [tuple(None if level is None else unit / Fraction(level, 1000) for level in place) for place in levels]
+    assert drawn == expected
+    assert spent(folder) == TENTH
+
+
+def test_two_at_once_get_one_draw_each_in_order(folder: Path) -> None:
+    results: dict[str, Any] = {}
+    with session(folder) as db:
+        ages(db).release(mechanism="identity", epsilon="0.1")
+
+    def ask(analyst: str, epsilon: str) -> None:
+        with session(folder, analyst) as db:
+            try:
+                results[analyst] = ages(db).release(epsilon=epsilon)
+            except BlowfishError as error:
+                results[analyst] = error
+
+    threads = [threading.Thread(target=ask, args=(name, level)) for name, level in (("ben", "0.3"), ("cleo", "0.5"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [results[name].epsilon for name in ("ben", "cleo")] == [Fraction(3, 10), Fraction(1, 2)]
+    assert spent(folder) == Fraction(1, 2)
+
+
+def test_an_answer_that_does_not_need_another_analysts_counts_takes_their_time_all_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+    run = IbisCount.run
+
+    def counting(self: Any, deadline: float | None = None) -> Any:
+        counted.append(1)
+        return run(self, deadline)
+
+    monkeypatch.setattr(IbisCount, "run", counting)
+    with session(folder) as ana, session(folder, "ben") as ben:
+        ages(ana).release(mechanism="identity", epsilon="0.25")
+        ages(ana).release(mechanism="identity", epsilon="0.2")
+        assert len(counted) == 1
+        ages(ben).release(mechanism="identity", epsilon="0.2")
+        assert len(counted) == 2
+
+
+def test_what_was_released_answers_what_it_can(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    age = bf.col("age")
+    with session(folder) as db, session(folder, "ben") as ben:
+        fine = db["visits"].histogram("age").release(epsilon="1", mechanism="identity")
+        coarse = db["visits"].histogram(age.bins(50))
+        preview = coarse.preview(alpha=200)
+        assert preview.epsilon == 0
+        assert "the cells of an earlier answer (Histogram of age)" in str(preview)
+        answer = coarse.release(alpha=200)
+        assert answer.raw.tolist() == [fine.raw[:50].sum(), fine.raw[50:].sum()]
+        assert (answer.charged, answer.epsilon, answer.rests_on) == (0, 1, (3,))
+        assert answer.caveat.startswith("Read off an earlier release")
+        answer.certificate.verify()
+        assert db["visits"].where((age >= 20) & (age < 30)).count().preview(alpha=100).epsilon == 0
+        assert coarse.preview(alpha=200, fresh=True).epsilon > 0
+        # Nearer than the rows promise, or cells that they do not tell apart, are paid; and so is what others measured.
+        assert coarse.preview(alpha=2).epsilon > 0
+        assert db["visits"].histogram(age.bins(50), "ward").preview(alpha=500).epsilon > 0
+        assert ben["visits"].histogram(age.bins(50)).preview(alpha=200).epsilon > 0
+        # A free answer that is killed between its entry and its record is finished under the same entry.
+        sixty = db["visits"].where(age >= 60).count()
+        monkeypatch.setattr("blowfishdb.ledger.Ledger.store_answer", lambda *parts: 1 / 0)
+        with pytest.raises(BlowfishError):
+            sixty.release(alpha=100)
+        monkeypatch.undo()
+        assert sixty.release(alpha=100).charged == 0
+    assert spent(folder) == 1
+
+
+def test_a_part_that_was_paid_never_buys_independent_noise(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with session(folder) as db:
+        ages(db).release(epsilon="0.1", mechanism="identity")
+        usual = charge.refreshed
+
+        def ended(*parts: Any) -> Any:
+            release = usual(*parts)
+            return replace(release, sharing=replace(release.sharing, published=()))
+
+        monkeypatch.setattr(charge, "refreshed", ended)
+        monkeypatch.setattr(measure, "sample", lambda *values: pytest.fail("noise was drawn"))
+        with pytest.raises(ContentChanged):
+            ages(db).release(epsilon="0.25", mechanism="identity")
+        monkeypatch.undo()
+        # Nor when the curator ends sharing between the charge and its retry.
+        file = folder / "blowfish.toml"
+        file.write_text(file.read_text().replace('epsilon = "10"', 'epsilon = "10"\nsharing = "off"'))
+        with pytest.raises(DigestMismatch):
+            ages(db).release(epsilon="0.25", mechanism="identity")
