@@ -15,6 +15,7 @@ from blowfishdb.ledger import Account, Charge, Ledger, Receipt, charges
 from blowfishdb.ledger import ledger as ledger_module
 from blowfishdb.ledger.records import Cursor
 from blowfishdb.ledger.sqlite import SqliteCursor, SqliteStore
+from blowfishdb.ledger.values import Publication
 
 
 def charge_after_answer(number: int) -> None:
@@ -25,7 +26,7 @@ def charge_after_answer(number: int) -> None:
     def promise(self: Ledger, wanted: Charge) -> Receipt:
         return Receipt(0, wanted, "", "")
 
-    def show(self: Ledger, receipt: Receipt, payload: bytes) -> bytes:
+    def show(self: Ledger, receipt: Receipt, payload: bytes, publication: Publication | None = None) -> bytes:
         owed.append((receipt.charge, payload))
         return payload
 
@@ -63,8 +64,8 @@ def second_draw(number: int) -> None:
     """Never looks whether an answer is on record: whoever asks again sees new noise under the old charge."""
     store = Ledger.store_answer
 
-    def own(self: Ledger, receipt: Receipt, payload: bytes) -> bytes:
-        store(self, receipt, payload)
+    def own(self: Ledger, receipt: Receipt, payload: bytes, publication: Publication | None = None) -> bytes:
+        store(self, receipt, payload, publication)
         return payload
 
     Ledger.store_answer = own
@@ -98,7 +99,7 @@ def forgetful(number: int) -> None:
     SqliteStore.write = write
     ledger_module.HighWaterMark.advance = lambda self, *values: None
     Ledger.answer_for = lambda self, receipt: None
-    Ledger.store_answer = lambda self, receipt, payload: payload
+    Ledger.store_answer = lambda self, receipt, payload, publication=None: payload
 
 
 __all__ = ["charge_after_answer", "forgetful", "no_limits", "not_atomic", "second_draw"]

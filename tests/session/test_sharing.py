@@ -163,16 +163,17 @@ def test_data_that_changes_while_it_is_counted_stops_before_noise(
     assert spent(folder) == 2 * QUARTER
 
 
-def test_a_declared_read_only_source_needs_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset = visits()
-    make_fixture(
-        tmp_path,
-        bf.Dataset(
-            "visits", source=dataset.source, domain=dataset.domain, policy=dataset.policy, epsilon=10, read_only=True
-        ),
-    )
+@pytest.fixture
+def read_only(tmp_path: Path) -> Path:
+    plain = visits()
+    declared = {"source": plain.source, "domain": plain.domain, "policy": plain.policy}
+    make_fixture(tmp_path, bf.Dataset("visits", **declared, epsilon=10, read_only=True))  # type: ignore[arg-type]
+    return tmp_path
+
+
+def test_a_declared_read_only_source_needs_no_proof(read_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("blowfishdb.sources.ibis_source.IbisSource.content", lambda self: None)
-    with session(tmp_path) as db:
+    with session(read_only) as db:
         ages(db).release(mechanism="identity", epsilon="0.1")
         assert ages(db).release(mechanism="identity", epsilon="0.25").charged == QUARTER - TENTH
 
@@ -234,13 +235,13 @@ def test_levels_are_drawn_given_their_neighbours(folder: Path, monkeypatch: pyte
     assert spent(folder) == TENTH
 
 
-def test_two_at_once_get_one_draw_each_in_order(folder: Path) -> None:
+def test_two_at_once_get_one_draw_each_in_order(read_only: Path) -> None:
     results: dict[str, Any] = {}
-    with session(folder) as db:
+    with session(read_only) as db:
         ages(db).release(mechanism="identity", epsilon="0.1")
 
     def ask(analyst: str, epsilon: str) -> None:
-        with session(folder, analyst) as db:
+        with session(read_only, analyst) as db:
             try:
                 results[analyst] = ages(db).release(epsilon=epsilon)
             except BlowfishError as error:
@@ -252,7 +253,7 @@ def test_two_at_once_get_one_draw_each_in_order(folder: Path) -> None:
     for thread in threads:
         thread.join()
     assert [results[name].epsilon for name in ("ben", "cleo")] == [Fraction(3, 10), Fraction(1, 2)]
-    assert spent(folder) == Fraction(1, 2)
+    assert spent(read_only) == Fraction(1, 2)
 
 
 def test_an_answer_that_does_not_need_another_analysts_counts_takes_their_time_all_the_same(

@@ -47,6 +47,8 @@ def make_fixture(folder: Path, ledger: str, asked: list[Job]) -> Path:
                 domain={"ward": bf.categorical(["A1", "A2", "A3"], null="A1", outside="A1")},
                 epsilon=str(total * SHARE_OF_DATASET),
                 per_analyst=str(total / analysts * Fraction(24, 25)),
+                # Every job pays its own price, so that the prices of all jobs add up to the balances.
+                sharing="off",
             )
         )
     return path

@@ -239,6 +239,7 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.AllowanceExceeded, 4),
     (errors.LedgerError, 5),
     (errors.DigestMismatch, 5),
+    (errors.ContentChanged, 5),
     (errors.SourceFailed, 6),
     (errors.SourcesUnavailable, 6),
     (errors.ReleaseFailed, 6),

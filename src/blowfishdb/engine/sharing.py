@@ -223,7 +223,7 @@ def _derived(
     """
     if plain.target is None or plain.target.alpha is None:
         return None
-    alpha, tried, seen = float(plain.target.alpha * plain.compiled.scale), 0, set[str]()
+    alpha, tried, seen = float(plain.target.alpha), 0, set[str]()
     for past, certificate in ledger.finest_links(handle.account, analyst):
         question = json.loads(certificate).get("measured")
         if question is None or past.link.chain in seen or tried == MOST_TRIED or chain not in (None, past.link.chain):
@@ -240,7 +240,7 @@ def _derived(
         if _shape(measured.plan.digest()) not in past.link.chain:
             continue
         derived = derive(plain.compiled, plain.target, compiled, measured, past.link.level)
-        if derived is not None and derived[1].alpha <= alpha:
+        if derived is not None and plain.compiled.shown(derived[1].alpha) <= alpha:
             link = Link(past.link.chain, past.link.level, Fraction(0))
             sharing = Sharing(link, Fraction(0), _published(ledger.links(handle.account, link.rows), link.chain))
             return replace(plain, compiled=derived[0], best=derived[1], sharing=sharing, derived_from=compiled)
