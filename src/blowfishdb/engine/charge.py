@@ -36,6 +36,7 @@ from blowfishdb.errors import (
     DriverMissing,
     InvalidInput,
     KeyReused,
+    LedgerError,
     ReleaseFailed,
     SchemaDrift,
     SourceError,
@@ -259,7 +260,7 @@ def _prepared_count(handle: DatasetHandle, release: Release) -> Counting:
         raise SchemaDrift(handle.name, error.message) from None
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Draw:
     """The making of one receipt's payload; a draw whose chain moved on meanwhile is dropped unseen and made anew."""
 
@@ -268,7 +269,6 @@ class Draw:
     release: Release
     counting: Counting
     receipt: Receipt
-    counts: Ints | None = None
 
     def payload(self) -> tuple[bytes, Publication | None]:
         """An answer, or the note that making it failed; and what it adds to its chain.
@@ -287,25 +287,23 @@ class Draw:
             current = refreshed(self.ledger, handle, release)
             rows, publication = draw_rows(self.ledger, handle, current, self.receipt, self.count)
             return current.shared_payload(rows, handle, self.receipt), publication
-        except (ReleaseFailed, ContentChanged):
+        except (ReleaseFailed, ContentChanged, LedgerError):
+            # All of them before noise.
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it may depend on the noise
             incident = new_incident(error, f"a release of {handle.name}")
             return FAILED + json.dumps(incident).encode() + b"}", None
 
     def count(self) -> Ints:
-        """The counts, read once; ReleaseFailed, to be tried again, where they cannot be had."""
-        if self.counts is None:
-            charge, incident = self.receipt.charge, ""
-            try:
-                self.counts = self.counting.run(LONGEST_COUNT)
-            except SourceFailed as failure:
-                incident = failure.incident
-            except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
-                incident = new_incident(error, f"a release of {self.handle.name}")
-            if incident or self.counts is None:
-                raise ReleaseFailed(incident, charge.received, charge.key, can_retry=True)
-        return self.counts
+        """The counts, read anew for every draw; ReleaseFailed, to be tried again, where they cannot be had."""
+        incident = ""
+        try:
+            return self.counting.run(LONGEST_COUNT)
+        except SourceFailed as failure:
+            incident = failure.incident
+        except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
+            incident = new_incident(error, f"a release of {self.handle.name}")
+        raise ReleaseFailed(incident, self.receipt.charge.received, self.receipt.charge.key, can_retry=True)
 
 
 def _is_failure(payload: bytes) -> bool:

@@ -33,8 +33,6 @@ SHARED_KINDS = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals
 """Queries whose rows may be measured at several levels; a table of several aggregates stays by itself."""
 MOST_ROWS = 2**20
 """Answers of more measured rows do not carry them, so nothing is built on them."""
-
-
 MOST_TRIED = 8
 """The number of earlier releases that are looked at closely for one that answers a question."""
 MEASURED = Measured()
