@@ -243,7 +243,7 @@ def test_two_at_once_get_one_draw_each_in_order(read_only: Path) -> None:
     def ask(analyst: str, epsilon: str) -> None:
         with session(read_only, analyst) as db:
             try:
-                results[analyst] = ages(db).release(epsilon=epsilon)
+                results[analyst] = ages(db).release(mechanism="identity", epsilon=epsilon)
             except BlowfishError as error:
                 results[analyst] = error
 
