@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TypeAlias
@@ -133,7 +134,14 @@ class OpenPages:
             pages.remove(idle)
             forget_page(idle)
         self._of[name] = [*pages, client]
+        client.on_delete(partial(self._leave, name, client))
         return True
+
+    def _leave(self, name: str, client: Client) -> None:
+        """Forgets a page that is gone: whatever still names it would keep all that was on it in memory."""
+        rest = [one for one in self._of.pop(name, []) if one is not client]
+        if rest:
+            self._of[name] = rest
 
 
 open_pages = OpenPages()
