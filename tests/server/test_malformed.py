@@ -9,7 +9,7 @@ import random
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -199,8 +199,12 @@ class Browser:
     has_socket_connection: bool = False
     is_deleted: bool = False
 
+    def on_delete(self, handler: Callable[[], None]) -> None:
+        self.gone = handler
+
     def delete(self) -> None:
         self.is_deleted = True
+        self.gone()
 
 
 def test_pages_that_nobody_looks_at_make_room_and_looked_at_ones_stay() -> None:
