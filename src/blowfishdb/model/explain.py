@@ -101,6 +101,7 @@ def _listed(names: list[str]) -> str:
     return f"{'; '.join(names[:MOST_NAMED])}{more}"
 
 
+TIED = "any two values count as one step apart, whatever is declared of them, because of the public constraints below."
 METRICS = {"l1": "added up over the attributes", "l2": "in straight line", "linf": "in each attribute"}
 PRESENCE = {
     "public": "The number of rows is public, and so is whether somebody's row is in the table.",
@@ -121,8 +122,12 @@ def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """One sentence or two per attribute, then what holds for whole records, for presence, people and constraints."""
     policy.check(domain)
     domain = policy.applied(domain)
-    sentences = [] if policy.presence == "only" else [_grid(grid, policy) for grid in policy.joint]
+    is_tied = bool(policy.constraints) and moves_at_once(domain, policy) is not None
+    sentences = [] if is_tied or policy.presence == "only" else [_grid(grid, policy) for grid in policy.joint]
     for name in domain:
+        if is_tied and not isinstance(policy.family(name), Public):
+            sentences.append(f"{name}: {TIED}")
+            continue
         if policy.presence == "only":
             sentences.append(f"{name}: {ONLY}")
         elif policy.grid_of(name) is None:

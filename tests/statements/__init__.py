@@ -1,0 +1,1 @@
+"""Every sentence with a number, on every kind of policy and question, against the table itself."""
