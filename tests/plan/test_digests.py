@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import DigestMismatch, InfiniteLoss
 from blowfishdb.model.encoding import VERSION, version_of
-from blowfishdb.model.graphs import ConstraintMoves
+from blowfishdb.model.graphs import CellGraph, ConstraintMoves
 from blowfishdb.model.workload import Identity, Prefix, Sparse
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import CertifiedPlan, certified_as_charged, certify
@@ -67,7 +67,7 @@ def test_entries_of_another_width_are_the_same_plan() -> None:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_certificate_in_the_first_encoding_verifies_for_its_own(name: str) -> None:
     graph = GRAPHS[name]
-    plan = Plan(Fraction(2), (Measurement(Identity(graph.cells), ONE),))
+    plan = _cell_counts(graph)
     old = certify(plan, graph, version=1)
     assert old.graph_digest == FROZEN["graphs"][name]
     old.verify(plan, graph)
@@ -83,6 +83,21 @@ def test_a_certificate_in_the_first_encoding_verifies_for_its_own(name: str) -> 
     # Half of it in each encoding is neither.
     with pytest.raises(DigestMismatch):
         replace(old, graph_digest=graph.digest()).verify(plan, graph)
+
+
+def test_an_earlier_larger_bound_still_verifies_and_a_smaller_one_does_not() -> None:
+    graph = next(graph for graph in GRAPHS.values() if certify(_cell_counts(graph), graph).is_tight)
+    certificate = certify(_cell_counts(graph), graph)
+    twice = replace(certificate, epsilon=certificate.epsilon * 2)
+    for bound in (replace(twice, is_tight=False), replace(certificate, witness=None, is_tight=False)):
+        bound.verify(_cell_counts(graph), graph)
+    for claim in (twice, replace(certificate, witness=None), replace(certificate, epsilon=certificate.epsilon / 2)):
+        with pytest.raises(DigestMismatch):
+            claim.verify(_cell_counts(graph), graph)
+
+
+def _cell_counts(graph: CellGraph) -> Plan:
+    return Plan(Fraction(2), (Measurement(Identity(graph.cells), ONE),))
 
 
 def test_where_the_first_encoding_confuses_graphs_the_loss_does_not() -> None:

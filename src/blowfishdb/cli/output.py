@@ -247,6 +247,8 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.Declined, 7),
     (errors.CannotCertify, 7),
     (errors.TooLarge, 3),
+    (errors.TooExpensive, 3),
+    (errors.WorkCancelled, 130),
     (ExtraMissing, 3),
     (errors.NotRevealed, 3),
     (errors.InvalidInput, 3),

@@ -77,9 +77,10 @@ class Certificate:
         mine = self.plan_digest, self.graph_digest, self.constraint_note
         if mine != (computed.plan_digest, computed.graph_digest, computed.constraint_note):
             return False
-        if computed.is_tight and self.is_tight:
-            return computed == self
-        return computed.epsilon == self.epsilon or (computed.epsilon < self.epsilon and not self.is_tight)
+        if computed.epsilon < self.epsilon:
+            return not self.is_tight
+        is_now_attained = self.witness is None and not self.is_tight and computed.is_tight
+        return computed.epsilon == self.epsilon and (computed.witness == self.witness or is_now_attained)
 
 
 @dataclass(frozen=True, eq=False)
