@@ -40,7 +40,7 @@ def test_adding_as_json(blowfish: Run) -> None:
 def test_people_with_several_rows(blowfish: Run) -> None:
     assert blowfish(*ADD, "--domain", "age=0..99", "--person", "who").code == 3
     added = blowfish(*ADD, "--domain", "age=0..99", "--person", "who", "--at-most", "5", "--order-by", "row")
-    assert "People: by who; at most 5 of each one's rows count, first by row." in added.out
+    assert "People: by who; at most 5 rows of each count, first by row." in added.out
     shown = blowfish("dataset", "show", "people", "--json").json
     assert shown["policy"]["unit"] == {"person": "who", "at_most": 5, "order_by": "row"}
 

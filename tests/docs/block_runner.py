@@ -26,6 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 RUN_ELSEWHERE = {
     ("demo",): "runs until it is stopped: tests/cli/test_demo.py, tests/browser",
     ("serve",): "runs until it is stopped: tests/server/test_serving.py",
+    ("mcp",): "runs until it is stopped: tests/cli/test_mcp.py",
     ("reproduce",): "takes minutes: tests/papers",
     ("audit",): "takes minutes: tests/audit",
     ("policy", "edit"): "asks in a terminal: tests/cli/test_policy.py",
@@ -75,6 +76,8 @@ def plain_python(text: str) -> str:
 def run_line(line: str, world: World) -> None:
     """Runs one command line; AssertionError unless it ends well."""
     words = shlex.split(re.sub(r"\s#\s.*$", "", line))
+    while re.fullmatch(r"[A-Z_]+=\S*", words[0]):
+        words.pop(0)
     if "|" in words:
         words = words[: words.index("|")]
     known = RUNNERS.get(words[0])

@@ -91,6 +91,7 @@ def dataset(name: str, world: World, address: str) -> bf.Dataset:
         policy=world.policy,
         epsilon="1000",
         accounting=world.accounting,
+        sharing="off",
     )
 
 
@@ -252,13 +253,19 @@ def test_all_intervals_hold_over_many_draws(place: Place, world: str) -> None:
 
 
 def test_noise_1_3_times_too_large_is_noticed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = PlanRelease.measured
+    answer, decoded = PlanRelease.answer, PlanRelease._decoded
 
-    def louder(release: PlanRelease, counts: Ints) -> Floats:
+    def louder(release: PlanRelease, counts: Ints) -> Answer:
         truth = release.compiled.problem.workload.dot(counts).astype(np.float64)
-        return truth + 1.3 * (measured(release, counts) - truth)
 
-    monkeypatch.setattr(PlanRelease, "measured", louder)
+        def spread(release: PlanRelease, noisy: Ints, exact: Ints) -> Floats:
+            return truth + 1.3 * (decoded(release, noisy, exact) - truth)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(PlanRelease, "_decoded", spread)
+            return answer(release, counts)
+
+    monkeypatch.setattr(PlanRelease, "answer", louder)
     assert any("squared errors" in words for words in drawn(place, DRAWN, DRAWS).refusals())
 
 

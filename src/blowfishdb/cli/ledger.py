@@ -114,7 +114,7 @@ def checkpoint(
 
     \b
     Example
-      blowfish ledger checkpoint visits.checkpoint --key /media/safe/blowfish.key
+      blowfish ledger checkpoint visits.checkpoint --key blowfish.key
     """
     from datetime import UTC, datetime
 
