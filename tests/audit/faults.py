@@ -17,7 +17,7 @@ import pytest
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit import cases
 from blowfishdb.audit.tape import REAL
-from blowfishdb.engine import charge, infer, measure, release
+from blowfishdb.engine import charge, infer, measure, release, sharing, synopsis_release
 from blowfishdb.ledger.records import Cursor
 from blowfishdb.ledger.values import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
@@ -124,6 +124,34 @@ def noise_halved(patch: pytest.MonkeyPatch) -> None:
 def secret_total_told(patch: pytest.MonkeyPatch) -> None:
     """Answers are made to add up to the true number of records, secret or not."""
     patch.setattr(release, "public_total", lambda compiled, counts: float(counts.sum()))
+
+
+def secret_parts_told(patch: pytest.MonkeyPatch) -> None:
+    """Synopses tell the totals of parts that records may leave for what does not count."""
+    usual = synopsis_release.public_parts
+
+    def told(compiled: Any, counts: Any) -> Any:
+        graph = SimpleNamespace(
+            components=lambda: np.maximum(compiled.problem.graph.components(), 0), constraint_moves=None
+        )
+        return usual(SimpleNamespace(problem=SimpleNamespace(graph=graph)), counts)  # type: ignore[arg-type]
+
+    patch.setattr(synopsis_release, "public_parts", told)
+
+
+def finer_noise_given(patch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for less accuracy than somebody has is given the noise of that one."""
+    usual = sharing.measure_given
+
+    def given(certified: Any, counts: Any, finer: Any, coarser: Any) -> Any:
+        return usual(certified, counts, finer and replace(finer, unit=certified.plan.unit), coarser)
+
+    patch.setattr(sharing, "measure_given", given)
+
+
+def sharing_where_it_is_off(patch: pytest.MonkeyPatch) -> None:
+    """Noise is shared between analysts although the curator keeps releases apart."""
+    patch.setattr(sharing, "OFF", "never")
 
 
 def charge_a_hundredth_short(patch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ REPLAYED: list[tuple[Fault, str, str]] = [
     (faults.attribute_for_record, "direct, two marginals by record", "every edge"),
     (faults.noise_halved, "identity, full, histogram", "public outputs"),
     (faults.secret_total_told, "histogram, presence secret", "public outputs"),
+    (faults.secret_parts_told, "synopsis of a filter", "public outputs"),
     (faults.charge_a_hundredth_short, "identity, full, histogram", "charge"),
     (faults.read_before_charge, "identity, full, histogram", "charge"),
     (faults.read_to_quote, "identity, full, histogram", "charge"),

@@ -36,10 +36,11 @@ from blowfishdb.plan import loss as edge_noise
 from blowfishdb.plan import loss as product_loss
 from blowfishdb.plan.program import RefinementNoise
 from blowfishdb.sources import statement
+from tests.audit import faults
+from tests.audit.faults import Fault
 from tests.audit.test_planted_faults import replayed
 
 pytestmark = pytest.mark.audit
-Fault = Callable[[pytest.MonkeyPatch], None]
 Lines = Callable[[], Iterable[Line]]
 
 
@@ -140,6 +141,8 @@ CASES: list[tuple[Fault, Lines]] = [
     (past_forgotten, lambda: declaration_lines(quick=True, seed=1)),
     (past_not_carried_over, ledger_lines),
     (keys_occur_twice, joined_lines),
+    (faults.finer_noise_given, session_lines),
+    (faults.sharing_where_it_is_off, session_lines),
 ]
 
 

@@ -305,6 +305,9 @@ def other_releases() -> Iterator[Case]:
     by_group = query("table", "y", Column("x") > 0, aggregates=columns[:3])
     yield Case("a table of aggregates by groups", TWO, Policy({"x": line()}), by_group)
     yield Case("synopsis", ONE, Policy({"x": threshold(2)}), HISTOGRAM, as_synopsis=True)
+    yield Case("synopsis of parts", ONE, Policy({"x": FAMILIES["partition"]}), HISTOGRAM, as_synopsis=True)
+    filtered = query("histogram", "x", Column("x") >= 2)
+    yield Case("synopsis of a filter", ONE, Policy({"x": FAMILIES["partition"]}), filtered, as_synopsis=True)
     yield Case("synopsis by dawa", LONG, Policy({"x": threshold(2)}), HISTOGRAM, "dawa", Fraction(2), as_synopsis=True)
 
 

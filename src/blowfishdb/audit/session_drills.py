@@ -16,20 +16,22 @@ from blowfishdb.audit.report import Line, broken, judged, refused
 from blowfishdb.catalog import Curator, Dataset, curate
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run
+from blowfishdb.engine.compile import ANALYSTS, OFF
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import UnknownAnswer
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.policy import Policy, full, line, threshold
-from blowfishdb.model.query import Query, query
+from blowfishdb.model.query import query
 from blowfishdb.session.backend import Backend, expect
 from blowfishdb.session.local import open_local
 
 VALUES = 16
 DECLARED = domain({"x": integers(0, VALUES - 1, null=0)})
-FIRST, SECOND = "first", "second"
+FIRST, SECOND, APART = "first", "second", "apart"
+SHARING = {FIRST: ANALYSTS, SECOND: ANALYSTS, APART: OFF}
 PRICE, LIMIT = Fraction(1, 10), Fraction(1000)
-TARGET = accuracy_target(epsilon=PRICE, mechanism="identity")
+CHEAP = PRICE / 4
 WITHIN = accuracy_target(alpha=500)
 HISTOGRAM, CDF = query("histogram", "x"), query("cdf", "x")
 
@@ -44,10 +46,11 @@ class Office:
     config: Path
 
     def release(
-        self, analyst: Backend, question: Query = HISTOGRAM, dataset: str = FIRST, key: str | None = None
+        self, analyst: Backend, dataset: str = FIRST, epsilon: Fraction = PRICE, key: str | None = None
     ) -> Answer:
-        """An answer at the usual price."""
-        return expect(analyst.release(dataset, question, DECLARED, TARGET, Run(key)), Answer)
+        """A noisy histogram."""
+        target = accuracy_target(epsilon=epsilon, mechanism="identity")
+        return expect(analyst.release(dataset, HISTOGRAM, DECLARED, target, Run(key)), Answer)
 
     def preview(self, analyst: Backend) -> Fraction:
         """The price of running counts at the usual accuracy."""
@@ -64,6 +67,7 @@ def session_lines() -> list[Line]:
     with _office() as office:
         return [
             subject("analysts", _analysts(office), "each has their own answers", 6),
+            subject("shared noise", _shared_noise(office), "nobody has more than they paid for", 4),
             subject("versions", _versions(office), "nothing is carried over but loss", 6),
         ]
 
@@ -73,13 +77,14 @@ def _office() -> Iterator[Office]:
     with tempfile.TemporaryDirectory(prefix="blowfish-audit-") as folder:
         config = Path(folder) / "blowfish.toml"
         with closing(duckdb.connect(str(Path(folder) / "rows.duckdb"))) as database:
-            for name in (FIRST, SECOND):
+            for name in SHARING:
                 database.execute(f"CREATE TABLE {name} AS SELECT range % {VALUES} AS x FROM range(200)")
         with curate(config, by="audit") as curator:
-            for name in (FIRST, SECOND):
+            for name, sharing in SHARING.items():
                 source = f"duckdb:///{folder}/rows.duckdb#{name}"
                 policy = Policy({"x": line()})
-                curator.add(Dataset(name, source=source, domain=DECLARED, policy=policy, epsilon=LIMIT))
+                terms = Dataset(name, source=source, domain=DECLARED, policy=policy, epsilon=LIMIT, sharing=sharing)
+                curator.add(terms)
             ana, bob = (open_local(config, name) for name in ("ana", "bob"))
             try:
                 yield Office(curator, ana, bob, config)
@@ -91,31 +96,62 @@ def _office() -> Iterator[Office]:
 def _analysts(office: Office) -> list[str]:
     """The answer of one analyst, asked for by another: by its number, by the question, by the key."""
     ana, bob = office.ana, office.bob
-    first = office.release(ana, key="key")
-    number = ana.history(FIRST)[0].number
-    mine = expect(ana.reopen(FIRST, number), Answer)
-    before = office.spent()
-    second = office.release(bob, key="key")
-    again = office.release(ana)
+    first = office.release(ana, APART, key="key")
+    number = ana.history(APART)[0].number
+    mine = expect(ana.reopen(APART, number), Answer)
+    before = office.spent(APART)
+    second = office.release(bob, APART, key="key")
+    again = office.release(ana, APART)
     return broken(
         {
             "an analyst's own answer is not found again": mine.to_json() != first.to_json(),
             "the same question again is charged, or answered differently": again.to_json() != first.to_json(),
             "an answer is opened by somebody who did not pay for it": not refused(
-                partial(bob.reopen, FIRST, number), UnknownAnswer
+                partial(bob.reopen, APART, number), UnknownAnswer
             ),
             "an answer is opened as one of another dataset": not refused(
                 partial(ana.reopen, SECOND, number), UnknownAnswer
             ),
             "an answer is opened as a synopsis, which everybody may read": not refused(
-                partial(bob.synopsis, FIRST, number), UnknownAnswer
+                partial(bob.synopsis, APART, number), UnknownAnswer
             ),
-            "an analyst sees the charges of another": len(bob.history(FIRST)) != 1,
+            "an analyst sees the charges of another": len(bob.history(APART)) != 1,
             "one analyst's answer is replayed to another": second.to_json() == first.to_json()
-            or office.spent() != before + PRICE
-            or bob.budget(FIRST).spent != PRICE,
+            or office.spent(APART) != before + PRICE
+            or bob.budget(APART).spent != PRICE,
         }
     )
+
+
+def _shared_noise(office: Office) -> list[str]:
+    """Answers that share their noise: the data loses the finest once, everybody has and pays their own level."""
+    ana, bob = office.ana, office.bob
+    fine = office.release(bob)
+    cheap = office.release(ana, epsilon=CHEAP)
+    spent, paid = office.spent(), ana.budget(FIRST).spent
+    with closing_backend(office.config) as eve:
+        also_cheap = office.release(eve, epsilon=CHEAP)
+        third_paid = eve.budget(FIRST).spent
+    finer = office.release(ana)
+    return broken(
+        {
+            "a cheap answer has the noise of a dear one": _noisy(cheap) == _noisy(fine)
+            or _noisy(also_cheap) == _noisy(fine),
+            "a cheap answer is certified at another price": {cheap.certificate.epsilon, also_cheap.certificate.epsilon}
+            != {CHEAP},
+            "an answer that others paid for is free": {paid, third_paid} != {CHEAP},
+            "an answer at the same price has noise of its own, which adds to the loss": _noisy(also_cheap)
+            != _noisy(cheap)
+            or _noisy(finer) != _noisy(fine),
+            "less noise costs something else than the difference": ana.budget(FIRST).spent != PRICE,
+            "noise that is shared is charged to the data twice, or not at all": {spent, office.spent()} != {PRICE},
+        }
+    )
+
+
+def _noisy(answer: Answer) -> list[int]:
+    """The noisy rows of an answer."""
+    return [] if answer.measured is None else answer.measured.noisy.tolist()
 
 
 def _versions(office: Office) -> list[str]:

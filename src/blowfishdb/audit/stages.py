@@ -16,7 +16,7 @@ from blowfishdb.audit.definitions import Adjacency, Change, NoisyRows, Record, S
 from blowfishdb.audit.scratch import opened, sealed
 from blowfishdb.audit.selections import Selected, WrongSign, selection_loss, window_graph
 from blowfishdb.audit.tape import Draw, Function, Tape, replaced, taped
-from blowfishdb.engine import answer, release
+from blowfishdb.engine import answer, release, synopsis_release
 from blowfishdb.engine import measure as run_program
 from blowfishdb.engine.measure import measure
 from blowfishdb.engine.release import PlanRelease, Release
@@ -214,6 +214,7 @@ def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[Dra
 def watched_stages() -> Iterator[Recorder]:
     """A recorder around every access that the engine makes, with a tape below it and the clock stopped."""
     reply, points_measured, total = run_program._reply, run_program.measure_points, release.public_total
+    parts = synopsis_release.public_parts
     with taped() as tape:
         recorder = Recorder(tape)
 
@@ -242,12 +243,16 @@ def watched_stages() -> Iterator[Recorder]:
         def totalling(compiled: Any, counts: Ints) -> float | None:
             return total(compiled, opened(counts))
 
+        def totalling_parts(compiled: Any, counts: Ints) -> Any:
+            return parts(compiled, opened(counts))
+
         stopped: dict[Function, Function] = {
             measure: measuring,
             reply: replying,
             points_measured: weighing,
             merge_counts: merging,
             total: totalling,
+            parts: totalling_parts,
             answer.now: lambda: WHEN,
         }
         with replaced(stopped):
