@@ -24,7 +24,7 @@ from blowfishdb.errors import InvalidInput
 pytestmark = pytest.mark.audit
 CASES = {case.name: case for case in battery(quick=True)}
 SOME = [
-    "optimized, partition, ranges",
+    "optimized, threshold, ranges",
     "kronecker by structure, threshold x custom by attribute",
     "identity, joint l2",
     "filter with or and not, NULL hidden",
