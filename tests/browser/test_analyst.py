@@ -89,6 +89,7 @@ def test_from_sign_in_to_files(page: Page, place: Place) -> None:
     expect(page.locator(".q-table tbody tr")).to_have_count(len(WARDS) + 1)
     open_tab(page, "Python")
     expect(page.locator("pre.bf-code")).to_contain_text('.histogram("ward")'.replace('"', "'"))
+    expect(page.get_by_test_id("shared")).to_contain_text("It costs nothing: what entry")
     expect(page.get_by_role("status").filter(has_text="You have an answer like this")).to_be_visible()
 
     for words, start in (("CSV", b"ward,count,low"), ("Parquet", b"PAR1"), ("PNG", b"\x89PNG"), ("SVG", b"<svg")):
@@ -210,9 +211,9 @@ def test_the_budget_runs_out(page: Page, place: Place) -> None:
     shoot(page, "explore-too-expensive")
     ask_wards(page, "100")
     page.get_by_test_id("run").click()
-    # Meanwhile the rest is spent elsewhere: the ledger refuses, whatever this page was told.
+    # Meanwhile the rest is spent on another question: the ledger refuses, whatever this page was told.
     left = session.budget("clinic").remaining
-    session["clinic"].histogram("ward").release(epsilon=left - Fraction(1, 10_000))
+    session["clinic"].histogram("age").release(epsilon=left - Fraction(1, 10_000))
     page.get_by_test_id("confirm").click()
     expect(page.get_by_test_id("failure")).to_contain_text("nothing charged")
     shoot(page, "explore-refused")
@@ -388,7 +389,13 @@ def test_no_true_count_or_row_in_any_traffic(chromium: Browser, place: Place, mo
     noisy = {int(value) for value in answer.raw}
     assert all(_has(heard, value) for value in noisy if value > 0), "the search finds numbers that are there"
     assert noisy.isdisjoint(WARDS.values())
-    assert [count for count in (*WARDS.values(), sum(WARDS.values())) if _has(heard, count)] == []
+    assert [count for count in WARDS.values() if _has(heard, count)] == []
+    # How many rows there are is public under this policy, and free: it stands among the exact rows, nowhere else.
+    total = sum(WARDS.values())
+    assert place.app_state.session("spy")["clinic"].count().preview(epsilon=1).is_exact
+    rest, places = re.subn(rf'"exact":\s*\[\s*{total}\s*\],\s*"total":\s*{total}\.0', "", heard)
+    assert places
+    assert not _has(rest, total)
     assert SECRET_NOTE not in heard
     assert hosts == {place.url.split("/")[2]}, "no request leaves this server"
 

@@ -94,7 +94,7 @@ def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
     expect(page.get_by_test_id("save")).to_be_disabled()
     page.get_by_test_id("family").fill("5")
     expect(page.get_by_text("values at most 5 apart are hidden from each other")).to_be_visible()
-    expect(page.get_by_text("What was spent stays as it is")).to_be_visible()
+    expect(page.get_by_text("Version 2. Nothing was released yet, so no past loss is carried over.")).to_be_visible()
     assert page.locator(".bf-graph svg path").count() > 50, "the moves are drawn"
     shoot(page, "policies")
     page.get_by_test_id("save").click()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -71,6 +73,17 @@ def test_variances_and_coefficients_equal_the_dense_formula(strategy, seed):
     assert strategy.total_variance(spread) == pytest.approx(expected.sum(), abs=1e-6)
     some = np.arange(0, decoder.shape[0], 3)
     np.testing.assert_allclose(strategy.coefficients(some, spread), decoder[some], atol=1e-8)
+
+
+@settings(max_examples=20)
+@given(either, st.integers(0, 10))
+def test_an_estimator_that_was_used_can_go_to_another_process(strategy, seed):
+    spread = noise_variances(strategy, seed)
+    expected = strategy.answer_variances(spread)
+    copy = pickle.loads(pickle.dumps(strategy.estimator))
+    moved = EstimatingStrategy("moved", strategy.problem, copy)
+    np.testing.assert_array_equal(moved.answer_variances(spread), expected)
+    np.testing.assert_allclose(moved.answer_variances(2 * spread), 2 * expected, atol=1e-8)
 
 
 def test_exact_rows_come_back_unchanged():

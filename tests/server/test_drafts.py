@@ -9,6 +9,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import UnknownDataset
+from blowfishdb.mechanisms.table import CHOICES
 from blowfishdb.model.domain import Domain
 from blowfishdb.server.auth.database import Clock, open_database
 from blowfishdb.server.auth.users import DRAFT_DAYS, LONGEST_DRAFT, Drafts, Users
@@ -89,6 +90,7 @@ QUESTIONS = [
     ),
     (QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="1 to 2\n3 to 4"), "", AccuracyDraft(alpha="9")),
     (QueryDraft("clinic", "sql"), "SELECT age, COUNT(*) FROM clinic GROUP BY age", AccuracyDraft()),
+    (QueryDraft("clinic", "cdf", (AxisChoice("age"),)), "", AccuracyDraft(mechanism=CHOICES[0], fresh=True)),
 ]
 
 
@@ -114,6 +116,9 @@ def test_a_question_is_read_as_it_was_written(question: tuple[QueryDraft, str, A
         {"accuracy": {"confidence": "1"}},
         {"accuracy": {"mechanism": "dawa"}},
         {"accuracy": {"alpha": ["9"]}},
+        {"accuracy": {"alpha": None}},
+        {"accuracy": {"fresh": "no"}},
+        {"accuracy": {"fresh": None}},
         {"more": 1},
     ],
 )

@@ -126,12 +126,27 @@ def test_work_runs_in_a_process_without_secrets_that_yields_to_the_server(
     assert HeavyWork(light=1).compute("ana", heavy, who)[0] == os.getpid()
 
 
+def immovable() -> object:
+    return lambda: None
+
+
+class Unreadable:
+    """A value that can be sent and not received."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return broken, ()
+
+
 def test_errors_come_back_as_they_were_and_faults_as_a_fault(heavy_work: HeavyWork) -> None:
     with pytest.raises(TooLarge, match=r"cells: 10 is more than the limit of 5\. Ask for less\.") as refusal:
         heavy_work.compute("ana", heavy, too_large)
     assert (refusal.value.requested, refusal.value.limit, str(refusal.value)) == (10, 5, refusal.value.message)
     with pytest.raises(RuntimeError, match="ZeroDivisionError: a detail"):
         heavy_work.compute("ana", heavy, broken)
+    with pytest.raises(RuntimeError, match="pickle local object"):
+        heavy_work.compute("ana", heavy, immovable)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: a detail"):
+        heavy_work.compute("ana", heavy, str, Unreadable())
 
 
 def test_work_that_nobody_waits_for_is_ended_and_the_next_one_runs(heavy_work: HeavyWork) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -516,18 +514,21 @@ class CoarseCorrection(Estimator):
 
     def _whitened(self, variances: Floats) -> tuple[Floats, Floats]:
         """The variance of each cell (0 where it is exact), and K with K'K = (D + H V H')^-1; the last is remembered."""
-        return self._last_whitened(variances.tobytes())
-
-    @cached_property
-    def _last_whitened(self) -> Callable[[bytes], tuple[Floats, Floats]]:
-        @lru_cache(maxsize=1)
-        def whitened(variances: bytes) -> tuple[Floats, Floats]:
-            spread, noise = self._spreads(np.frombuffer(variances))
+        key = variances.tobytes()
+        last = self._last_whitened.get(key)
+        if last is None:
+            spread, noise = self._spreads(variances)
             system = (self._dense_rows * spread) @ self._dense_rows.T
             system[np.diag_indices_from(system)] += noise
-            return spread, np.linalg.inv(np.linalg.cholesky(system))
+            last = spread, np.linalg.inv(np.linalg.cholesky(system))
+            self._last_whitened.clear()
+            self._last_whitened[key] = last
+        return last
 
-        return whitened
+    @cached_property
+    def _last_whitened(self) -> dict[bytes, tuple[Floats, Floats]]:
+        """At most one entry. Estimators travel between processes, so this holds values and no function."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False)

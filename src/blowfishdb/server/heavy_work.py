@@ -224,14 +224,17 @@ def serve(descriptor: int) -> None:
     pipe = Connection(descriptor)
     with suppress(EOFError, BrokenPipeError):
         while True:
-            function, arguments = pipe.recv()
-            pipe.send_bytes(pickle.dumps(_outcome(function, arguments), protocol=pickle.HIGHEST_PROTOCOL))
+            pipe.send_bytes(_outcome(pipe.recv_bytes()))
 
 
-def _outcome(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[str, object]:
+def _outcome(work: bytes) -> bytes:
+    """How the work ended and what it gave, pickled; work or a result that cannot travel is a fault like any other."""
     try:
-        return DONE, function(*arguments)
-    except BlowfishError as error:
-        return ERROR, (type(error), error.args, vars(error))
+        function, arguments = pickle.loads(work)
+        try:
+            outcome = DONE, function(*arguments)
+        except BlowfishError as error:
+            outcome = ERROR, (type(error), error.args, vars(error))
+        return pickle.dumps(outcome, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception:  # noqa: BLE001  # told to the server, which gives it an incident number
-        return FAULT, traceback.format_exc()
+        return pickle.dumps((FAULT, traceback.format_exc()))

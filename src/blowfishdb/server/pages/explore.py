@@ -245,7 +245,8 @@ async def confirmed(
             spend = ui.button(f"Spend {figure(price)} and run", on_click=lambda: dialog.submit("yes"))
             spend.props('unelevated autofocus data-testid="confirm"')
     answer = await dialog
-    dialog.delete()
+    if not dialog.is_deleted:  # A page that is left takes its dialogs along.
+        dialog.delete()
     return bool(answer == "yes")
 
 
@@ -372,7 +373,8 @@ class Explorer:
         preview = query.preview()
         if self._past is None:
             self._past = all_past(session)
-        alike = (preview.dataset, preview.title, preview.mechanism, preview.epsilon, True)
+        level = preview.epsilon if preview.shared is None else preview.shared.level
+        alike = (preview.dataset, preview.title, preview.mechanism, level, True)
         before = (
             past
             for past in self._past

@@ -262,7 +262,8 @@ def read_question(text: str, domain_of: Callable[[str], Domain]) -> tuple[QueryD
         filters = tuple(FilterChoice(**one | {"values": tuple(one["values"])}) for one in content.pop("filters"))
         draft = QueryDraft(**content, chosen=chosen, filters=filters)
         domain = domain_of(draft.dataset)
-        texts = [*vars(accuracy).values(), draft.spans]
+        texts = [accuracy.alpha, accuracy.epsilon, draft.spans]
+        mechanisms = (*MECHANISMS, *CHOICES, *(DATA_AWARE if accuracy.by == "budget" else ()))
         is_usable = (
             draft.template in TEMPLATES
             and len(chosen) >= (0 if draft.template == "sql" else NEEDED.get(draft.template, 1))
@@ -273,8 +274,9 @@ def read_question(text: str, domain_of: Callable[[str], Domain]) -> tuple[QueryD
             and all(_is_usable(one, domain[one.attribute]) for one in filters)
             and accuracy.by in ("accuracy", "budget")
             and accuracy.confidence in CONFIDENCES
-            and accuracy.mechanism in (None, *MECHANISMS, *(DATA_AWARE if accuracy.by == "budget" else ()))
-            and all(one is None or isinstance(one, str) for one in texts)
+            and accuracy.mechanism in (None, *mechanisms)
+            and isinstance(accuracy.fresh, bool)
+            and all(isinstance(one, str) for one in texts)
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BlowfishError):
         return None
