@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -274,7 +274,7 @@ def test_intervals_half_as_wide_are_noticed(place: Place, monkeypatch: pytest.Mo
 
     def narrower(*plan: Any) -> HalfWidths:
         widths = whole(*plan)
-        return HalfWidths(widths.per_answer / 2, widths.simultaneous / 2)
+        return replace(widths, per_answer=widths.per_answer / 2, simultaneous=widths.simultaneous / 2)
 
     monkeypatch.setattr(engine, "intervals", narrower)
     refused = drawn(place, DRAWN, DRAWS).refusals()
