@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,7 +11,6 @@ from tests import servers
 from tools.pytest_system_parts import SystemParts
 from tools.system_parts import PARTS
 
-ROOT = Path(__file__).parent
 STRICT = os.environ.get("STRICT", "") not in ("", "0")
 
 # Times vary on shared machines, so no profile has a deadline; slow data generation is not a fault either.
@@ -27,13 +25,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(servers, "servers")
 
 
-# Measuring coverage makes Python a third slower: only the tests of the rooms with a floor, and of their faces, do it.
-MEASURED = ("catalog", "cli", "constraints", "engine", "ledger", "model", "plan", "server", "session", "sources", "sql")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browsers come last: they watch the clock, and would share the cores with the heaviest tests."""
-    for item in items:
-        if item.path.relative_to(ROOT).parts[0] not in MEASURED:
-            item.add_marker("no_cover")
     items.sort(key=lambda item: item.get_closest_marker("chromium") is not None)
