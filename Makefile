@@ -15,7 +15,7 @@ OPENBLAS_NUM_THREADS ?= 1
 export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test coverage lint format bench faults docs docs-serve package-check system-parts fuzz nightly licences sbom vulnerabilities clean
+.PHONY: help setup demo test lint format bench faults docs docs-serve package-check system-parts fuzz nightly licences sbom vulnerabilities clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,12 +32,9 @@ $(STAMP): pyproject.toml constraints.txt tools/setup_venv.py
 demo: $(STAMP) ## the web pages over real census data, with a curator and an analyst
 	@$(RUN) -m blowfishdb demo || [ $$? -eq 130 ]
 
-test: lint system-parts ## lint and all tests (STRICT=1: a skip fails; ARGS="-k window" narrows it)
-	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 $(ARGS)
-
-coverage: system-parts ## all tests again, a third slower, and the floors of branch coverage
-	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 --cov --cov-report=json:build/coverage.json
-	@$(RUN) -m tools.coverage_floors build/coverage.json
+test: lint system-parts ## lint, all tests, and the floors of branch coverage (STRICT=1: a skip fails; ARGS="-k window" narrows it)
+	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 --cov --cov-report=json:build/coverage.json $(ARGS)
+	@$(if $(ARGS),,$(RUN) -m tools.coverage_floors build/coverage.json)
 
 lint: $(STAMP) ## style, types and the direction of imports
 	@$(RUN) -m ruff check .

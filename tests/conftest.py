@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +12,7 @@ from tests import servers
 from tools.pytest_system_parts import SystemParts
 from tools.system_parts import PARTS
 
+ROOT = Path(__file__).parent
 STRICT = os.environ.get("STRICT", "") not in ("", "0")
 
 # Times vary on shared machines, so no profile has a deadline; slow data generation is not a fault either.
@@ -25,6 +27,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(servers, "servers")
 
 
+# Measuring coverage makes Python a third slower, so tests of rooms that have no floor do without.
+NOT_MEASURED = (
+    "accuracy",
+    "audit",
+    "browser",
+    "errata",
+    "faults",
+    "ground",
+    "inference",
+    "mechanisms",
+    "noise",
+    "papers",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browsers come last: they watch the clock, and would share the cores with the heaviest tests."""
+    for item in items:
+        if item.path.relative_to(ROOT).parts[0] in NOT_MEASURED:
+            item.add_marker("no_cover")
     items.sort(key=lambda item: item.get_closest_marker("chromium") is not None)

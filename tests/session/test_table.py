@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.engine import parts
 from blowfishdb.errors import AccuracyError, BlowfishError, BudgetExceeded, QueryError, UnknownDataset
 from blowfishdb.model.numbers import Floats
 from blowfishdb.session import Question, Session
+from tests.session.places import make_fixture, session, visits
 
 AGE = np.arange(3000) % 100
 WARD = np.arange(3000) % 3
@@ -198,3 +202,39 @@ def test_representations_are_readable(db: Session) -> None:
     assert repr(db) == "<Session of ana: visits>"
     assert repr(table) == "<Table visits where age >= 18: age, ward, cost>"
     assert repr(table.cdf("cost")).startswith("<CDF of cost where age >= 18 of visits")
+
+
+def test_a_noisy_count_is_no_size_however_little_it_costs(tmp_path: Path) -> None:
+    """Once paid for, a secret number of records costs nothing more, and still is not the number of records."""
+    make_fixture(tmp_path, visits(bf.Policy({"age": bf.threshold(5)}, presence="secret")))
+    with session(tmp_path) as db:
+        db["visits"].count().release(epsilon=1)
+        assert db["visits"].count().preview(epsilon=1).epsilon == 0
+        for ask in (db["visits"].mean("age").preview, db["visits"].mean("age").release):
+            with pytest.raises(QueryError, match="number of records, which is secret here"):
+                ask(alpha=5)
+        assert db["visits"].mean("age", rows=2000).preview(alpha=5).epsilon > 0
+
+
+@pytest.mark.parametrize("accuracy", [{"epsilon": "6"}, {"alpha": 5000, "rows": 900}])
+def test_a_table_of_many_cells_is_several_plans_with_one_charge(
+    db: Session, monkeypatch: pytest.MonkeyPatch, accuracy: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(parts, "TOGETHER", 1)
+    rows = accuracy.pop("rows", None)
+    asked = db["visits"].aggregate(
+        bf.Aggregate("mean", ("age",)), bf.Aggregate("sum", ("cost",)), bf.Aggregate("count"), by=["ward"], rows=rows
+    )
+    preview = asked.preview(**accuracy)
+    assert "2 plans in one release" in str(preview)
+    assert list(preview.columns) == ["mean_age", "sum_cost", "count"]
+    answer = asked.release(**accuracy)
+    assert [past.epsilon for past in db.history("visits")] == [preview.epsilon]
+    assert sum((stage.epsilon for stage in answer.stages), Fraction(0)) == answer.epsilon == preview.epsilon
+    assert answer.protected
+    truth = [[of[place == WARD].sum() for place in range(3)] for of in (AGE, COST)]
+    counts = [np.count_nonzero(place == WARD) for place in range(3)]
+    for place, numbers in enumerate((np.array(truth[0]) / counts, truth[1], counts)):
+        column = answer.column(place)
+        # Noise falls off exponentially: ten times an interval of 95 % is left with probability below 10^-9.
+        assert np.all(np.abs(column.values - numbers) <= 5 * (column.bounds.high - column.bounds.low))

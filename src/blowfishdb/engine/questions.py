@@ -93,9 +93,12 @@ class Questions(ABC, Generic[Asked]):
         """The sum of a bounded attribute; bins count as their middle, NULL as nothing."""
         return self._ask(query("sum", grouped((column,)), self.filter))
 
-    def mean(self, column: Grouped) -> Asked:
-        """The mean of a bounded attribute; its accuracy is asked for the sum, or bought with epsilon."""
-        return self._ask(query("mean", grouped((column,)), self.filter))
+    def mean(self, column: Grouped, *, rows: int | None = None) -> Asked:
+        """The mean of a bounded attribute, within alpha where it is taken over at least `rows` records.
+
+        Without `rows` it follows from the number of records, where that is public.
+        """
+        return self._ask(query("mean", grouped((column,)), self.filter, rows=rows))
 
     def quantiles(self, column: Grouped, levels: Iterable[object]) -> Asked:
         """The values below which the given shares of the records lie, by a CDF or by rank, with intervals."""

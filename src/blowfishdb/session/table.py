@@ -90,14 +90,14 @@ SIZED = ("mean", "variance", "variance_pop", "stddev", "stddev_pop", "share")
 def sized(backend: Backend, dataset: str, query: Query, domain: Domain, target: AccuracyTarget) -> Query:
     """The query with the number of records for which an accuracy of its means, spreads and shares is promised.
 
-    Where it is not given it follows from the number of rows, if that is public: it is then counted first, exactly,
-    recorded, and free.
+    Where it is not given it follows from the number of rows, if that is public: it is then counted first, also for a
+    preview, exactly, recorded, and free. Nothing secret is read.
     """
     needs_size = query.kind == "mean" or any(part.function in SIZED for part in query.aggregates)
     if target.alpha is None or query.rows is not None or not needs_size:
         return query
     count, free = Query("count"), accuracy_target(epsilon=1)
-    if expect(backend.preview(dataset, count, domain, free), Preview).epsilon > 0:
+    if not expect(backend.preview(dataset, count, domain, free), Preview).is_exact:
         raise QueryError(
             "how far off a mean, a spread or a share is depends on the number of records, which is secret here: say "
             "rows=..., the size of the smallest group that must keep the accuracy, or give epsilon"
@@ -137,11 +137,13 @@ class Question:
         per_query: bool = False,
         fresh: bool = False,
     ) -> Preview:
-        """What a release would cost or how accurate it would be, by every mechanism; reads no data, costs nothing.
+        """What a release would cost or how accurate it would be, by every mechanism: free, and reads nothing secret.
 
         Give `alpha` (all answers within alpha, except with probability `beta`, usually 0.05) or `epsilon`;
         `accuracy` is another name for alpha, `confidence` for 1 - beta. With `per_query` each answer alone keeps alpha.
-        What an earlier answer to the same rows paid is not paid again, unless the noise is to be `fresh`.
+        What an earlier answer to the same rows paid is not paid again, unless the noise is to be `fresh`. No row is
+        read, with one exception: alpha for a mean, a spread or a share needs the number of records, and where that is
+        public and `rows` is not given, it is counted.
         """
         target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
         query = sized(self._backend, self.dataset, self.query, self.domain, target)

@@ -204,7 +204,9 @@ def _date_part(part: str, node: exp.Expression, names: Names) -> Axis:
 
 def _declared_days(name: str, declared: Domain) -> list[datetime.date]:
     attribute = declared.find(name)
-    if not isinstance(attribute, Dates) or attribute.by != "day":
+    if not isinstance(attribute, Dates):
+        raise QueryError(f"{name} is no date; bin({name}, 10) groups numbers, and texts are grouped by themselves")
+    if attribute.by != "day":
         raise QueryError(f"{name} is no date by day; DATE_TRUNC('month', {name}) groups it by period")
     if attribute.size > MOST_LISTED:
         raise QueryError(

@@ -65,7 +65,7 @@ class RunnableQuery:
     code: str
 
     def preview(self) -> Preview:
-        """The price; reads no data."""
+        """The price; reads nothing secret."""
         return self.question.preview(**self.options)
 
     def within(self, left: Fraction) -> float | None:

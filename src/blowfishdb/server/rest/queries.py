@@ -90,7 +90,7 @@ def reply(released: Released) -> Response:
 
 @router.post("/previews")
 async def preview(name: str, sent: Ask, caller: Analyst, request: Request) -> dict[str, Any]:
-    """What a query would cost, by every mechanism. Reads no data and costs nothing."""
+    """What a query would cost, by every mechanism. Reads nothing secret and costs nothing."""
 
     def work() -> dict[str, Any]:
         parsed = read_ask(caller, name, sent)

@@ -1,0 +1,81 @@
+"""Groups as people write them: what each becomes over a declared domain, and what is refused in its place."""
+
+from __future__ import annotations
+
+import datetime
+from fractions import Fraction
+
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.errors import QueryError
+from blowfishdb.model.predicate import Axis
+from blowfishdb.sql import parse, query_of
+
+DOMAIN = bf.domain(
+    {
+        "age": bf.integers(3, 99),
+        "state": bf.categorical(["NC", "NY"]),
+        "day": bf.dates("2020-01-01", "2020-02-29"),
+        "month": bf.dates("2020-01-01", "2020-12-31", by="month"),
+        "long": bf.dates("1900-01-01", "2020-12-31"),
+        "big": bf.integers(1, 10**6),
+        "cost": bf.bins(1, 501, width=2),
+    }
+)
+MONTHS = tuple(
+    (f"{month:02}", tuple(datetime.date(2020, month, 1 + day) for day in range(days)))
+    for month, days in ((1, 31), (2, 29))
+)
+
+
+def axes(group: str) -> tuple[Axis, ...]:
+    return query_of(parse(f"SELECT {group}, COUNT(*) FROM t GROUP BY {group}"), DOMAIN).axes
+
+
+@pytest.mark.parametrize(
+    ("group", "axis"),
+    [
+        ("strftime(day, '%Y-%m')", Axis("day", unit="month")),
+        ("EXTRACT(year FROM day)", Axis("day", unit="year")),
+        ("DATE_PART('month', day)", Axis("day", groups=MONTHS)),
+        ("MONTH(CAST(day AS DATE))", Axis("day", groups=MONTHS)),
+        ("age / 30 * 30", Axis("age", edges=(3, 30, 60, 90, 100))),
+        ("FLOOR(age / 1) * 1", Axis("age", width=1)),
+        ("FLOOR(cost / 250) * 250", Axis("cost", edges=(1, 250, 500, 501))),
+        ("FLOOR(state / 10) * 10", Axis("state", width=10)),
+        ("WIDTH_BUCKET(age, 0, 75, 2)", Axis("age", edges=(0, Fraction(75, 2), 75))),
+        ("CASE state WHEN 'NC' THEN 1 ELSE 0 END", Axis("state", groups=(("1", ("NC",)), ("0", ("NY",))))),
+    ],
+)
+def test_what_a_group_becomes(group: str, axis: Axis) -> None:
+    assert axes(group) == (axis,)
+
+
+def test_group_by_all_takes_what_is_selected() -> None:
+    assert query_of(parse("SELECT state, age, COUNT(*) FROM t GROUP BY ALL"), DOMAIN).axes == (
+        Axis("state"),
+        Axis("age"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        ("EXTRACT(century FROM day)", "year, quarter, month, day or dow"),
+        ("strftime(day, '%j')", "'%Y', '%Y-%m' or '%Y-%m-%d'"),
+        ("EXTRACT(month FROM long)", "44,195 declared days"),
+        ("EXTRACT(month FROM month)", "no date by day; DATE_TRUNC"),
+        ("EXTRACT(month FROM age)", "age is no date; bin"),
+        ("FLOOR(big / 7) * 7", "too many for big"),
+        ("WIDTH_BUCKET(age, 0, state, 3)", "takes an attribute, two ends"),
+        ("WIDTH_BUCKET(age, 5, 3, 3)", "low end below its high end"),
+        ("WIDTH_BUCKET(age, 0, 9, 0)", "at least one bucket"),
+        ("CASE WHEN age < 18 THEN state END", "gives texts or numbers"),
+        ("CASE WHEN age < 18 AND state = 'NC' THEN 1 ELSE 0 END", "looks at one attribute"),
+        ("CASE WHEN big < 18 THEN 1 ELSE 0 END", "1,000,000 declared values; bin_edges"),
+    ],
+)
+def test_what_is_refused(group: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        axes(group)
