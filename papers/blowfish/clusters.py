@@ -82,6 +82,9 @@ class Held:
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         raise SourceError(f"{len(cells.axes)} axes of each {unit}: this source counts points only")
 
+    def prepare_people(self, cells: Cells, unit: Person) -> Counting:
+        return self.prepare(cells, unit)
+
     def content(self) -> str | None:
         """Nobody builds on these counts."""
         return None

@@ -23,7 +23,7 @@ from blowfishdb.ledger.values import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
 from blowfishdb.mechanisms.data_aware import dawa, regions
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartition
-from blowfishdb.model import policy
+from blowfishdb.model import aggregates, policy
 from blowfishdb.model.graphs import CellGraph, GridGraph, WindowGraph
 from blowfishdb.noise import sampler
 from blowfishdb.plan import certificate, encoding_1, loss
@@ -327,3 +327,14 @@ def one_sided_ranks(patch: pytest.MonkeyPatch) -> None:
     """A choice of quantiles is charged as if a record changed penalties in one direction alone."""
     usual = QuantilePlan.loss
     patch.setattr(QuantilePlan, "loss", lambda plan, graph: usual(plan, graph) / 2)
+
+
+def persons_as_rows(patch: pytest.MonkeyPatch) -> None:
+    """Counts of persons are priced as if each had one row."""
+    usual = aggregates._people_cells
+
+    def one_row(*given: Any) -> Any:
+        cells = usual(*given)
+        return replace(cells, graph=replace(cells.graph, rows_per_person=1))
+
+    patch.setattr(aggregates, "_people_cells", one_row)

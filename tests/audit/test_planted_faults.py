@@ -17,6 +17,7 @@ from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import largest_ratio
 from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import digit_violations, key_violations
+from blowfishdb.audit.people import people_lines
 from blowfishdb.audit.quantiles import quantile_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.report import Line
@@ -185,3 +186,10 @@ def test_every_output_of_a_choice_of_quantiles_catches_one_sided_ranks(monkeypat
     faults.one_sided_ranks(monkeypatch)
     caught = [line.subject for line in quantile_lines() if line.is_violation]
     assert {"full", "presence only", "presence secret"} <= {subject.rpartition(", ")[2] for subject in caught}
+
+
+def test_every_change_of_one_person_catches_persons_that_are_priced_as_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [line for line in people_lines() if line.verdict != "clean"] == []
+    faults.persons_as_rows(monkeypatch)
+    caught = {line.subject.partition(", ")[2] for line in people_lines() if line.is_violation}
+    assert {"full", "line", "presence only", "presence secret, 3 rows"} <= caught

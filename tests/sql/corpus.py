@@ -150,6 +150,10 @@ table | WITH a AS (SELECT ward, cost FROM visits WHERE age >= 18) SELECT ward, A
 table | SELECT ward, AVG(c) FROM (SELECT ward, cost AS c, age FROM visits) x WHERE age > 30 GROUP BY ward
 table | SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward OPTIONS (within_n = 30, within_m = 5)
 table | SELECT ward, sex, COUNT(*), AVG(nights), SUM(nights) FROM visits WHERE day >= '2024-01-01' GROUP BY ward, sex
+table | SELECT COUNT(DISTINCT patient) FROM visits
+table | SELECT COUNT(DISTINCT patient) AS patients FROM visits WHERE age >= 65
+table | SELECT ward, COUNT(DISTINCT patient) AS patients FROM visits GROUP BY ward ORDER BY patients DESC
+table | SELECT ward, COUNT(*) AS visits, COUNT(DISTINCT patient) AS patients FROM visits GROUP BY ward
 """.strip()
 
 ADULT_QUESTIONS = """

@@ -9,6 +9,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.compile import compile_query
+from blowfishdb.engine.parts import divided
 from blowfishdb.errors import QueryError
 from blowfishdb.sql import names_of, parse, query_of, selection_of, split
 from tests.sql.corpus import VISITS
@@ -48,6 +49,7 @@ def test_statements(statement: tuple[str, str]) -> None:
         query_of(parse(one), ATTRIBUTES)
 
 
+PATIENTS = bf.Policy(unit=bf.person("patient", at_most=3, order_by="nr"))
 EXAMPLES = PAGE.split("```sql\n")[1].split("```")[0].split(";\n")
 
 
@@ -57,7 +59,8 @@ def test_the_examples_are_priced(statement: str) -> None:
     parsed = parse(statement)
     query = query_of(parsed, VISITS)
     selection_of(parsed, names_of(parsed, VISITS), query)
-    assert compile_query(VISITS, bf.Policy(), query).answers > 0
+    tables = divided(VISITS, PATIENTS, query)
+    assert all(compile_query(VISITS, PATIENTS, table).answers > 0 for table in tables)
 
 
 @pytest.mark.parametrize("refused", first_cells(REFUSED, "written"))
@@ -68,4 +71,5 @@ def test_refused(refused: str) -> None:
         "SELECT": refused.replace("...", "FROM visits"),
     }
     with pytest.raises(QueryError):
-        query_of(parse(whole[re.split(r"\W", refused)[0]]), ATTRIBUTES)
+        query = query_of(parse(whole[re.split(r"\W", refused)[0]]), VISITS)
+        compile_query(VISITS, PATIENTS, query)

@@ -52,7 +52,7 @@ def question(text: str) -> Query:
         ("SELECT COUNT(*) FROM t WHERE age > 1e999999999", "out of range"),
         ("SELECT COUNT(*) FROM t WHERE age > " + "9" * 5000, "at most 40 characters"),
         ("SELECT COUNT(*) FROM t WHERE state = '" + "x" * 5000 + "'", "at most 1,000 characters"),
-        ("SELECT COUNT(DISTINCT age) FROM t", "GROUP BY the attribute"),
+        ("SELECT COUNT(DISTINCT age, sex) FROM t", "GROUP BY the attribute"),
         ("SELECT MIN(age) FROM t", "QUANTILES"),
         ("SELECT MAX(age) FROM t", "QUANTILES"),
         ("SELECT SUM(DISTINCT age) FROM t", "take an attribute"),

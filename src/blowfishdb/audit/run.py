@@ -17,6 +17,7 @@ from blowfishdb.audit.drills import drills, joined_lines
 from blowfishdb.audit.exact import exact_lines, refusal_lines, threshold_lines
 from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
+from blowfishdb.audit.people import people_lines
 from blowfishdb.audit.quantiles import quantile_lines
 from blowfishdb.audit.random_cases import (
     WAYS,
@@ -85,6 +86,7 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             ("cuts of refinements", refinement_lines),
             ("refusals", refusal_lines),
             ("exponential quantiles", quantile_lines),
+            ("persons", people_lines),
             ("several datasets in one process", process_lines),
             ("constraints and people", people_constraint_lines),
             ("joint thresholds", threshold_lines),

@@ -30,6 +30,9 @@ def edge_losses(handle: DatasetHandle, release: Release) -> dict[str, Fraction] 
     compiled = release.compiled
     if handle.accounting == SUM or handle.policy.constraints or compiled is None:
         return None
+    if compiled.table is not None and compiled.table.counts_people:
+        # What one person changes is bounded over all rows together, not move by move.
+        return None
     groups = _group_losses(handle, release, compiled)
     parallel = parallel_attribute(handle.accounting)
     if parallel is None:

@@ -80,7 +80,7 @@ def table_columns(table: AggregateTable, raw: Floats, is_exact: Bools, wide: flo
     columns, has_few = [], False
     for aggregate, roles in zip(table.aggregates, table.places, strict=True):
         columns.append(_column(table, aggregate, {role: blocks[place] for role, place in roles.items()}))
-        if "count" in roles and aggregate.function not in ("count", "sum"):
+        if "count" in roles and aggregate.function not in ("count", "people", "sum"):
             has_few = has_few or bool(np.any(blocks[roles["count"]][1].low <= 0))
     values, low, high = (
         np.concatenate([np.broadcast_to(numbers, column.value.shape).reshape(-1) for column, numbers in each])
@@ -117,7 +117,7 @@ def _block(table: AggregateTable, block: BlockRows, raw: Floats, is_exact: Bools
 
 
 def _column(table: AggregateTable, aggregate: Aggregate, roles: Mapping[str, tuple[BlockRows, Interval]]) -> Interval:
-    if aggregate.function == "count":
+    if aggregate.function in ("count", "people"):
         return roles["count"][1]
     if aggregate.function in ("quantile", "running"):
         return _running(table, aggregate, roles["running"][1])

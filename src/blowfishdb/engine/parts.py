@@ -28,7 +28,7 @@ from blowfishdb.model.query import Query
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
 from blowfishdb.present.answer_values import Bounds
-from blowfishdb.present.words import policy_words, question_words
+from blowfishdb.present.words import counted_words, policy_words, question_words
 from blowfishdb.sources.base import Counting
 
 TOGETHER = 2**17
@@ -39,8 +39,19 @@ def divided(domain: Domain, policy: Policy, query: Query) -> tuple[Query, ...]:
     """The query as tables over fewer cells each, together with the same columns; itself where one plan serves it.
 
     Aggregates that look at the same attributes beside the groups stay together; those that look at none join the first.
+    Persons are counted over cells of their own.
     """
-    if query.kind != "table" or _cells(domain, policy, query.aggregates, query) <= TOGETHER:
+    if query.kind != "table":
+        return (query,)
+    people = [part for part in query.aggregates if part.function == "people"]
+    if people:
+        rows = tuple(part for part in query.aggregates if part.function != "people")
+        of_rows = divided(domain, policy, replace(query, aggregates=rows)) if rows else ()
+        # Persons are counted anew for every filter: nothing tells how many meet two of them.
+        filters = dict.fromkeys(part.where for part in people)
+        counts = (tuple(part for part in people if part.where == where) for where in filters)
+        return (*of_rows, *(replace(query, aggregates=columns) for columns in counts))
+    if _cells(domain, policy, query.aggregates, query) <= TOGETHER:
         return (query,)
     looked_at = [_attributes(part) for part in query.aggregates]
     widest = [one for one in dict.fromkeys(looked_at) if not any(one < other for other in looked_at)]
@@ -179,6 +190,7 @@ class PartsRelease(Release):
             protected=policy_words(handle.domain, handle.policy, attributes),
             unprotected=not_protected(handle.domain, handle.policy),
             released=now(),
+            counted=counted_words(handle.policy.unit),
         )
         return answer.to_json().encode()
 

@@ -421,6 +421,8 @@ def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mech
     if target.mechanism in CHOICES:
         raise Declined(target.mechanism, "it chooses quantiles, and counts or measures nothing else")
     if target.mechanism is not None:
+        if compiled.table is not None and compiled.table.counts_people and target.mechanism != joint.NAME:
+            raise Declined(target.mechanism, "persons are counted in each group, which only joint measures")
         return {target.mechanism: MECHANISMS[target.mechanism]}
     if compiled.table is not None:
         return {joint.NAME: MECHANISMS[joint.NAME]}

@@ -27,7 +27,7 @@ from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
 from blowfishdb.model.graphs import ZERO, CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan import encoding_1
@@ -114,7 +114,10 @@ class CellsRelease(Release):
 
     def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that counts the cells."""
-        return handle.source.prepare(self.compiled.cells, handle.policy.unit)
+        cells, unit, table = self.compiled.cells, handle.policy.unit, self.compiled.table
+        if table is not None and table.counts_people and isinstance(unit, Person):
+            return handle.source.prepare_people(cells, unit)
+        return handle.source.prepare(cells, unit)
 
 
 def ledger_document(

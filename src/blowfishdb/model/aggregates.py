@@ -17,15 +17,16 @@ from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, compile_cells, middles
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.encoding import encode
-from blowfishdb.model.graphs import ZERO
+from blowfishdb.model.graphs import ZERO, GridGraph
 from blowfishdb.model.groups import LEFT_OUT, AxisCells, along
 from blowfishdb.model.numbers import Bools, Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Both, Predicate, Truth, atoms, truth
 from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rows, Sparse, Stacked
 
 Function = Literal[
     "count",
+    "people",
     "sum",
     "mean",
     "variance",
@@ -37,6 +38,8 @@ Function = Literal[
     "running",
 ]
 SPREADS = ("variance", "stddev", "variance_pop", "stddev_pop")
+PLAIN = ("count", "people", "quantile", "running")
+"""Aggregates whose accuracy is that of the one block they are read off."""
 MOST_AGGREGATES = 64
 MOST_FACTORS = 4
 MOST_ENTRIES = 2**25
@@ -56,7 +59,8 @@ class Aggregate:
     """One column of a table over groups.
 
     `factors` are the attributes whose product is added up or averaged, or the one whose quantile or running count is
-    asked; a count of factors counts the records in which they are not NULL. `where` restricts the records that count.
+    asked; a count of factors counts the records in which they are not NULL. `people` counts different persons: its one
+    factor is the column of their ids, as the policy names it. `where` restricts the records that count.
     A share divides by the count of the groups that agree in the attributes `of` (of all records where that is empty)
     and is multiplied by `times`. `tolerance` is how far off the column may be, in its own units, where that was asked.
     """
@@ -176,6 +180,11 @@ class AggregateTable:
     size: int | None
     is_targeted: bool
 
+    @property
+    def counts_people(self) -> bool:
+        """Whether persons are counted, not records."""
+        return self.aggregates[0].function == "people"
+
     @cached_property
     def workload(self) -> Blocks:
         """The rows of all blocks."""
@@ -207,9 +216,15 @@ def compile_table(
         raise QueryError(f"a table has 1 to {MOST_AGGREGATES} aggregates, not {len(aggregates)}")
     groups = compile_cells(domain, policy, axes, where)
     cells = table_cells(domain, policy, axes, where, aggregates)
+    is_targeted = all(aggregate.tolerance is not None for aggregate in aggregates)
+    if aggregates[0].function == "people":
+        if cells.graph.shape != groups.graph.shape:
+            raise QueryError("a FILTER of COUNT(DISTINCT ...) is about attributes that are not grouped; use WHERE")
+        block = _Builder(cells, groups).rows(Block(tuple(axis.attribute for axis in axes)))
+        places = ({"count": 0},) * len(aggregates)
+        return AggregateTable(aggregates, cells, groups, (block,), places, size, is_targeted)
     named = {axis.attribute: axis for axis in axes}
     builder = _Builder(cells, groups)
-    is_targeted = all(aggregate.tolerance is not None for aggregate in aggregates)
     choices = []
     # Less the middle of the declared values a sum costs less, but then its count is needed as well.
     for is_centred in (True, False):
@@ -233,7 +248,8 @@ def compile_table(
 
 def fine_axes(axes: tuple[Axis, ...], aggregates: Iterable[Aggregate]) -> tuple[Axis, ...]:
     """The groups and the attributes that are added up, the latter by every declared value."""
-    needed = tuple(dict.fromkeys(name for aggregate in aggregates for name in aggregate.factors))
+    counted = (aggregate for aggregate in aggregates if aggregate.function != "people")
+    needed = tuple(dict.fromkeys(name for aggregate in counted for name in aggregate.factors))
     named = {axis.attribute: axis for axis in axes}
     fine = [Axis(name) if name in needed else axis for name, axis in named.items()]
     return (*fine, *(Axis(name) for name in needed if name not in named))
@@ -246,10 +262,49 @@ def table_cells(
     where: Predicate | None,
     aggregates: tuple[Aggregate, ...],
 ) -> Cells:
-    """The groups, cut as finely as the values and the conditions of the aggregates need."""
+    """The groups, cut as finely as the values and the conditions of the aggregates need; for people the groups."""
+    if any(aggregate.function == "people" for aggregate in aggregates):
+        return _people_cells(domain, policy, axes, where, aggregates)
     fine = fine_axes(axes, aggregates)
     conditions = [aggregate.where for aggregate in aggregates if aggregate.where is not None]
     return compile_cells(domain, policy, fine, where, conditions)
+
+
+def _people_cells(
+    domain: Domain,
+    policy: Policy,
+    axes: tuple[Axis, ...],
+    where: Predicate | None,
+    aggregates: tuple[Aggregate, ...],
+) -> Cells:
+    """The groups in which persons are counted, with the moves that one person's rows can make between them.
+
+    A move of one row changes the number of persons in a group by no more than that of rows, and all rows of one person
+    change it by at most 1 (docs/proofs/people.md): no more moves count than reach that in every group.
+    """
+    unit, first = policy.unit, aggregates[0]
+    if any((part.function, part.where) != ("people", first.where) for part in aggregates):
+        raise QueryError("persons and records are counted over cells of their own")
+    wrong = next((part.factors[0] for part in aggregates if not is_person(unit, part.factors[0])), None)
+    if wrong is not None:
+        known = f"by {unit.id}" if isinstance(unit, Person) else "where the policy protects whole persons, by their ids"
+        raise QueryError(
+            f"Distinct values of {wrong} are not counted: GROUP BY the attribute counts each declared value. Persons "
+            f"are counted {known}"
+        )
+    both = where if first.where is None else first.where if where is None else Both(where, first.where)
+    cells = compile_cells(domain, policy, axes, both)
+    graph = cells.graph
+    joins_cells = graph.has_value_edges and any(
+        not isinstance(factor, GridGraph) and factor.edge_count > 0 for factor in graph.factors
+    )
+    most = -(-graph.cells // 2) if joins_cells else graph.cells
+    return replace(cells, graph=replace(graph, rows_per_person=min(graph.rows_per_person, most), is_exact=False))
+
+
+def is_person(unit: Row | Person, column: str) -> bool:
+    """Whether a column holds the ids of the persons whom a policy protects."""
+    return isinstance(unit, Person) and unit.id.lower() == column.lower()
 
 
 def unchanged(rows: csc_array, labels: Ints) -> Bools:
@@ -410,7 +465,7 @@ class _Builder:
     def group_of(self, name: str) -> Ints:
         """The group of each cell along an axis; LEFT_OUT where it is in none."""
         groups = self.groups.layout[name]
-        codes = _representatives(self.cells.layout[name])
+        codes = first_codes(self.cells.layout[name])
         return np.asarray(groups.cell_of[groups.segments.of(codes)], dtype=np.int64)
 
     def _masks(self, where: Predicate | None) -> tuple[dict[str, Bools], Bools | None]:
@@ -452,7 +507,7 @@ def _first_segments(axis: AxisCells) -> Ints:
     return np.asarray(counted[first], dtype=np.int64)
 
 
-def _representatives(axis: AxisCells) -> Ints:
+def first_codes(axis: AxisCells) -> Ints:
     """A value code in each cell of an axis."""
     return np.asarray(axis.segments.codes[_first_segments(axis)], dtype=np.int64)
 
@@ -546,7 +601,7 @@ def _block_alphas(
 def _role_alphas(aggregate: Aggregate, roles: Mapping[str, BlockRows], size: int | None) -> dict[str, float]:
     """The error of each block that keeps one column within its tolerance; exact blocks need none of it."""
     tolerance = float(aggregate.tolerance or 0)
-    if aggregate.function in ("count", "quantile", "running"):
+    if aggregate.function in PLAIN:
         return dict.fromkeys(roles, tolerance)
     if aggregate.function == "sum":
         total = roles["sum"]
@@ -592,7 +647,7 @@ def column_alphas(table: AggregateTable, alpha: float) -> list[float | None]:
 
 def _column_alpha(aggregate: Aggregate, roles: Mapping[str, BlockRows], alpha: float, size: int | None) -> float | None:
     off = {role: 0.0 if block.is_exact else alpha / block.multiplier for role, block in roles.items()}
-    if aggregate.function in ("count", "quantile", "running"):
+    if aggregate.function in PLAIN:
         return max(off.values())
     if aggregate.function == "sum":
         return (off["sum"] + abs(roles["sum"].offset) * off.get("count", 0.0)) / roles["sum"].scale

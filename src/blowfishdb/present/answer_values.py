@@ -257,7 +257,7 @@ class Released:
     def is_counts(self) -> bool:
         """Whether the answers are counts of records, and so never below 0."""
         if self.kind == "table":
-            return all(column.function == "count" for column in self.columns)
+            return all(column.function in ("count", "people") for column in self.columns)
         return self.kind not in VALUE_NAMES
 
     @property

@@ -22,7 +22,7 @@ from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.groups import atom_runs
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import ATOMS, Axis, Predicate, atoms, condition_words
 from blowfishdb.model.query import Query, query, synopsis_of
 from blowfishdb.present.words import question_words
@@ -242,6 +242,13 @@ class Table(Questions[Question]):
         """
         return self._ask(query("table", grouped(by), self.filter, aggregates=aggregates, rows=rows))
 
+    def people(self, *axes: Grouped) -> Question:
+        """How many different persons have a record, of all or in each group; where the policy protects persons."""
+        unit = self.policy.unit
+        if not isinstance(unit, Person):
+            raise QueryError("persons are counted where the policy protects them; here each row is on its own: count()")
+        return self.aggregate(Aggregate("people", (unit.id,), name="people"), by=axes)
+
     def question(self, query: Query, selection: Selection | None = None) -> Question:
         """The question that a query asks of these records; its condition is added to the filter."""
         table = self if query.where is None else self.where(query.where)
@@ -249,7 +256,7 @@ class Table(Questions[Question]):
         return question if selection is None else replace(question, selection=selection)
 
     def _ask(self, query: Query) -> Question:
-        factors = (name for aggregate in query.aggregates for name in aggregate.factors)
+        factors = (name for part in query.aggregates if part.function != "people" for name in part.factors)
         for name in (*(axis.attribute for axis in query.axes), *factors):
             self.domain.find(name)
         return Question(self.name, query, self.domain, self._backend)

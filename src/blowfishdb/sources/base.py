@@ -101,6 +101,9 @@ class Source(Protocol):
         Looks at the columns as they are now and reads no rows. SourceError when they cannot hold what is declared.
         """
 
+    def prepare_people(self, cells: Cells, unit: Person) -> Counting:
+        """The count of the persons with a row in each cell, ready to run, under the same terms."""
+
     def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
         """The count of the rows at each point that occurs, ready to run, under the same terms."""
 

@@ -18,7 +18,7 @@ from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.sources.base import ColumnType, Counting, Engine, Join, Kind, Source, Tally
 from blowfishdb.sources.location import Location, TableName, parse_location, parse_table
-from blowfishdb.sources.statement import IBIS_TYPES, Places, Statement, Table, Tables, make_statement
+from blowfishdb.sources.statement import IBIS_TYPES, Places, Statement, Table, Tables, make_statement, people_statement
 
 Result = TypeVar("Result")
 
@@ -83,6 +83,10 @@ class IbisSource:
         """The statement that counts the rows of each cell, written for the columns as they are now; reads no rows."""
         return self._prepared(cells, unit, _cell_counts)
 
+    def prepare_people(self, cells: Cells, unit: Person) -> Counting:
+        """The statement that counts the persons with a row in each cell; reads no rows."""
+        return self._ready(people_statement(self._tables(), cells, unit, self._engine), _cell_counts)
+
     def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
         """The statement that counts the rows at each point that occurs; reads no rows."""
         return self._prepared(points, unit, _point_counts)
@@ -90,7 +94,11 @@ class IbisSource:
     def _prepared(
         self, places: Places, unit: Row | Person, read: Callable[[Places, Mapping[str, Ints], Ints], Result]
     ) -> IbisCount[Places, Result]:
-        statement = make_statement(self._tables(), places, unit, self._engine)
+        return self._ready(make_statement(self._tables(), places, unit, self._engine), read)
+
+    def _ready(
+        self, statement: Statement[Places], read: Callable[[Places, Mapping[str, Ints], Ints], Result]
+    ) -> IbisCount[Places, Result]:
         return IbisCount(self._engine, self._identity, statement, self._engine.write(statement.expression), read)
 
 

@@ -6,16 +6,18 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from operator import itemgetter
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from blowfishdb.errors import SourceError
+from blowfishdb.model.aggregates import first_codes
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers
-from blowfishdb.model.groups import Segments
+from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import Person, Row
 from blowfishdb.model.predicate import Both, Either, Negation, Predicate, atoms
@@ -129,6 +131,55 @@ def make_statement(tables: Tables, places: Places, unit: Row | Person, engine: E
     left = replace(places, where=undecided, attributes=tuple(name for name in places.attributes if name in needed))
     keys = {name: make_key(places.cuts[name], rows[column[name]], homes[name][2], engine) for name in left.attributes}
     return Statement(_counted(rows, list(keys.values())) if keys else rows.aggregate(n=rows.count()), keys, left)
+
+
+MOST_CELLS = 256
+"""Cells of one attribute that a statement tells apart by conditions."""
+
+
+def people_statement(tables: Tables, cells: Cells, unit: Person, engine: Engine) -> Statement[Cells]:
+    """The statement that counts the different persons in each cell; the engine decides every condition and group.
+
+    Persons in two groups of rows that the proxy put together afterwards would count twice, so nothing is left to it.
+    """
+    homes = {name: tables.home(name) for name in cells.attributes}
+    for name, (_, _, kind) in homes.items():
+        check_type(name, cells.cuts[name].attribute, kind)
+    rows, column = _rows(tables, homes, unit, engine)
+
+    def condition_of(name: str, accepted: Bools) -> Expr | None:
+        return condition(cells.cuts[name], accepted, rows[column[name]], homes[name][2], engine)
+
+    conditions, undecided = push(cells.where, condition_of, cells.cuts)
+    keys = {name: _cell_key(cells.layout[name], partial(condition_of, name)) for name in cells.axes}
+    if undecided is not None or None in keys.values():
+        raise SourceError(
+            "persons are counted by the engine itself, which cannot tell these groups or decide this filter; use fewer "
+            f"groups (up to {MOST_CELLS} of one attribute) of numbers, dates or listed values, or count rows"
+        )
+    rows = rows.filter(conditions) if conditions else rows
+    places = replace(cells, where=None, attributes=cells.axes)
+    known = {name: key for name, key in keys.items() if key is not None}
+    if not known:
+        return Statement(rows.aggregate(n=rows.person.nunique()), {}, places)
+    placed = rows.select("person", **_named([key.columns for key in known.values()]))
+    names = [name for name in placed.columns if name != "person"]
+    placed = placed.filter([placed[name].notnull() for name in names])
+    return Statement(placed.group_by(names).aggregate(n=placed.person.nunique()), known, places)
+
+
+def _cell_key(axis: AxisCells, condition_of: Callable[[Bools], Expr | None]) -> Key | None:
+    """The number of a row's cell along an axis; None where the engine cannot tell it."""
+    import ibis
+
+    if axis.cells > MOST_CELLS:
+        return None
+    conditions = [condition_of(axis.cell_of == cell) for cell in range(axis.cells)]
+    if any(part is None for part in conditions):
+        return None
+    codes = first_codes(axis)
+    cell = ibis.cases(*((part, ibis.literal(number, "int64")) for number, part in enumerate(conditions)))
+    return Key((cell,), lambda fetched: codes[_whole_numbers(fetched[0])])
 
 
 def _counted(rows: Expr, keys: Sequence[Key]) -> Expr:

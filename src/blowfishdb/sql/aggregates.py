@@ -82,7 +82,7 @@ def _filtered(aggregate: Aggregate, condition: Predicate) -> Aggregate:
 def _count(node: exp.Count, context: ReadingContext) -> Aggregate:
     inner = node.this
     if isinstance(inner, exp.Distinct):
-        raise QueryError(f"{FUNCTIONS['count_distinct']}.")
+        return _people(inner)
     if not only(node, "this", "big_int"):
         raise QueryError("COUNT takes *, an attribute or a CASE")
     if isinstance(inner, exp.Star) or (isinstance(inner, exp.Literal) and not inner.is_string):
@@ -93,6 +93,14 @@ def _count(node: exp.Count, context: ReadingContext) -> Aggregate:
             raise QueryError("COUNT(CASE WHEN ... THEN 1 END) counts the records of the condition; leave ELSE out")
         return Aggregate("count", where=condition)
     return Aggregate("count", (context.names.attribute(inner, "COUNT takes *, an attribute or a CASE"),))
+
+
+def _people(node: exp.Distinct) -> Aggregate:
+    """Persons by the column of their ids, which need not be declared; whether it is one, the policy tells."""
+    columns = node.expressions
+    if len(columns) != 1 or not isinstance(columns[0], exp.Column) or not only(node, "expressions"):
+        raise QueryError(f"{FUNCTIONS['count_distinct']}.")
+    return Aggregate("people", (columns[0].name,))
 
 
 def _total(node: exp.Sum | exp.Avg, context: ReadingContext) -> Aggregate:

@@ -41,7 +41,8 @@ CLAUSES = {
 FUNCTIONS = {
     "min": "The least value is one person's: QUANTILES(x, 0.01) is the nearest thing",
     "max": "The greatest value is one person's: QUANTILES(x, 0.99) is the nearest thing",
-    "count_distinct": "Distinct values are not counted: GROUP BY the attribute counts each declared value",
+    "count_distinct": "Distinct values are not counted: GROUP BY the attribute counts each declared value; "
+    "COUNT(DISTINCT id) counts persons where the policy protects them",
     "window": "Window functions are not known here: CDF(x) gives running counts",
 }
 
