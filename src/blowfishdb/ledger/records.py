@@ -305,7 +305,7 @@ def charge_body(charge: Charge, at: str) -> str:
 def receipt_of(entry: Entry) -> Receipt:
     """The receipt of a charge's entry, rebuilt from the body that its hash covers."""
     try:
-        fields = json.loads(entry.body)
+        fields = entry.fields
         losses = None
         if fields.get("losses") is not None:
             losses = {name: Fraction(loss) for name, loss in json.loads(fields["losses"]).items()}

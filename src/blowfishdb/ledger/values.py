@@ -8,9 +8,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from blowfishdb.errors import AmountTooFine, ChainMoved, InvalidInput, LedgerCorrupt
+from blowfishdb.model.cached import cached_property
 
 DECIMALS = 10**12
 EASY = math.lcm(DECIMALS, *range(1, 31))
@@ -435,8 +436,8 @@ class Entry:
     previous_hash: str
     hash: str
 
-    @property
-    def fields(self) -> Mapping[str, object]:
+    @cached_property
+    def fields(self) -> Mapping[str, Any]:
         """The body, parsed."""
         parsed = json.loads(self.body)
         if not isinstance(parsed, dict):
