@@ -74,7 +74,8 @@ def install(folder: Path) -> bool:
         f"installing the pinned dependencies into {folder} (a minute or two the first time, more on a slow machine)",
         flush=True,
     )
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-c", "constraints.txt"]
+    # Python compiles what is used when it is used; compiling all of it here would take a minute more.
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--no-compile", "-c", "constraints.txt"]
     log = folder / "setup.log"
     # The build backend is pinned like everything else, so the build must not fetch one of its own.
     # setuptools is for PySpark, which is published as sources only.
