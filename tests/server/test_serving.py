@@ -54,11 +54,13 @@ def make_certificate(folder: Path) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(folder / "cert.pem"))
 
 
-def started(folder: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+def started(
+    folder: Path, host: str = "localhost", port: int | None = None
+) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     """A server in a process of its own, and what it printed once it was ready."""
-    command = [sys.executable, "-m", "blowfishdb", "serve", "--json", "--host", "localhost"]
+    command = [sys.executable, "-m", "blowfishdb", "serve", "--json", "--host", host]
     process = subprocess.Popen(
-        [*command, "--port", str(free_port(0)), "--config", str(folder / "blowfish.toml")],
+        [*command, "--port", str(port or free_port(0)), "--config", str(folder / "blowfish.toml")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -131,3 +131,20 @@ def test_log_lines_tell_the_kind_of_an_exception_alone() -> None:
     except RuntimeError:
         record = logging.LogRecord("nicegui", logging.ERROR, "", 0, "Ada Lovelace", None, sys.exc_info())
     assert json.loads(JsonLines().format(record))["message"] == "RuntimeError; the curator's log has more"
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_exposed"),
+    [
+        ({}, False),
+        ({"host": "localhost"}, False),
+        ({"host": "::1"}, False),
+        ({"host": "0.0.0.0"}, True),
+        ({"host": "clinic.example.org"}, True),
+        ({"host": "0.0.0.0", "public_url": "http://clinic.example.org"}, True),
+        ({"host": "0.0.0.0", "public_url": "https://clinic.example.org"}, False),
+        ({"host": "::", "certificate": "cert.pem", "key": "key.pem"}, False),
+    ],
+)
+def test_a_server_that_others_reach_without_tls_is_exposed(settings: dict[str, str], is_exposed: bool) -> None:
+    assert Settings(**settings).is_exposed == is_exposed  # type: ignore[arg-type]

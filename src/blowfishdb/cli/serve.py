@@ -58,6 +58,8 @@ def serve(
 
     def announce() -> None:
         url = app_state.settings.url
+        if app_state.settings.is_exposed:
+            typer.echo(EXPOSED, err=True)
         if as_json:
             first = None if password is None else {"name": curator, "password": password}
             print_json({"url": url, "first_curator": first})
@@ -71,6 +73,12 @@ def serve(
         say(f"BlowfishDB is at {url} (Ctrl-C stops it)")
 
     run_server(app_state, announce)
+
+
+EXPOSED = (
+    "Warning: other machines can reach this server without TLS, and passwords and answers travel unencrypted. Give "
+    "[server] a certificate and key, or put a proxy with TLS in front and set public_url to its https:// address."
+)
 
 
 def opened(config: Path, host: str | None, port: int | None) -> AppState:

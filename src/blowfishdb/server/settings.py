@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -64,6 +65,15 @@ class Settings:
     def is_secure(self) -> bool:
         """Whether browsers reach the server by HTTPS, so that cookies are sent over nothing else."""
         return self.certificate is not None or (self.public_url or "").startswith("https://")
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether other machines may reach the server without TLS, so that passwords travel as they are typed."""
+        try:
+            is_here = ip_address(self.host).is_loopback
+        except ValueError:
+            is_here = self.host == "localhost"
+        return not is_here and not self.is_secure
 
     @property
     def url(self) -> str:
