@@ -25,7 +25,7 @@ NEAR = {"cost": bf.line(), "age": bf.line()}
 @pytest.mark.parametrize(
     ("kind", "axes", "policy", "expected"),
     [
-        ("histogram", ["cost"], bf.Policy(), "dawa"),
+        ("histogram", ["cost"], bf.Policy(), "dawa-transform"),
         ("cdf", ["cost"], bf.Policy(presence="only"), "dawa"),
         ("histogram", ["cost"], bf.Policy({"cost": bf.threshold(5)}), "dawa-transform"),
         ("cdf", ["cost"], bf.Policy({"cost": bf.threshold(5)}), None),
@@ -38,7 +38,7 @@ NEAR = {"cost": bf.line(), "age": bf.line()}
         ("histogram", ["cost", "age", "sex"], bf.Policy(), None),
         ("sum", ["cost"], bf.Policy(), None),
         ("histogram", ["cost"], bf.Policy(constraints=["rows = 2000000"]), None),
-        ("histogram", ["cost"], bf.Policy(constraints=["rows = 20000"]), "dawa"),
+        ("histogram", ["cost"], bf.Policy(constraints=["rows = 20000"]), "dawa-transform"),
     ],
 )
 def test_the_rules_choose(kind: str, axes: list[str], policy: bf.Policy, expected: str | None) -> None:
@@ -70,7 +70,7 @@ def test_the_preview_says_what_was_chosen_and_why() -> None:
     ready = prepare(held, make_request(held, bf.query("histogram", "cost"), wanted))
     assert isinstance(ready, ProgramRelease)
     shown = ready.preview(held)
-    assert shown.mechanism == "dawa"
+    assert shown.mechanism == "dawa-transform"
     assert "was chosen (1,000 cells" in shown.why
     few = prepare(held, make_request(held, bf.query("histogram", "age"), wanted))
     assert not isinstance(few, ProgramRelease)

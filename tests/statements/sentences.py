@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -65,7 +66,8 @@ class Case:
         return prepare(handle, make_request(handle, other, self.target)).epsilon
 
 
-Check = Callable[[Case, re.Match[str]], bool]
+Check: TypeAlias = Callable[[Any, re.Match[str]], bool]
+Registry: TypeAlias = tuple[tuple[str, Check], ...]
 NUMBER = r"[\d,.]+(?:e[+-]?\d+)?"
 
 
@@ -274,7 +276,7 @@ SURE = rf"\((?P<sure>{NUMBER}) %\)"
 EPSILON = rf"(?P<epsilon>(?:≈ )?{NUMBER}(?:/\d+)?)"
 PRICE = rf"(?P<title>.+)   epsilon {EPSILON} of (?P<dataset>\S+) \(policy v(?P<version>\d+)\)"
 CAPPED = r"(?: +of at most (?P<cap>\d+) rows? per (?P<id>\w+))?"
-REGISTERED: tuple[tuple[str, Check], ...] = (
+REGISTERED: Registry = (
     # Previews.
     (rf"(?P<title>.+): (?P<answers>{NUMBER}) answers?{CAPPED} for epsilon (?P<epsilon>\S+)", _capped(_head_epsilon)),
     (
@@ -414,11 +416,11 @@ def sentences(text: str) -> Iterator[str]:
             yield sentence
 
 
-def faults(case: Case, text: str) -> list[str]:
-    """The sentences of a text that are unknown, or not so."""
+def faults(case: Any, text: str, more: Registry = ()) -> list[str]:
+    """The sentences of a text that are unknown, or not so; `more` are those of a face of its own."""
     wrong = []
     for sentence in sentences(text):
-        known = [(check, said) for pattern, check in REGISTERED if (said := re.fullmatch(pattern, sentence))]
+        known = [(check, said) for pattern, check in (*more, *REGISTERED) if (said := re.fullmatch(pattern, sentence))]
         if not known:
             wrong.append(f"unknown: {sentence}")
         elif not known[0][0](case, known[0][1]):

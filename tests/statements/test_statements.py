@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 import blowfishdb as bf
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine import release as engine
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
-from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.present.page import note_parts
-from blowfishdb.session import Session
-from blowfishdb.sources.ibis_source import open_source
+from tests.statements.draws import BETA, Tally, contradictions
+from tests.statements.place import Place, data_name
 from tests.statements.sentences import Case, faults
-from tests.statements.world import World, questions, worlds, write_tables
+from tests.statements.world import QUESTIONS, WORLDS
 
-WORLDS, QUESTIONS = worlds(), questions()
 TARGETS = ({"epsilon": "0.5"}, {"alpha": "20"})
 EVERY = [(world, question) for world in WORLDS for question in QUESTIONS]
 FEW = EVERY[::11]
@@ -44,55 +39,6 @@ DRAWN = [
     ("custom", "marginals"),
 ]
 """Cases whose intervals and errors are looked at over and over."""
-BETA = 0.2
-"""Intervals that fail often show within few draws whether they fail too often."""
-FALSE_ALARM = 1e-6
-CLOSE = 1e-7
-
-
-@dataclass(frozen=True)
-class Place:
-    """A session over the table under every policy, and the table's address for each."""
-
-    session: Session
-    addresses: dict[str, str]
-
-    def handle(self, name: str) -> DatasetHandle:
-        """The dataset as the engine sees it."""
-        world = WORLDS[name]
-        return DatasetHandle(
-            data_name(name), world.domain, world.policy, "account", 1, 1, 1, open_source(self.addresses[name])
-        )
-
-
-def data_name(world: str) -> str:
-    """The dataset's name: "d3"."""
-    return f"d{list(WORLDS).index(world)}"
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    folder = tmp_path_factory.mktemp("world")
-    addresses = dict(zip(WORLDS, write_tables(folder, len(WORLDS)), strict=True))
-    configuration = folder / "blowfish.toml"
-    configuration.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
-    with bf.curate(configuration, by="cora") as curator:
-        for name, world in WORLDS.items():
-            curator.add(dataset(name, world, addresses[name]))
-    with bf.connect(configuration, analyst="ana") as session:
-        yield Place(session, addresses)
-
-
-def dataset(name: str, world: World, address: str) -> bf.Dataset:
-    return bf.Dataset(
-        data_name(name),
-        source=address,
-        domain=world.domain,
-        policy=world.policy,
-        epsilon="1000",
-        accounting=world.accounting,
-        sharing="off",
-    )
 
 
 def asked_once(place: Place, world: str, question: str, target: dict[str, str]) -> tuple[Case, list[str]]:
@@ -152,18 +98,6 @@ def wrong_facts(case: Case, *, is_summed: bool) -> list[str]:
     return wrong
 
 
-def contradictions(answer: Answer, truth: Floats) -> list[str]:
-    """Values outside their intervals, and exact counts that are not the true ones."""
-    low, high = answer.bounds.low, answer.bounds.high
-    wrong = []
-    # Where no consistent answer lies inside, the note says so and measured values are shown as they are.
-    if answer.consistent.feasible and (np.any(answer.values < low - CLOSE) or np.any(answer.values > high + CLOSE)):
-        wrong.append("a value lies outside its interval")
-    if answer.is_counts and np.any(np.abs(answer.values - truth)[answer.widths.per_answer == 0.0] > CLOSE):
-        wrong.append("a count without noise is not the true one")
-    return wrong
-
-
 @pytest.mark.parametrize(("world", "question"), FEW)
 def test_sentences_are_so(place: Place, world: str, question: str) -> None:
     target = TARGETS[(list(WORLDS).index(world) + list(QUESTIONS).index(question)) % 2]
@@ -186,38 +120,6 @@ def test_an_unknown_sentence_and_a_false_one_are_noticed(place: Place) -> None:
     assert faults(case, false) == [f"not so: {false}"]
     free = "Why: the policy hides nothing that these answers depend on, so they are exact and free."
     assert faults(case, free) == [f"not so: {free}"]
-
-
-@dataclass
-class Tally:
-    """Draws whose intervals failed, together and alone; and squared errors over the expected ones."""
-
-    draws: int = 0
-    together: int = 0
-    alone: int = 0
-    errors: tuple[float, ...] = ()
-
-    def add(self, answer: Answer, truth: Floats, expected: float) -> None:
-        """Counts one draw; of the intervals that hold alone, one is looked at, in turn."""
-        chosen = self.draws % truth.size
-        bounds, alone = answer.bounds, answer.pointwise_bounds
-        self.together += bool(np.any(truth < bounds.low - CLOSE) or np.any(truth > bounds.high + CLOSE))
-        self.alone += not alone.low[chosen] - CLOSE <= truth[chosen] <= alone.high[chosen] + CLOSE
-        self.draws += 1
-        if answer.is_counts and expected > 0:
-            self.errors = (*self.errors, float(np.mean((answer.raw - truth) ** 2)) / expected**2)
-
-    def refusals(self) -> list[str]:
-        """What these draws show to be false, with at most FALSE_ALARM of being wrong for each sentence."""
-        refused = [
-            f"{what} intervals fail in {missed} of {self.draws} draws, not in {BETA:.0%}"
-            for what, missed in (("simultaneous", self.together), ("pointwise", self.alone))
-            if binom.sf(missed - 1, self.draws, BETA) < FALSE_ALARM
-        ]
-        ratio, spread = float(np.mean(self.errors)), float(np.std(self.errors)) / math.sqrt(len(self.errors))
-        if abs(ratio - 1) > 5 * spread:
-            refused.append(f"squared errors are {ratio:.2f} times the expected ones")
-        return refused
 
 
 def drawn(place: Place, pairs: list[tuple[str, str]], draws: int) -> Tally:

@@ -144,7 +144,7 @@ def _ages(rows: Sequence[Record]) -> list[float]:
     return [float(sum(row.age == value for row in rows)) for value in (*range(AGES), None)]
 
 
-def _running(rows: Sequence[Record]) -> list[float]:
+def running(rows: Sequence[Record]) -> list[float]:
     *plain, null = _ages(rows)
     return [*np.cumsum(plain).tolist(), null]
 
@@ -153,8 +153,14 @@ def _grid(rows: Sequence[Record]) -> list[float]:
     return [float(sum(row.x == x and row.y == y for row in rows)) for x in range(SIDE) for y in range(SIDE)]
 
 
-def _wards(rows: Sequence[Record]) -> list[float]:
+def wards(rows: Sequence[Record]) -> list[float]:
     return [float(sum(row.ward == ward for row in rows)) for ward in WARDS]
+
+
+def crossed(rows: Sequence[Record]) -> list[float]:
+    """Records by age and ward."""
+    pairs = [(row.age, row.ward) for row in rows]
+    return [float(pairs.count((age, ward))) for age in (*range(AGES), None) for ward in WARDS]
 
 
 def _known_ages(rows: Sequence[Record]) -> list[int]:
@@ -180,11 +186,11 @@ def questions() -> Mapping[str, Asked]:
     levels = [Fraction(1, 4), Fraction(1, 2), Fraction(9, 10)]
     return {
         "count": Asked(bf.query("count"), lambda rows: [float(len(rows))]),
-        "count of A": Asked(bf.query("count", (), in_a), lambda rows: _wards(rows)[:1]),
+        "count of A": Asked(bf.query("count", (), in_a), lambda rows: wards(rows)[:1]),
         "histogram": Asked(bf.query("histogram", "age"), _ages),
         "histogram of A": Asked(bf.query("histogram", "age", in_a), _where(_ages, lambda row: row.ward == "A")),
-        "wards": Asked(bf.query("histogram", "ward"), _wards),
-        "cdf": Asked(bf.query("cdf", "age"), _running),
+        "wards": Asked(bf.query("histogram", "ward"), wards),
+        "cdf": Asked(bf.query("cdf", "age"), running),
         "ranges": Asked(
             bf.query("ranges", "age", boxes=[((0, 3),), ((2, 8),)]),
             lambda rows: [sum(_ages(rows)[0:3]), sum(_ages(rows)[2:8])],
@@ -194,7 +200,7 @@ def questions() -> Mapping[str, Asked]:
             lambda rows: [float(sum(a <= row.x < b and c <= row.y < d for row in rows)) for (a, b), (c, d) in boxes],
         ),
         "histogram2d": Asked(bf.query("histogram2d", ["x", "y"]), _grid),
-        "marginals": Asked(bf.query("marginals", ["age", "ward"], ways=1), lambda rows: [*_ages(rows), *_wards(rows)]),
+        "marginals": Asked(bf.query("marginals", ["age", "ward"], ways=1), lambda rows: [*_ages(rows), *wards(rows)]),
         "sum": Asked(bf.query("sum", "age"), lambda rows: [float(sum(_known_ages(rows)))]),
         "sum of A": Asked(
             bf.query("sum", "age", in_a), _where(lambda rows: [float(sum(_known_ages(rows)))], lambda r: r.ward == "A")
@@ -202,3 +208,6 @@ def questions() -> Mapping[str, Asked]:
         "mean": Asked(bf.query("mean", "age"), lambda rows: [float(np.mean(_known_ages(rows)))]),
         "quantiles": Asked(bf.query("quantiles", "age", levels=levels), _quantiles(levels)),
     }
+
+
+WORLDS, QUESTIONS = worlds(), questions()

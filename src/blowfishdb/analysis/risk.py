@@ -16,7 +16,7 @@ from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, plural
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.distance import hidden_distance, record_distance
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, Public
 from blowfishdb.present.chart import Chart, ChartAxis, Series
 from blowfishdb.present.words import readable, upper_end
 
@@ -177,7 +177,7 @@ class SufficientBudget:
 
     `histogram_scale` is the noise on each count of a histogram that costs `each`: one record that moves changes two
     counts, so the scale is 2 / each (the corrected Corollary 31, docs/errata.md). Where nothing but presence is hidden
-    one count changes, and where k rows of a person count, all of them change.
+    of what is counted one count changes, and where k rows of a person count, all of them change.
     """
 
     total: Fraction
@@ -215,7 +215,9 @@ def sufficient_budget(
     each = Fraction(math.floor(total * 10**PLACES / releases), 10**PLACES)
     if each <= 0:
         raise AccuracyError("this bound leaves no budget: allow more, or fewer releases")
-    changed = (1 if declared.policy.presence == "only" else 2) * declared.policy.rows_per_person
+    policy, counted = declared.policy, list(declared.domain) if attribute is None else [attribute]
+    moves = policy.presence != "only" and any(not isinstance(policy.family(name), Public) for name in counted)
+    changed = (2 if moves else 1) * policy.rows_per_person
     return SufficientBudget(min(total, Fraction(LARGEST_EPSILON)), each, releases, changed / each)
 
 

@@ -254,7 +254,7 @@ class Preview(AnyPreview):
     def column_words(self) -> str:
         """How far off each column of a table is at most."""
         return ", ".join(
-            f"{name} {'depends on the size of its group' if alpha is None else f'within {readable(alpha)}'}"
+            f"{name} {'depends on the size of its group' if alpha is None else f'within {readable(upper_end(alpha))}'}"
             for name, alpha in self.columns.items()
         )
 

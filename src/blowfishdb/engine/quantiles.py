@@ -27,7 +27,7 @@ from blowfishdb.model.predicate import Axis
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.quantiles import POSITIONS
 from blowfishdb.present.answer_values import Bounds
-from blowfishdb.present.words import percent, question_words, readable
+from blowfishdb.present.words import percent, question_words, readable, upper_end
 
 CAVEAT = (
     "The values were chosen by their ranks: each lies within {alpha} records of its share ({sure}), records of one "
@@ -100,7 +100,7 @@ class QuantilesRelease(CellsRelease):
             certificate=self.certificate,
             simultaneous=bounds,
             pointwise=bounds,
-            caveat=CAVEAT.format(alpha=readable(best.alpha), sure=percent(best.beta)),
+            caveat=CAVEAT.format(alpha=readable(upper_end(best.alpha)), sure=percent(best.beta)),
         )
 
     def _bounds(self, ordered: list[Fraction], cells: Ints, lows: Floats, highs: Floats, total: float | None) -> Bounds:

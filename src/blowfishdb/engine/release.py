@@ -411,7 +411,7 @@ def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -
 
 FEWEST_CELLS = 256
 FEWEST_CELLS_2D = 16_384
-CLEAR = 100
+CLEAR = 8
 CLEAR_2D = 4
 """Where an average cell holds this many times 1 / epsilon records, too few cells can be counted together."""
 TREE_ERROR = 40.0
@@ -444,11 +444,9 @@ def choose(compiled: Compiled, policy: Policy, target: AccuracyTarget) -> Choice
         if best is not None and best.rmse * epsilon < TREE_ERROR * counts_touched(graph):
             return Choice(None, f"{best.mechanism} is expected to be closer than counting empty stretches together")
         return Choice(adaptive_tree.NAME, f"{cells:,} cells, of which empty stretches can be counted together")
+    if kind == "histogram":
+        return Choice(dawa_transform.NAME, f"{cells:,} cells, of which even ones can be counted together")
     if not _joins_all(graph):
-        if kind == "histogram":
-            return Choice(
-                dawa_transform.NAME, "the policy hides moves to some values only, which running sums make use of"
-            )
         return Choice(None, "ranges cost little under this policy, whatever the data is")
     return Choice(dawa.NAME, f"{cells:,} cells, of which even ones can be counted together")
 

@@ -124,7 +124,7 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
     with ui.element("div").classes("bf-top"):
         with ui.element("div"):
             ui.label(preview.title).classes("bf-title")
-            small(_promise(preview)).props('data-testid="promise"')
+            small(promise_words(preview)).props('data-testid="promise"')
         run = ui.button("Run", icon="play_arrow", on_click=on_run).props('unelevated data-testid="run"')
         run.set_enabled(after is None or after >= 0)
     with in_row().style("align-items:baseline;gap:10px;margin:12px 0 10px"):
@@ -160,7 +160,7 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
             small(f"Hardest pair to hide: {preview.worst_pair.replace('<->', '↔')}.", "margin-top:4px")
 
 
-def _promise(preview: Preview) -> str:
+def promise_words(preview: Preview) -> str:
     """How good the answers would be, in words."""
     many = " ".join(filter(None, (plural(preview.answers, "answer"), preview.counted)))
     if preview.is_exact:
@@ -411,8 +411,9 @@ class Explorer:
         self._context.check("ask")
         self._context.note("asked for an answer", query.question.dataset)
         answer, session = query.release(progress), self._context.session()
+        price = answer.epsilon if answer.charged is None else answer.charged
         for past in session.history(answer.dataset):
-            if (past.question, past.epsilon, past.is_synopsis) == (answer.title, answer.certificate.epsilon, False):
+            if (past.question, past.epsilon, past.is_synopsis) == (answer.title, price, False):
                 reopened = session.reopen(past.dataset, past.number)
                 if isinstance(reopened, Answer) and reopened.released == answer.released:
                     return answer, answer_name(past)
