@@ -1,28 +1,38 @@
 """Epsilon and time with answers that share their noise, against paying for each by itself, on the shipped Adult table.
 
 Views: seven views of age within 50, the most expensive one first and last. Analysts: so many ask the same questions at
-random accuracies; `ours` is what the data's account pays, `other` the sum of what they receive. Quote: seconds of a
-preview after so many releases, and before any.
+random accuracies; `ours` is what the data's account pays, `other` the sum of what they receive. Exploration: how many
+questions an epsilon of 1 answers; `ours` begins with all ranges of age at the same accuracy, each promised by itself,
+`other` pays for each question and repeats identical ones, as version 0.1 does. A session ends with its questions, so
+`ours` is how many there are. Quote: seconds of a preview after so many releases, and before any.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
 import blowfishdb as bf
 from benchmarks.harness import Row, measure
+from blowfishdb.errors import BudgetExceeded
 from blowfishdb.session import Question, Session, Table
 
 ADULT = Path(bf.__file__).parent / "data" / "adult.parquet"
 ALPHA = 50
 ANALYSTS = (2, 4, 8, 16)
-QUESTIONS = 12
+WIDTHS, FILTERS = range(1, 21), range(5)
+QUESTIONS = len(WIDTHS) * len(FILTERS)
+BUDGET = 1
+RANGES = 120
+AGES = 100
+NOTABLE = 100
+"""A range of fewer noisy records is not split any more."""
 PAST = 1000
 SEED = 20
 
@@ -36,11 +46,13 @@ def run(data: Path | None) -> Iterator[Row]:
             yield Row(f"seven views of age within {ALPHA}, {case}", ours, other, ours / other)
     for analysts in ANALYSTS:
         yield _shared(analysts)
+    for name, explore in (("random ranges", _random), ("breadth first", _breadth_first), ("drill down", _drill_down)):
+        yield _explored(name, explore)
     yield _quotes()
 
 
 @contextmanager
-def _adult() -> Iterator[Path]:
+def _adult(epsilon: int = 10**6) -> Iterator[Path]:
     """A configuration with the shipped table under differential privacy, in a scratch folder."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "blowfish.toml"
@@ -51,7 +63,7 @@ def _adult() -> Iterator[Path]:
             "hours_per_week": bf.integers(0, 99, null=0, outside="clamp"),
         }
         with bf.curate(config, by="bench") as curator:
-            curator.add(bf.Dataset("adult", source="adult.parquet", domain=domain, epsilon=10**6))
+            curator.add(bf.Dataset("adult", source="adult.parquet", domain=domain, epsilon=epsilon))
         yield config
 
 
@@ -82,14 +94,80 @@ def _shared(analysts: int) -> Row:
         received, paid = Fraction(0), Fraction(0)
         for number in range(analysts):
             with bf.connect(config, analyst=f"analyst {number}") as session:
-                for width in range(1, QUESTIONS + 1):
-                    question = session["adult"].histogram(bf.col("age").bins(width))
-                    question.release(epsilon=Fraction(chance.randint(10, 100), 1000), mechanism="identity")
+                for low, width in itertools.product(FILTERS, WIDTHS):
+                    table = session["adult"].where(bf.col("hours_per_week") >= low)
+                    level = Fraction(chance.randint(10, 100), 1000)
+                    table.histogram(bf.col("age").bins(width)).release(epsilon=level, mechanism="identity")
                 budget = session.budget("adult")
                 received += budget.spent
                 paid = budget.dataset_limit - budget.dataset_remaining
     ours, other = float(paid), float(received)
     return Row(f"{analysts} analysts, {QUESTIONS} questions at random accuracies", ours, other, ours / other)
+
+
+Explore = Generator[Question, bf.Answer, None]
+
+
+def _range(table: Table, low: int, high: int) -> Table:
+    return table.where((bf.col("age") >= low) & (bf.col("age") < high))
+
+
+def _random(table: Table) -> Explore:
+    """Counts of random ranges of age."""
+    chance = random.Random(SEED)
+    for _ in range(RANGES):
+        low, high = sorted(chance.sample(range(AGES + 1), 2))
+        yield _range(table, low, high).count()
+
+
+def _breadth_first(table: Table) -> Explore:
+    """Counts of ranges that are halved, level by level, as long as they hold notably many records."""
+    queue = [(0, AGES)]
+    while queue:
+        low, high = queue.pop(0)
+        answer = yield _range(table, low, high).count()
+        if high - low > 1 and answer.values[0] > NOTABLE:
+            middle = (low + high) // 2
+            queue += [(low, middle), (middle, high)]
+
+
+def _drill_down(table: Table) -> Explore:
+    """Histograms of age: by 20 years, then of each of these groups by 5, then of each of those by single years."""
+    queue = [(0, AGES, 20)]
+    while queue:
+        low, high, width = queue.pop(0)
+        yield _range(table, low, high).histogram(bf.col("age").bins(width))
+        if width > 1:
+            queue += [(start, start + width, width // 4 or 1) for start in range(low, high, width)]
+
+
+def _explored(name: str, explore: Callable[[Table], Explore]) -> Row:
+    """Questions within ALPHA that one budget answers; `fresh` ones until it is spent."""
+    with _adult(BUDGET) as config, bf.connect(config, analyst="ana") as session:
+        table = session["adult"]
+        first = table.ranges("age").release(alpha=ALPHA, per_query=True)
+        ours, other, left, known = 0, 0, Fraction(BUDGET), set[str]()
+        questions = explore(table)
+        question = next(questions)
+        while True:
+            price = Fraction(0)
+            if str(question) not in known:
+                price = question.preview(alpha=ALPHA, fresh=True).epsilon
+                known.add(str(question))
+            # The session of whoever pays for each ends with the first question that is not affordable.
+            left = left - price if left >= price else Fraction(-1)
+            other += left >= 0
+            try:
+                answer = question.release(alpha=ALPHA)
+                ours += 1
+                question = questions.send(answer)
+            except (StopIteration, BudgetExceeded):
+                break
+        spent = float(session.budget("adult").spent)
+    case = (
+        f"{name} within {ALPHA}: questions for epsilon {BUDGET}, of which {spent:.3g} was spent, {first.epsilon} first"
+    )
+    return Row(case, ours, other, ours / other)
 
 
 def _quotes() -> Row:

@@ -16,8 +16,8 @@ from blowfishdb.errors import InvalidInput, NoiseScaleError, TooLarge
 from blowfishdb.noise import coupling
 from blowfishdb.noise.coupling import (
     Enclosed,
+    Enclosure,
     Exponentials,
-    Interval,
     Step,
     between_law,
     choose,
@@ -193,7 +193,7 @@ def test_every_level_has_the_noise_that_it_promises_in_whatever_order_it_is_draw
 
 
 def test_close_calls_are_settled_by_integers() -> None:
-    thirds = [Interval(Fraction(1), Fraction(1))] * 3
+    thirds = [Enclosure(Fraction(1), Fraction(1))] * 3
     third = 2**53 // 3
     assert settle(third - 1, lambda bits: thirds, Keystream()) == 0
     assert settle(third + 1, lambda bits: thirds, Keystream()) == 1
@@ -215,7 +215,7 @@ def test_integers_and_floats_choose_alike(monkeypatch: pytest.MonkeyPatch) -> No
     apart, meets = np.abs(coarse).astype(np.float64), (coarse == 0).astype(np.float64)
     fast = between_law(left.floats(weights), right.floats(weights), apart, meets, Exponentials())
 
-    def exact(row: int, bits: int) -> list[Interval]:
+    def exact(row: int, bits: int) -> list[Enclosure]:
         steps = abs(int(coarse[row]))
         sides = left.at(int(weights[row])), right.at(int(weights[row]))
         return between_law(*sides, steps, int(steps == 0), Enclosed(bits))

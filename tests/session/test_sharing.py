@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine import charge, measure
+from blowfishdb.engine import charge, measure, sharing
 from blowfishdb.errors import (
     BlowfishError,
     CatalogError,
@@ -71,9 +71,16 @@ def test_more_accuracy_pays_the_difference(folder: Path) -> None:
     assert spent(folder) == 2 * QUARTER
 
 
-def test_an_accuracy_continues_the_chain_that_leaves_least_to_pay(folder: Path) -> None:
+def test_an_accuracy_continues_the_chain_that_leaves_least_to_pay(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with session(folder) as db:
-        ages(db).release(epsilon="0.2", mechanism="identity")
+        ages(db).release(epsilon="0.28", mechanism="identity")
+        preview = ages(db).preview(alpha=30)
+        prices = {way.name: way.epsilon for way in preview.ways}
+        assert list(prices) == ["supplement", "upgrade", "fresh"]
+        assert list(prices.values()) == sorted(prices.values())
+        monkeypatch.setattr(sharing, "MOST_COMBINED", 0)
         preview = ages(db).preview(alpha=30)
         assert (preview.mechanism, preview.epsilon < preview.best.epsilon) == ("identity", True)
         answer = ages(db).release(alpha=30)
@@ -124,7 +131,9 @@ def test_over_changed_data_nothing_is_built_on_earlier_answers(folder: Path) -> 
     with session(folder) as db:
         ages(db).release(mechanism="identity", epsilon="0.1")
         change(folder)
-        assert ages(db).preview(mechanism="identity", epsilon="0.25").epsilon == QUARTER
+        preview = ages(db).preview(mechanism="identity", epsilon="0.25")
+        assert preview.epsilon == QUARTER
+        assert "Entry 3 is not made more accurate for the difference: the rows have changed since" in str(preview)
         assert ages(db).release(mechanism="identity", epsilon="0.25").charged is None
         # What was published stays published: less of it is still free.
         assert ages(db).preview(mechanism="identity", epsilon="0.05").epsilon == 0
@@ -302,6 +311,99 @@ def test_what_was_released_answers_what_it_can(folder: Path, monkeypatch: pytest
             sixty.release(alpha=100)
         monkeypatch.undo()
         assert sixty.release(alpha=100).charged == 0
+    assert spent(folder) == 1
+
+
+def test_a_supplement_measures_what_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with session(folder) as db, session(folder, "ben") as ben:
+        fresh = ages(db).preview(alpha=40)
+        db["visits"].histogram("age").release(epsilon="0.5", mechanism="identity")
+        preview = ages(db).preview(alpha=40)
+        assert [(way.name, way.entries) for way in preview.ways] == [("supplement", (3,)), ("fresh", ())]
+        assert (preview.epsilon, preview.alpha) == (preview.ways[0].epsilon, preview.ways[0].alpha)
+        assert preview.epsilon < Fraction(4, 5) * fresh.epsilon
+        assert "combined with entry 3" in str(preview)
+        # Charged and killed: finished under the same entry, combined as it was quoted.
+        monkeypatch.setattr("blowfishdb.ledger.Ledger.store_answer", lambda *parts: 1 / 0)
+        with pytest.raises(BlowfishError):
+            ages(db).release(alpha=40)
+        monkeypatch.undo()
+        answer = ages(db).release(alpha=40)
+        assert (answer.epsilon, answer.charged, answer.rests_on) == (preview.epsilon, preview.epsilon, (3,))
+        assert answer.widths.simultaneous == preview.alpha
+        assert answer.caveat.startswith("Combined by least squares with entry 3; together they lose at most")
+        answer.certificate.verify()
+        assert bf.Answer.from_json(answer.to_json()).rests_on == (3,)
+        # What was measured anew is a chain like any other, and takes part in the next supplement.
+        again = ages(db).preview(alpha=25)
+        assert {way.name: way.entries for way in again.ways}["supplement"] == (3, 5)
+        # Nobody else is offered any of it.
+        assert ages(ben).preview(alpha=40).to_dict() | {"left": None} == fresh.to_dict() | {"left": None}
+    assert spent(folder) == Fraction(1, 2) + preview.epsilon
+
+
+def test_a_supplement_whose_earlier_answer_moved_on_is_finished_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session(folder) as db:
+        fine = db["visits"].histogram("age")
+        fine.release(epsilon="0.5", mechanism="identity")
+        monkeypatch.setattr("blowfishdb.ledger.Ledger.store_answer", lambda *parts: 1 / 0)
+        with pytest.raises(BlowfishError):
+            ages(db).release(alpha=40)
+        monkeypatch.undo()
+        fine.release(epsilon="0.6", mechanism="identity")
+        answer = ages(db).release(alpha=40)
+        assert answer.rests_on == ()
+        # Honest about what one measurement tells.
+        assert answer.widths.simultaneous > 40
+
+
+def test_where_rows_are_not_proven_to_be_the_same_the_next_best_way_is_taken(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blowfishdb.sources.ibis_source.IbisSource.content", lambda self: None)
+    with session(folder) as db:
+        first = ages(db).release(alpha=40)
+        preview = ages(db).preview(alpha=30)
+        assert [way.name for way in preview.ways] == ["supplement", "fresh"]
+        assert "this source cannot prove that its rows are still the same" in str(preview)
+        second = ages(db).release(alpha=30)
+        assert not np.array_equal(first.measured.noisy, second.measured.noisy)  # type: ignore[union-attr]
+    assert spent(folder) == first.epsilon + second.epsilon
+
+
+def test_a_synopsis_that_answers_as_asked_is_offered_by_name(folder: Path) -> None:
+    with session(folder) as db, session(folder, "ben") as ben:
+        ben["visits"].histogram("age").publish(epsilon="1")
+        (published,) = db.synopses("visits")
+        number = published.number
+        preview = ages(db).preview(alpha=200)
+        assert [(way.name, way.epsilon, way.entries) for way in preview.ways[1:]] == [("synopsis", 0, (number,))]
+        assert f"read off synopsis {number} (Histogram of age)" in str(preview)
+        within = preview.ways[1].alpha
+        told = db.synopsis("visits", number).histogram(bf.col("age").bins(20))
+        assert told.widths.simultaneous == within
+        # It is never taken unasked, and only offered where it is near enough and tells the cells apart.
+        assert preview.epsilon > 0
+        assert ages(db).preview(alpha=5).ways == ()
+        assert ages(db).preview(alpha=200, fresh=True).ways == ()
+        assert db["visits"].histogram("ward").preview(alpha=500).ways == ()
+
+
+def test_a_draw_that_failed_after_noise_ends_its_chain(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with session(folder) as db, session(folder, "ben") as ben:
+        ages(db).release(mechanism="identity", epsilon="0.25")
+        ages(ben).release(mechanism="identity", epsilon="0.1")
+        monkeypatch.setattr("blowfishdb.engine.release.PlanRelease.shared_payload", lambda *parts: 1 / 0)
+        with pytest.raises(ReleaseFailed):
+            ages(db).release(mechanism="identity", epsilon="0.5")
+        monkeypatch.undo()
+        # A second draw at that level would be one that nobody paid for: it is measured anew, for the whole price.
+        whole = ages(db).release(mechanism="identity", epsilon="0.5", beta="0.1")
+        assert (whole.charged, whole.epsilon) == (None, Fraction(1, 2))
+        # What follows from published answers is drawn as before.
+        assert ages(ben).release(mechanism="identity", epsilon="0.2").epsilon == Fraction(1, 5)
     assert spent(folder) == 1
 
 

@@ -23,7 +23,7 @@ from blowfishdb.engine.quantiles import quantiles_release
 from blowfishdb.engine.release import PlanRelease, ProgramRelease, Release, choose, program_release
 from blowfishdb.engine.request import Request
 from blowfishdb.engine.sharing import draw as draw_rows
-from blowfishdb.engine.sharing import refreshed, resume, share
+from blowfishdb.engine.sharing import failed_publication, refreshed, resume, share
 from blowfishdb.engine.synopsis import MOST_CELLS, Synopsis, from_bytes
 from blowfishdb.engine.synopsis_release import SynopsisRelease, for_ranges
 from blowfishdb.engine.target import AUTO, AccuracyTarget
@@ -276,7 +276,7 @@ class Draw:
         Failing to count comes before any noise, so it may be tried again. Once noise is drawn, a failure is itself an
         output of the mechanism: it is stored as such, and the receipt is never measured again.
         """
-        handle, release = self.handle, self.release
+        handle, release, current = self.handle, self.release, None
         is_shared = isinstance(release, PlanRelease) and release.sharing is not None
         counts = None if is_shared else self.count()
         try:
@@ -292,7 +292,8 @@ class Draw:
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it may depend on the noise
             incident = new_incident(error, f"a release of {handle.name}")
-            return FAILED + json.dumps(incident).encode() + b"}", None
+            broken = None if current is None else failed_publication(current)
+            return FAILED + json.dumps(incident).encode() + b"}", broken
 
     def count(self) -> Ints:
         """The counts, read anew for every draw; ReleaseFailed, to be tried again, where they cannot be had."""

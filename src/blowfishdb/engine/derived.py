@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from blowfishdb.accuracy.candidates import CertifiedCandidate, EstimatesCells, certified_strategy
-from blowfishdb.accuracy.intervals import Assessment
+from blowfishdb.accuracy.intervals import Assessment, noise_widths
 from blowfishdb.accuracy.quote import Quote
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.target import AccuracyTarget
@@ -21,15 +21,19 @@ from blowfishdb.errors import BlowfishError
 from blowfishdb.mechanisms.strategy import CellStrategy, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cells import Cells
+from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
-from blowfishdb.model.workload import Kronecker, Sparse
+from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Rows, Sparse
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 MOST_PIECES = 2**18
 MOST_ENTRIES = 2**21
 """Answers times measured cells, and measured cells times rows, up to which an answer is derived."""
+MOST_IN_RANGES = 256
+"""Cells up to which the ranges of them are listed."""
 CACHED = 64
 CLOSE = 1e-6
 
@@ -67,24 +71,29 @@ class Measured:
     """Compiled queries and certified strategies of past releases, a few at a time; what is cached is public."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[object, ...], tuple[Compiled, CertifiedCandidate]] = OrderedDict()
+        self._known: OrderedDict[tuple[object, ...], tuple[Domain, Policy, Compiled, CertifiedCandidate]]
+        self._known = OrderedDict()
         self._turn = threading.Lock()
 
     def of(
         self, handle: DatasetHandle, question: str, query: Query, mechanism: str
     ) -> tuple[Compiled, CertifiedCandidate]:
-        """The cells that a query counted under the versions in force, and the strategy that measured them."""
+        """The cells that a query counted under the versions in force, and the strategy that measured them.
+
+        Declarations are compared themselves: two ledgers in one process may have versions of the same numbers.
+        """
         key = *handle.versions().values(), question, mechanism
         with self._turn:
             known = self._known.pop(key, None)
-        if known is None:
+        if known is None or known[:2] != (handle.domain, handle.policy):
             compiled = compile_query(handle.domain, handle.policy, query)
-            known = compiled, certified_strategy(compiled.problem, MECHANISMS[mechanism](compiled.problem))
+            measured = certified_strategy(compiled.problem, MECHANISMS[mechanism](compiled.problem))
+            known = handle.domain, handle.policy, compiled, measured
         with self._turn:
             self._known[key] = known
             while len(self._known) > CACHED:
                 self._known.popitem(last=False)
-        return known
+        return known[2:]
 
 
 def may_derive(query: Query, past: Query) -> bool:
@@ -121,6 +130,35 @@ def derive(
         return None
     quote = Quote(candidate, level, alpha, float(target.beta), target.guarantee, method)
     return replace(compiled, problem=problem, known=None), quote
+
+
+def family_width(quote: Quote, past: Compiled) -> float:
+    """A half-width for derived answers that holds for all questions that add up cells of the past release together.
+
+    So it holds for a question chosen after that release was seen. Two families are bounded, each at half of beta: all
+    cells, whose errors add up, and all ranges of cells where there is one axis.
+    """
+    candidate, cells = quote.candidate, past.problem.graph.cells
+    inner = candidate.strategy.inner if isinstance(candidate.strategy, DerivedStrategy) else candidate.strategy
+    # Variances of continuous noise, which the bound asks for.
+    variances = 2.0 * np.square(candidate.scales(quote.epsilon))
+
+    def width(workload: Rows) -> float:
+        family = DerivedStrategy(quote.mechanism, Problem(past.problem.graph, workload), inner)
+        return noise_widths(family.answer_variances(variances), quote.beta / 2).simultaneous
+
+    rows = candidate.problem.workload.dense()
+    widths = np.abs(rows).sum(axis=1) * width(Identity(cells))
+    if len(past.cells.axes) == 1 and cells <= MOST_IN_RANGES:
+        is_range = np.array([_is_range(row) for row in rows])
+        widths = np.where(is_range, np.minimum(widths, width(AllRanges(cells))), widths)
+    return float(widths.max(initial=0.0))
+
+
+def _is_range(row: Ints) -> bool:
+    """Whether a row counts neighbouring cells, each once."""
+    (places,) = np.nonzero(row)
+    return places.size == 0 or bool(np.all(row[places] == 1) and places[-1] - places[0] == places.size - 1)
 
 
 def _is_unbiased(candidate: CertifiedCandidate, level: Fraction) -> bool:

@@ -90,6 +90,38 @@ class Shared:
         return f"It costs {readable(float(self.price))} more: {paid} of it was paid on {self.at} (entry {self.entry})."
 
 
+WayName: TypeAlias = Literal["fresh", "free", "degrade", "upgrade", "supplement", "synopsis"]
+WAYS: dict[WayName, str] = {
+    "fresh": "measured anew",
+    "free": "read off the cells of {}",
+    "degrade": "covered by {}",
+    "upgrade": "the noise of {} taken back in part",
+    "supplement": "measured in part and combined with {}",
+    "synopsis": "read off synopsis {}",
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to the answer: what it costs the analyst, how near it comes, and the own entries that it rests on.
+
+    A synopsis is offered by its number and title; it is asked by name and never runs by itself.
+    """
+
+    name: WayName
+    epsilon: Fraction
+    alpha: float | None
+    entries: tuple[int, ...] = ()
+    title: str = ""
+
+    def words(self) -> str:
+        """The way and its price."""
+        kind = "" if self.name == "synopsis" else "entries " if len(self.entries) > 1 else "entry "
+        rests_on = kind + ", ".join(map(str, self.entries)) + (f" ({self.title})" if self.title else "")
+        within = "" if self.alpha is None else f", within {readable(upper_end(self.alpha))}"
+        return f"{self.name} {readable(float(self.epsilon))} ({WAYS[self.name].format(rests_on)}{within})"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class AnyPreview:
     """What a release would cost; no data was read, and nothing was charged. `left` is what an analyst may spend."""
@@ -136,6 +168,10 @@ class Preview(AnyPreview):
     counted: str = ""
     shared: Shared | None = None
     """The part that was paid before, where the answer shares its noise with an earlier one."""
+    ways: tuple[Way, ...] = ()
+    """What each way to the answer costs, the one that would run first; none where there is only the fresh one."""
+    unproven: str = ""
+    """Why an answer that was paid before is not built on."""
 
     @property
     def best(self) -> Offer:
@@ -223,6 +259,9 @@ class Preview(AnyPreview):
     def notes(self) -> list[str]:
         """What there is to say below the offers, a sentence or two each."""
         sentences = [] if self.shared is None else [self.shared.words()]
+        if self.ways:
+            sentences.append(f"Ways to it: {'; '.join(way.words() for way in self.ways)}.")
+        sentences += [self.unproven] if self.unproven else []
         sentences += [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
         if self.columns:
             sentences.append(f"Columns: {self.column_words()}.")
@@ -275,17 +314,19 @@ def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarg
     )
 
 
-def continued(preview: Preview, compiled: Compiled, best: Quote, derived_from: Compiled | None) -> Preview:
-    """The preview where `best` would run, which continues an earlier answer, or reads it off the cells of another."""
+def continued(preview: Preview, compiled: Compiled, best: Quote, way: WayName, past: Compiled | None) -> Preview:
+    """The preview where `best` would run, in a way that builds on earlier answers; read off the cells of `past`."""
     others = [offer for offer in preview.offers if offer.mechanism != best.mechanism]
     why = f"{best.mechanism} continues an earlier answer, which leaves the least to pay."
-    if derived_from is not None:
-        why = f"the cells of an earlier answer ({question_words(derived_from.query)}) give this one, near enough."
+    if past is not None:
+        why = f"the cells of an earlier answer ({question_words(past.query)}) give this one, near enough."
+    if way == "supplement":
+        why = f"{best.mechanism} measures what earlier answers leave to be known; least squares combines them."
     return replace(
         preview,
         offers=(_offer(best, compiled), *others),
         why=why,
-        worst_pair=worst_pair(derived_from or compiled, best.certificate),
+        worst_pair=worst_pair(past or compiled, best.certificate),
         expensive_columns=(),
         constraint_note=best.certificate.constraint_note,
     )

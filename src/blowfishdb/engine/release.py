@@ -12,9 +12,18 @@ from blowfishdb.accuracy.intervals import HalfWidths, intervals, noise_widths
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.answer import Answer, evidence_of, now, program_certificate
 from blowfishdb.engine.compile import Compiled, DatasetHandle
+from blowfishdb.engine.derived import family_width
 from blowfishdb.engine.infer import infer
 from blowfishdb.engine.measure import measure, run_program
-from blowfishdb.engine.preview import AnyPreview, Preview, not_protected, plan_preview, program_preview, quotes_for
+from blowfishdb.engine.preview import (
+    AnyPreview,
+    Preview,
+    WayName,
+    not_protected,
+    plan_preview,
+    program_preview,
+    quotes_for,
+)
 from blowfishdb.engine.request import subject_of, write_query
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import Declined, InvalidInput, TooLarge
@@ -26,7 +35,7 @@ from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
 from blowfishdb.model.graphs import ZERO, CellGraph, WindowGraph
-from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.noise.distribution import variance
@@ -35,7 +44,7 @@ from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certified_as
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.program import Program
 from blowfishdb.present.answer_values import MeasuredRows
-from blowfishdb.present.words import counted_words, policy_words, question_words
+from blowfishdb.present.words import counted_words, policy_words, question_words, readable, upper_end
 from blowfishdb.sources.base import Counting
 
 MOST_ANSWERS = 1_000_000
@@ -140,11 +149,15 @@ UNPROVEN = ""
 
 @dataclass(frozen=True)
 class Sharing:
-    """The link of a release, what the data pays for it, and the charges of its chain whose answers are published."""
+    """The link of a release, what the data pays for it, and the charges of its chain whose answers are published.
+
+    After a draw that failed nothing of the chain `may_count`: less accurate levels are all that is drawn.
+    """
 
     link: Link
     epsilon: Fraction
     published: tuple[PastLink, ...] = ()
+    may_count: bool = True
 
     @property
     def finer(self) -> PastLink | None:
@@ -168,11 +181,21 @@ def by_level(past: PastLink) -> Fraction:
 
 
 @dataclass(frozen=True, eq=False)
+class Beside:
+    """The rows that an earlier entry of the same analyst published, and the level of that entry."""
+
+    entry: int
+    level: Fraction
+    rows: MeasuredRows
+
+
+@dataclass(frozen=True, eq=False)
 class PlanRelease(CellsRelease):
     """A query answered by one certified plan. `target` and `quotes`, the offers for it, are for the preview.
 
     Its epsilon is what the answers lose by themselves; with `sharing` a part of that was paid before. Where they are
-    read off the cells of an earlier release, `derived_from` is its query, and the problem is over its cells.
+    read off the cells of an earlier release, `derived_from` is its query, and the problem is over its cells. A
+    supplement combines what it measures with the rows `beside` it; its quote's candidate is a combination.
     """
 
     compiled: Compiled
@@ -181,6 +204,7 @@ class PlanRelease(CellsRelease):
     quotes: Quotes | None = None
     sharing: Sharing | None = None
     derived_from: Compiled | None = None
+    beside: tuple[Beside, ...] = ()
 
     def __getstate__(self) -> dict[str, object]:
         """What travels to another process; the offers stay behind with the preview that was made of them."""
@@ -212,7 +236,29 @@ class PlanRelease(CellsRelease):
     def widths(self) -> HalfWidths:
         """The half-widths of the measured answers, which no data changes."""
         best = self.best
-        return intervals(self.compiled.problem, best.strategy, best.plan, best.beta, best.shown)
+        return intervals(self.compiled.problem, best.strategy, self._noise, best.beta, best.shown)
+
+    @property
+    def _noise(self) -> Plan | EdgePlan:
+        """The plan whose noise the answers carry; for a supplement that of all rows that it combines."""
+        best = self.best
+        return best.candidate.plan.with_unit(best.candidate.plan.unit / best.epsilon) if self.beside else best.plan
+
+    @property
+    def way(self) -> WayName:
+        """How the analyst comes by the answer."""
+        if self.derived_from is not None:
+            return "free"
+        if self.beside:
+            return "supplement"
+        if self.sharing is None or self.sharing.link.received == self.sharing.link.level:
+            return "fresh"
+        return "upgrade" if self.sharing.link.received else "degrade"
+
+    @property
+    def price(self) -> Fraction:
+        """What the analyst would pay."""
+        return self.epsilon if self.sharing is None else self.sharing.link.received
 
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps; labels and half-widths are made for it, before anything is charged."""
@@ -230,7 +276,16 @@ class PlanRelease(CellsRelease):
         if self.sharing is not None:
             details["rests_on"] = sorted(past.charge for past in (self.sharing.finer, self.sharing.coarser) if past)
             details["measured"] = write_query(self.measured_query)
+        if self.beside:
+            details["combined"] = [past.entry for past in self.beside]
+        if self.derived_from is not None:
+            details["family"] = self.family
         return ledger_document(self.compiled.query, self.best.mechanism, certificate, details)
+
+    @cached_property
+    def family(self) -> float:
+        """The half-width of answers that were read off an earlier release, for questions chosen after it was seen."""
+        return 0.0 if self.derived_from is None else family_width(self.best, self.derived_from)
 
     @property
     def measured_query(self) -> Query:
@@ -252,17 +307,20 @@ class PlanRelease(CellsRelease):
         sharing, charge = self.sharing, receipt.charge
         past = () if sharing is None else sharing.published
         is_new = sharing is None or charge.received == sharing.link.level
+        mine = tuple(one.charge for one in past if one.analyst == charge.analyst)
         # The total is that of the cells that were measured.
         measured = rows if self.derived_from is None else replace(rows, total=None)
         answer = described(self.answer_of(measured), handle, self.compiled)
         if self.derived_from is not None:
             evidence = evidence_of(handle.domain, handle.policy, self.derived_from.query)
-            answer = replace(answer, evidence=evidence, caveat=DERIVED)
+            answer = replace(answer, evidence=evidence, caveat=f"{DERIVED} {family_words(self.family, self.best.beta)}")
+        if self.beside:
+            answer = replace(answer, caveat=supplement_words(charge.received, self.beside))
         answer = replace(
             answer,
             measured=rows,
-            charged=None if is_new else charge.received,
-            rests_on=() if is_new else tuple(one.charge for one in past if one.analyst == charge.analyst),
+            charged=None if is_new and not self.beside else charge.received,
+            rests_on=tuple(one.entry for one in self.beside) if is_new else mine,
         )
         return answer.to_json().encode()
 
@@ -283,9 +341,11 @@ class PlanRelease(CellsRelease):
 
     def _decoded(self, noisy: Ints, exact: Ints) -> Floats:
         """The unbiased answers."""
-        plan, measured = self.certified.plan, noisy.astype(np.float64)
-        if isinstance(plan, EdgePlan):
-            return measured
+        if isinstance(self.certified.plan, EdgePlan):
+            return noisy.astype(np.float64)
+        plan = self._noise
+        measured = np.concatenate([*(past.rows.noisy for past in self.beside), noisy]).astype(np.float64)
+        exact = np.concatenate([*(past.rows.exact for past in self.beside), exact])
         scales = float(plan.unit) / plan.weights.astype(np.float64)
         raw = self.best.strategy.decode(measured, exact.astype(np.float64), np.asarray(variance(scales)))
         # Rows are of whole numbers, so what carries no noise is whole but for the rounding of floats.
@@ -320,6 +380,25 @@ DERIVED = (
     "Read off an earlier release, at no further charge. The intervals hold for a question chosen before the answers of "
     "that release were seen."
 )
+
+
+def supplement_words(paid: Fraction, beside: tuple[Beside, ...]) -> str:
+    """What a supplement rests on, and what all of it loses together."""
+    together = paid + sum((past.level for past in beside), Fraction(0))
+    entries = ", ".join(str(past.entry) for past in beside)
+    return (
+        f"Combined by least squares with {'entry' if len(beside) == 1 else 'entries'} {entries}; together they lose at "
+        f"most {readable(float(together))}. The intervals hold for a question chosen before those answers were seen."
+    )
+
+
+def family_words(family: float, beta: float) -> str:
+    """The half-width that holds whatever was asked after the earlier release was seen."""
+    return (
+        f"For a question chosen afterwards, take {readable(upper_end(family))} on either side: that holds for all such "
+        f"questions together, with probability {show(1 - Fraction(str(beta)))}."
+    )
+
 
 NOISE_ONLY = (
     "Intervals cover the noise only. Counts were spread evenly over buckets that the mechanism chose; how uneven the "

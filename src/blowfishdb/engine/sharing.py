@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 
 from blowfishdb.accuracy.quote import Quote, accuracy_at
-from blowfishdb.engine.compile import OFF, OWN, Compiled, DatasetHandle
+from blowfishdb.engine.compile import OFF, OWN, READ_ONLY, Compiled, DatasetHandle
 from blowfishdb.engine.derived import Measured, derive, may_derive
 from blowfishdb.engine.measure import Level, measure_given
-from blowfishdb.engine.preview import Shared, quotes_for
-from blowfishdb.engine.release import UNPROVEN, PlanRelease, Release, Sharing, by_level, public_total
+from blowfishdb.engine.preview import Shared, Way, WayName, quotes_for
+from blowfishdb.engine.release import UNPROVEN, Beside, PlanRelease, Release, Sharing, by_level, public_total
 from blowfishdb.engine.request import read_query, write_query
+from blowfishdb.engine.supplement import Part, quote_combined, supplement
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, ContentChanged, DigestMismatch, LedgerCorrupt
 from blowfishdb.ledger import Ledger
-from blowfishdb.ledger.values import Link, PastLink, Publication, Receipt, owed
+from blowfishdb.ledger.values import BROKEN, Link, PastLink, Publication, Receipt, owed
 from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Ints
 from blowfishdb.noise.coupling import is_served
 from blowfishdb.plan.plan import Plan
@@ -35,6 +37,10 @@ MOST_ROWS = 2**20
 """Answers of more measured rows do not carry them, so nothing is built on them."""
 MOST_TRIED = 8
 """The number of earlier releases that are looked at closely for one that answers a question."""
+MOST_COMBINED = 4
+"""The number of earlier releases that a supplement is combined with."""
+TOO_COARSE = 5
+"""An earlier release that is less accurate than asked by more than this factor is not worth combining."""
 MEASURED = Measured()
 
 
@@ -47,45 +53,78 @@ def reads_data(sharing: Sharing | None, analyst: str) -> bool:
     return finer is None or finer.analyst != analyst
 
 
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """Every way to a release that is known, the cheapest first; and why an own answer is not built on."""
+
+    releases: tuple[Release, ...]
+    unproven: str = ""
+
+
 def share(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Release) -> Release:
     """The release as the cheapest continuation of what was released before; the release itself where it shares nothing.
 
     Nothing is charged. Chains are found by what is measured, never by values.
     """
+    return ways_to(ledger, handle, analyst, release).releases[0]
+
+
+def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Release) -> Ways:
+    """The release by the same rows; where that is not free, also read off earlier cells, or else as a supplement."""
     plain = _sharable(handle, release)
     if plain is None or plain.target is None:
-        return release
-    rows = rows_digest(handle, analyst, plain.compiled)
-    links = ledger.links(handle.account, rows)
-    content = _content_mark(ledger, handle)
-    offers = [_offer(plain.best, plain.compiled, plain.target, rows, links, analyst, content)]
-    if plain.target.alpha is not None and plain.target.mechanism is None:
-        names = {past.link.chain.split(".")[1] for past in links if past.analyst == analyst}
-        for name in sorted(names - {plain.best.mechanism}):
-            try:
-                quote = quotes_for(plain.compiled, replace(plain.target, mechanism=name)).best
-                offers.append(_offer(quote, plain.compiled, plain.target, rows, links, analyst, content))
-            except BlowfishError:
-                continue
-    best, sharing = min(offers, key=lambda offer: offer[1].link.received)
-    is_free = sharing.link.received == 0 or plain.target.alpha is None or plain.target.mechanism is not None
-    derived = None if is_free else _derived(ledger, handle, analyst, plain)
-    return replace(plain, best=best, sharing=sharing) if derived is None else derived
+        return Ways((release,))
+    releases: list[PlanRelease]
+    offers = _Offers(ledger, handle, analyst, plain.compiled, plain.target)
+    is_open = plain.target.alpha is not None and plain.target.mechanism is None
+    quotes = [plain.best, *(offers.continued_quotes(plain.best.mechanism) if is_open else ())]
+    releases = [replace(plain, best=quote, sharing=sharing) for quote, sharing in map(offers.of, quotes)]
+    if is_open and all(one.price > 0 for one in releases):
+        earlier = list(_earlier(ledger, handle, analyst, plain))
+        other = _derived(ledger, handle, plain, earlier) or _supplement(ledger, plain, earlier, offers)
+        releases += [] if other is None else [other]
+    releases.sort(key=lambda one: one.price)
+    return Ways(tuple(releases), offers.unproven(plain.best))
+
+
+def ways_words(release: Release, ways: Ways, analyst: str) -> tuple[Way, ...]:
+    """What an analyst is told of the ways to a release; nothing where only a fresh answer is to be had."""
+    known: dict[WayName, Way] = {}
+    for one in ways.releases:
+        if isinstance(one, PlanRelease) and one.sharing is not None:
+            entries = tuple(past.entry for past in one.beside)
+            if one.price < one.sharing.link.level:
+                mine = (past for past in one.sharing.published if past.analyst == analyst)
+                entries = (max(mine, key=by_level).charge,)
+            way = Way(one.way, one.price, one.compiled.shown(one.best.alpha), entries)
+            known.setdefault(one.way, way)
+    if not isinstance(release, PlanRelease) or set(known) <= {"fresh"}:
+        return ()
+    known.setdefault("fresh", Way("fresh", release.epsilon, release.compiled.shown(release.best.alpha)))
+    return tuple(known.values())
 
 
 def resume(ledger: Ledger, handle: DatasetHandle, release: Release, receipt: Receipt) -> Release:
     """The release as an earlier attempt was charged for it, with what its chain has published by now."""
-    link = receipt.charge.link
+    link, analyst = receipt.charge.link, receipt.charge.analyst
     plain = _sharable(handle, release)
     if link is None or plain is None or plain.target is None:
         return release
-    if link.rows != rows_digest(handle, receipt.charge.analyst, plain.compiled):
-        return _derived(ledger, handle, receipt.charge.analyst, plain, link.chain) or release
+    if link.rows != rows_digest(handle, analyst, plain.compiled):
+        earlier = [one for one in _earlier(ledger, handle, analyst, plain) if one.past.link.chain == link.chain]
+        return _derived(ledger, handle, plain, earlier) or release
     name = link.chain.split(".")[1]
     quote = plain.best if plain.best.mechanism == name else _quote_at(plain.compiled, plain.target, name, link.level)
+    sharing = _sharing(link, receipt.charge.epsilon, ledger.links(handle.account, link.rows))
+    entries = json.loads(receipt.charge.certificate).get("combined", [])
+    if entries:
+        earlier = [one for one in _earlier(ledger, handle, analyst, plain) if one.past.charge in entries]
+        known = [Part(one.quote.candidate, one.past.link.level) for one in earlier]
+        combined = quote_combined(quote, plain.target, link.level, known) if len(known) == len(entries) else None
+        if combined is not None:
+            return replace(plain, best=combined, sharing=sharing, beside=_beside(ledger, earlier))
     if quote.epsilon != link.level:
         quote = _quote_at(plain.compiled, plain.target, name, link.level)
-    sharing = Sharing(link, receipt.charge.epsilon, _published(ledger.links(handle.account, link.rows), link.chain))
     return replace(plain, best=quote, sharing=sharing)
 
 
@@ -100,26 +139,40 @@ def draw(
     if sharing is None:
         raise DigestMismatch("this release shares nothing")
     finer, coarser = (_neighbour(ledger, release, past) for past in (sharing.finer, sharing.coarser))
-    before = _content_mark(ledger, handle)() if finer is None else sharing.mark
+    reads = reads_data(sharing, receipt.charge.analyst)
+    # Marks are made wherever rows are counted, needed or not, so that the time is the same.
+    before = _content_mark(ledger, handle) if reads else sharing.mark
     # A chain that ended has nothing published any more: whoever paid a part of the level must not draw all of it anew.
     is_unpaid = finer is None and coarser is None and receipt.charge.epsilon != sharing.link.level
-    if is_unpaid or (finer is None and coarser is not None and UNPROVEN in (before, sharing.mark)):
+    is_barred = finer is None and not sharing.may_count
+    if is_unpaid or is_barred or (finer is None and coarser is not None and UNPROVEN in (before, sharing.mark)):
         raise ContentChanged(receipt.charge.received)
-    counts = count() if reads_data(sharing, receipt.charge.analyst) else None
-    if finer is None:
-        # Fresh marks: a file that changed while it was counted was perhaps counted in between.
-        after = _content_mark(ledger, handle)()
-        if coarser is not None and {before, after} != {sharing.mark}:
-            raise ContentChanged(receipt.charge.received)
-        before = before if before == after else UNPROVEN
+    counts = count() if reads else None
+    # Fresh marks: a file that changed while it was counted was perhaps counted in between.
+    after = _content_mark(ledger, handle) if reads else sharing.mark
     given = frozenset(past.charge for past in sharing.published)
     if finer is not None:
         source, level = finer
         measured = measure_given(release.certified, None, level, None if coarser is None else coarser[1])
         return replace(source, noisy=measured.noisy), Publication(given, sharing.mark)
+    if coarser is not None and {before, after} != {sharing.mark}:
+        raise ContentChanged(receipt.charge.received)
     measured = measure_given(release.certified, counts, None, None if coarser is None else coarser[1])
     total = None if counts is None else public_total(release.compiled, counts)
-    return MeasuredRows(measured.noisy, measured.exact, total), Publication(given, before)
+    return MeasuredRows(measured.noisy, measured.exact, total), Publication(
+        given, before if before == after else UNPROVEN
+    )
+
+
+def failed_publication(release: PlanRelease) -> Publication | None:
+    """What a draw that failed after noise adds to its chain: that nothing of it is drawn from the data any more.
+
+    A failure may depend on the noise, and a second draw given the same coarser values would lose more than was paid.
+    """
+    sharing = release.sharing
+    if sharing is None or sharing.finer is not None:
+        return None
+    return Publication(frozenset(past.charge for past in sharing.published), BROKEN)
 
 
 def refreshed(ledger: Ledger, handle: DatasetHandle, release: PlanRelease) -> PlanRelease:
@@ -128,7 +181,7 @@ def refreshed(ledger: Ledger, handle: DatasetHandle, release: PlanRelease) -> Pl
     if sharing is None:
         return release
     links = ledger.links(handle.account, sharing.link.rows)
-    return replace(release, sharing=replace(sharing, published=_published(links, sharing.link.chain)))
+    return replace(release, sharing=_sharing(sharing.link, sharing.epsilon, links))
 
 
 def shared_words(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Release) -> Shared | None:
@@ -167,37 +220,93 @@ def rows_digest(handle: DatasetHandle, analyst: str, compiled: Compiled) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _offer(
-    quote: Quote,
-    compiled: Compiled,
-    target: AccuracyTarget,
-    rows: str,
-    links: Iterable[PastLink],
-    analyst: str,
-    content: Callable[[], str],
-) -> tuple[Quote, Sharing]:
-    """The cheapest way for the analyst to have the rows of the quote at its level; ties cost the data the least."""
-    start = f"{rows}.{quote.mechanism}.{_shape(quote.candidate.plan.digest())}."
-    chains: dict[str, list[PastLink]] = {}
-    for past in links:
-        if past.link.chain.startswith(start):
-            chains.setdefault(past.link.chain, []).append(past)
-    offers = []
-    for name, chain in chains.items():
-        published = _published(chain, name)
-        own = max((past.link.level for past in published if past.analyst == analyst), default=Fraction(0))
-        level = max(quote.epsilon, own)
-        sharing = Sharing(Link(name, level, owed(chain, level, analyst)), owed(chain, level), published)
-        if _is_possible(sharing, quote, level, content):
-            at_level = quote if level == quote.epsilon else _quote_at(compiled, target, quote.mechanism, level)
-            offers.append((at_level, sharing))
-    if not offers:
-        level = quote.epsilon
-        return quote, Sharing(Link(f"{start}{len(chains) + 1}", level, level), level)
-    return min(offers, key=lambda offer: (offer[1].link.received, offer[1].epsilon))
+@dataclass(frozen=True, eq=False)
+class _Offers:
+    """What the chains over the rows of one question offer one analyst."""
+
+    ledger: Ledger
+    handle: DatasetHandle
+    analyst: str
+    compiled: Compiled
+    target: AccuracyTarget
+
+    @cached_property
+    def rows(self) -> str:
+        """The digest of the counted cells."""
+        return rows_digest(self.handle, self.analyst, self.compiled)
+
+    @cached_property
+    def links(self) -> list[PastLink]:
+        """The charges of all chains over the rows."""
+        return self.ledger.links(self.handle.account, self.rows)
+
+    @cached_property
+    def content(self) -> str:
+        """The mark of the data as it is now."""
+        return _content_mark(self.ledger, self.handle)
+
+    def chains(self, quote: Quote) -> dict[str, list[PastLink]]:
+        """The chains of what the quote measures."""
+        chains: dict[str, list[PastLink]] = {}
+        for past in self.links:
+            if past.link.chain.startswith(self._start(quote)):
+                chains.setdefault(past.link.chain, []).append(past)
+        return chains
+
+    def of(self, quote: Quote, without: Container[str] = ()) -> tuple[Quote, Sharing]:
+        """The cheapest way for the analyst to have the rows of the quote at its level; ties cost the data the least."""
+        # Asked for whether it is needed or not: that it is may be due to another analyst.
+        content, chains, offers = self.content, self.chains(quote), []
+        for name, chain in chains.items():
+            levels = (past.link.level for past in chain if past.analyst == self.analyst and past.is_published)
+            mine = max(levels, default=Fraction(0))
+            level = max(quote.epsilon, mine)
+            link = Link(name, level, owed(chain, level, self.analyst))
+            sharing = _sharing(link, owed(chain, level), chain)
+            if name not in without and _is_possible(sharing, quote, level, content):
+                is_same = level == quote.epsilon
+                at_level = quote if is_same else _quote_at(self.compiled, self.target, quote.mechanism, level)
+                offers.append((at_level, sharing))
+        if not offers:
+            level = quote.epsilon
+            return quote, Sharing(Link(f"{self._start(quote)}{len(chains) + 1}", level, level), level)
+        return min(offers, key=lambda offer: (offer[1].link.received, offer[1].epsilon))
+
+    def continued_quotes(self, best: str) -> Iterator[Quote]:
+        """What the other mechanisms ask by which the analyst had these rows before."""
+        names = {past.link.chain.split(".")[1] for past in self.links if past.analyst == self.analyst}
+        for name in sorted(names - {best}):
+            try:
+                yield quotes_for(self.compiled, replace(self.target, mechanism=name)).best
+            except BlowfishError:
+                continue
+
+    def unproven(self, quote: Quote) -> str:
+        """Why a part that the analyst paid is not built on: the rows are not known to be the same."""
+        for chain in self.chains(quote).values():
+            mine = [past for past in chain if past.analyst == self.analyst and past.is_published]
+            is_finer = any(past.link.level >= quote.epsilon for past in mine)
+            if mine and not is_finer and UNPROVEN in (mine[0].mark, self.content):
+                return UNTOLD.format(max(mine, key=by_level).charge)
+            if mine and not is_finer and mine[0].mark != self.content:
+                return CHANGED.format(max(mine, key=by_level).charge)
+        return ""
+
+    def _start(self, quote: Quote) -> str:
+        return f"{self.rows}.{quote.mechanism}.{_shape(quote.candidate.plan.digest())}."
 
 
-def _is_possible(sharing: Sharing, quote: Quote, level: Fraction, content: Callable[[], str]) -> bool:
+UNTOLD = (
+    "Entry {} is not made more accurate for the difference: this source cannot prove that its rows are still the same. "
+    "A curator may declare the dataset read-only."
+)
+CHANGED = (
+    "Entry {} is not made more accurate for the difference: the rows have changed since, or another server measured "
+    "them."
+)
+
+
+def _is_possible(sharing: Sharing, quote: Quote, level: Fraction, content: str) -> bool:
     """Whether the level can be drawn: from a published one, or from data that is proven to be the same."""
     finer, coarser = sharing.finer, sharing.coarser
     if finer is not None and finer.link.level == level:
@@ -209,24 +318,26 @@ def _is_possible(sharing: Sharing, quote: Quote, level: Fraction, content: Calla
         return False
     if finer is not None:
         return True
-    return coarser is not None and sharing.mark != UNPROVEN and content() == sharing.mark
+    return sharing.may_count and coarser is not None and sharing.mark != UNPROVEN and content == sharing.mark
 
 
-def _derived(
-    ledger: Ledger, handle: DatasetHandle, analyst: str, plain: PlanRelease, chain: str | None = None
-) -> PlanRelease | None:
-    """The release read off the cells of an own earlier one, for nothing; None where none is accurate enough.
+@dataclass(frozen=True, eq=False)
+class _Earlier:
+    """An own earlier release whose cells give the answers: its query, the new query over its cells, and the promise."""
 
-    Which one is chosen depends on plans alone, never on noisy values.
-    """
-    if plain.target is None or plain.target.alpha is None:
-        return None
-    alpha, tried, seen = float(plain.target.alpha), 0, set[str]()
+    past: PastLink
+    compiled: Compiled
+    over: Compiled
+    quote: Quote
+
+
+def _earlier(ledger: Ledger, handle: DatasetHandle, analyst: str, plain: PlanRelease) -> Iterator[_Earlier]:
+    """The analyst's own releases that give the answers, the finest first; which they are depends on plans alone."""
+    tried = 0
     for past, certificate in ledger.finest_links(handle.account, analyst):
         question = json.loads(certificate).get("measured")
-        if question is None or past.link.chain in seen or tried == MOST_TRIED or chain not in (None, past.link.chain):
+        if question is None or plain.target is None or tried == MOST_TRIED:
             continue
-        seen.add(past.link.chain)
         query = read_query(question)
         if not may_derive(plain.compiled.query, query):
             continue
@@ -238,11 +349,50 @@ def _derived(
         if _shape(measured.plan.digest()) not in past.link.chain:
             continue
         derived = derive(plain.compiled, plain.target, compiled, measured, past.link.level)
-        if derived is not None and plain.compiled.shown(derived[1].alpha) <= alpha:
-            link = Link(past.link.chain, past.link.level, Fraction(0))
-            sharing = Sharing(link, Fraction(0), _published(ledger.links(handle.account, link.rows), link.chain))
-            return replace(plain, compiled=derived[0], best=derived[1], sharing=sharing, derived_from=compiled)
+        if derived is not None:
+            yield _Earlier(past, compiled, *derived)
+
+
+def _derived(
+    ledger: Ledger, handle: DatasetHandle, plain: PlanRelease, earlier: Iterable[_Earlier]
+) -> PlanRelease | None:
+    """The release read off the cells of the first earlier one that is accurate enough, for nothing."""
+    alpha = None if plain.target is None else plain.target.alpha
+    for one in earlier:
+        if alpha is not None and plain.compiled.shown(one.quote.alpha) <= float(alpha):
+            link = Link(one.past.link.chain, one.past.link.level, Fraction(0))
+            sharing = _sharing(link, Fraction(0), ledger.links(handle.account, link.rows))
+            return replace(plain, compiled=one.over, best=one.quote, sharing=sharing, derived_from=one.compiled)
     return None
+
+
+def _supplement(ledger: Ledger, plain: PlanRelease, earlier: Sequence[_Earlier], offers: _Offers) -> PlanRelease | None:
+    """The release that measures what earlier ones leave to be known, and combines them; None where none saves.
+
+    The new noise must be independent of the old one, so it comes from a chain of which the analyst has nothing.
+    """
+    if plain.target is None or plain.target.alpha is None:
+        return None
+    alpha = plain.compiled.alpha(plain.target.alpha)
+    near = [one for one in earlier if one.quote.alpha <= TOO_COARSE * alpha][:MOST_COMBINED]
+    if not near:
+        return None
+    known = [Part(one.quote.candidate, one.past.link.level) for one in near]
+    quote = supplement(plain.best, plain.target, alpha, known)
+    if quote is None:
+        return None
+    mine = {past.link.chain for past in offers.links if past.analyst == offers.analyst}
+    _, sharing = offers.of(replace_level(plain.best, quote.epsilon), mine)
+    return replace(plain, best=quote, sharing=sharing, beside=_beside(ledger, near))
+
+
+def replace_level(quote: Quote, level: Fraction) -> Quote:
+    """The quote of the same candidate at another level; only what it measures is meant."""
+    return Quote(quote.candidate, level, quote.alpha, quote.beta, quote.guarantee, quote.method)
+
+
+def _beside(ledger: Ledger, earlier: Iterable[_Earlier]) -> tuple[Beside, ...]:
+    return tuple(Beside(one.past.charge, one.past.link.level, _rows_of(ledger, one.past)) for one in earlier)
 
 
 def _shape(plan_digest: str) -> str:
@@ -256,32 +406,41 @@ def _quote_at(compiled: Compiled, target: AccuracyTarget, mechanism: str, level:
     return accuracy_at(compiled.problem, level, float(target.beta), mechanisms, target.guarantee).best
 
 
-def _published(links: Iterable[PastLink], chain: str) -> tuple[PastLink, ...]:
-    return tuple(past for past in links if past.link.chain == chain and past.mark is not None)
+def _sharing(link: Link, epsilon: Fraction, links: Iterable[PastLink]) -> Sharing:
+    """A link with what its chain has published."""
+    chain = [past for past in links if past.link.chain == link.chain]
+    may_count = all(past.mark != BROKEN for past in chain)
+    return Sharing(link, epsilon, tuple(past for past in chain if past.is_published), may_count)
 
 
-def _content_mark(ledger: Ledger, handle: DatasetHandle) -> Callable[[], str]:
-    """The mark of the data as it is now, computed when asked for."""
+def _content_mark(ledger: Ledger, handle: DatasetHandle) -> str:
+    """The mark of the data as it is now. What a curator declares is no secret, and the same on all servers."""
+    try:
+        content = handle.content()
+    except BlowfishError:
+        return UNPROVEN
+    if content is None or content == READ_ONLY:
+        return content or UNPROVEN
+    return ledger.mark.keyed(content)
 
-    def mark() -> str:
-        try:
-            content = handle.content()
-        except BlowfishError:
-            return UNPROVEN
-        return UNPROVEN if content is None else ledger.mark.keyed(content)
 
-    return mark
+def _rows_of(ledger: Ledger, past: PastLink) -> MeasuredRows:
+    """The rows that an entry published."""
+    receipt = ledger.receipt(past.charge)
+    payload = None if receipt is None else ledger.answer_for(receipt)
+    if payload is None:
+        raise LedgerCorrupt("an answer that others build on is missing", sequence=past.charge)
+    rows = MeasuredRows.read(json.loads(payload).get("measured"))
+    if rows is None:
+        raise LedgerCorrupt("an answer that others build on has lost its rows", sequence=past.charge)
+    return rows
 
 
 def _neighbour(ledger: Ledger, release: PlanRelease, past: PastLink | None) -> tuple[MeasuredRows, Level] | None:
     """The published rows of a neighbouring level, and the level with its unit."""
     if past is None:
         return None
-    receipt = ledger.receipt(past.charge)
-    payload = None if receipt is None else ledger.answer_for(receipt)
-    if payload is None:
-        raise LedgerCorrupt("an answer that others build on is missing", sequence=past.charge)
-    rows = MeasuredRows.read(json.loads(payload).get("measured"))
-    if rows is None or rows.noisy.size != release.best.candidate.weights.size:
+    rows, plan = _rows_of(ledger, past), release.certified.plan
+    if rows.noisy.size != plan.weights.size:
         raise LedgerCorrupt("an answer that others build on has lost its rows", sequence=past.charge)
-    return rows, Level(release.best.candidate.plan.unit / past.link.level, rows.noisy)
+    return rows, Level(plan.unit * release.epsilon / past.link.level, rows.noisy)

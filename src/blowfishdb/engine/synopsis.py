@@ -16,15 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import eye_array
 
+from blowfishdb.accuracy.candidates import Guarantee
 from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import Answer, read_axis, read_certificate, read_stage
-from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.effort import Compute, compute_here, query_effort
 from blowfishdb.engine.infer import infer, told_by_parts
+from blowfishdb.engine.preview import Way
 from blowfishdb.engine.questions import Questions
 from blowfishdb.engine.request import write_query
+from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
 from blowfishdb.inference.consistency import NO_CONSTRAINED_ANSWERS, ConstrainedAnswers
+from blowfishdb.ledger import Ledger
 from blowfishdb.mechanisms.strategy import squared
 from blowfishdb.model.cells import NO_PART, Cells, ConstrainedParts, compile_cells
 from blowfishdb.model.domain import Domain
@@ -400,6 +404,9 @@ def _running(deviations: Floats, placed: Placed) -> Floats:
     return np.asarray(ahead + part * deviations[end])
 
 
+MOST_OFFERED = 8
+"""The number of the newest synopses that are looked at for one that answers a question."""
+COUNTED = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals")
 BETA = 0.05
 FREE = "Read off a synopsis, at no further charge."
 CUT = "Cells that the question cuts were spread evenly."
@@ -445,6 +452,43 @@ def answer_variances(artefact: Artefact, query: Query) -> Floats:
     compiled = _compiled(artefact, query)
     placed = _placed(artefact, compiled, [_pieces(axis, compiled.cells.cuts) for axis in artefact.axes])
     return _variances(artefact, compiled, placed, _told(artefact, compiled, placed, compiled.problem.workload))
+
+
+def promised(artefact: Artefact, query: Query, beta: float, guarantee: Guarantee) -> float | None:
+    """How far off the answers to a question are at most; None where the question cuts cells, or bias is not covered."""
+    if artefact.caveat or query.kind not in COUNTED:
+        return None
+    compiled = _compiled(artefact, query)
+    pieces = [_pieces(axis, compiled.cells.cuts) for axis in artefact.axes]
+    if any(np.any(piece.share < 1.0) for piece in pieces):
+        return None
+    placed = _placed(artefact, compiled, pieces)
+    told = _told(artefact, compiled, placed, compiled.problem.workload)
+    widths = noise_widths(_variances(artefact, compiled, placed, told), beta)
+    return widths.simultaneous if guarantee == "simultaneous" else float(widths.per_answer.max(initial=0.0))
+
+
+def synopsis_ways(ledger: Ledger, handle: DatasetHandle, query: Query, target: AccuracyTarget) -> tuple[Way, ...]:
+    """The published synopses of the versions in force that answer a question as accurately as asked, for nothing."""
+    if target.alpha is None or target.mechanism is not None or target.fresh:
+        return ()
+    ways, versions = list[Way](), (handle.policy_version, handle.domain_version, handle.snapshot)
+    for receipt, _ in ledger.answered_charges(handle.account, MOST_OFFERED, synopses=True):
+        charge = receipt.charge
+        if (charge.policy_version, charge.domain_version, charge.snapshot) != versions:
+            continue
+        try:
+            payload = ledger.answer_for(receipt)
+            alpha = (
+                None if payload is None else promised(from_bytes(payload), query, float(target.beta), target.guarantee)
+            )
+        except BlowfishError:
+            # It has other attributes, or the note that it failed is all there is.
+            continue
+        if alpha is not None and alpha <= target.alpha:
+            title = str(json.loads(charge.certificate)["question"])
+            ways.append(Way("synopsis", Fraction(0), alpha, (receipt.sequence,), title))
+    return tuple(ways)
 
 
 def _variances(artefact: Artefact, compiled: Compiled, placed: Placed, told: ConstrainedAnswers) -> Floats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -51,6 +53,7 @@ from blowfishdb.ledger.values import (
 LARGEST_ANSWER = 256 * 2**20
 MOST_CHARGES = 1000
 MOST_ANSWERED = 20_000
+SYNOPSIS = "%synopsis%: true%"
 """The numbers of past charges that are looked at unless told otherwise."""
 CHARGED = "kind = 'charge'"
 ANSWERED = f"{CHARGED} AND EXISTS (SELECT 1 FROM answer WHERE answer.charge = entry.sequence)"
@@ -132,9 +135,19 @@ class Charging(OpenLedger):
         """The newest charges of one analyst on an account, each with its time, newest first."""
         return self._newest(f"account = ? AND analyst = ? AND {CHARGED}", account, analyst, most)
 
-    def answered_charges(self, account: str, most: int = MOST_ANSWERED) -> list[tuple[Receipt, str]]:
-        """The newest charges of all analysts on an account whose answer is stored, each with its time, newest first."""
-        return self._newest(f"account = ? AND {ANSWERED}", account, most)
+    def answered_charges(
+        self, account: str, most: int = MOST_ANSWERED, *, synopses: bool = False
+    ) -> list[tuple[Receipt, str]]:
+        """The newest charges of all analysts on an account whose answer is stored, each with its time, newest first.
+
+        With `synopses` only those whose certificate says that they published one.
+        """
+        if not synopses:
+            return self._newest(f"account = ? AND {ANSWERED}", account, most)
+        # The text of an entry may hold the words elsewhere: in the title of a question.
+        entries = self._newest(f"account = ? AND {ANSWERED} AND body LIKE ?", account, SYNOPSIS, MOST_ANSWERED)
+        is_synopsis = (json.loads(receipt.charge.certificate).get("synopsis") is True for receipt, _ in entries)
+        return list(itertools.compress(entries, is_synopsis))[:most]
 
     def _newest(self, condition: str, *values: Value) -> list[tuple[Receipt, str]]:
         with self.store.read() as cursor:
@@ -144,7 +157,7 @@ class Charging(OpenLedger):
     def finest_links(self, account: str, analyst: str, most: int = MOST_CHARGES) -> list[tuple[PastLink, str]]:
         """An analyst's first published link at the finest level of each chain, with its certificate; finest first."""
         with self.store.read() as cursor:
-            links = [past for past in cursor.links(account) if past.analyst == analyst and past.mark is not None]
+            links = [past for past in cursor.links(account) if past.analyst == analyst and past.is_published]
             finest = {past.link.chain: past for past in sorted(links, key=lambda past: (past.link.level, -past.charge))}
             newest = sorted(finest.values(), key=lambda past: (past.link.level, past.charge), reverse=True)[:most]
             receipts = [(past, _receipt_at(cursor, past.charge)) for past in newest]
@@ -197,7 +210,7 @@ def _published_mark(cursor: Cursor, receipt: Receipt, publication: Publication |
         return None
     members = cursor.chain(receipt.charge.account, link.chain)
     # A chain that ended meanwhile, by another policy or snapshot, has no members any more: nobody will build on it.
-    if members and {past.charge for past in members if past.mark is not None} != publication.given:
+    if members and {past.charge for past in members if past.is_published} != publication.given:
         raise ChainMoved
     return publication.mark if members else None
 

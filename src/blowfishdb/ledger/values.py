@@ -315,17 +315,26 @@ class Link:
             raise InvalidInput("a level is more than 0, and nobody is charged more than it")
 
 
+BROKEN = "-"
+"""The mark of a draw that failed after noise. Its failure may depend on the noise, so its chain is not drawn on."""
+
+
 @dataclass(frozen=True)
 class PastLink:
     """A charge of a chain: its entry, and the mark of the content it was measured on; None while nothing is published.
 
-    The mark is empty where the source could not tell.
+    The mark is empty where the source could not tell, and BROKEN where the draw failed after noise.
     """
 
     charge: int
     analyst: str
     link: Link
     mark: str | None
+
+    @property
+    def is_published(self) -> bool:
+        """Whether others may be drawn given its answer."""
+        return self.mark not in (None, BROKEN)
 
 
 @dataclass(frozen=True)
@@ -384,7 +393,11 @@ class Charge:
 
 
 def owed(chain: Iterable[PastLink], level: Fraction, analyst: str | None = None) -> Fraction:
-    """What the data, or one analyst, has not yet paid of a level of the chain."""
+    """What the data, or one analyst, has not yet paid of a level of the chain.
+
+    Charges without an answer count: they are finished at their level, given whatever was drawn by then. One whose draw
+    failed counts too, because from then on no draw of its chain reads data.
+    """
     paid = (past.link.level for past in chain if analyst in (None, past.analyst))
     return max(Fraction(0), level - max(paid, default=Fraction(0)))
 

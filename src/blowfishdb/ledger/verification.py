@@ -23,6 +23,7 @@ from blowfishdb.ledger.records import text as as_text
 from blowfishdb.ledger.records import whole as as_whole
 from blowfishdb.ledger.store import Store
 from blowfishdb.ledger.values import (
+    BROKEN,
     SUM,
     VERSION_KINDS,
     Account,
@@ -157,8 +158,12 @@ def _publish(account: AccountState, fields: Mapping[str, object]) -> None:
     places = [place for place, past in enumerate(chain) if past.charge == fields["charge"]]
     if not places:
         raise RuleBroken("it joins a chain that its charge does not name, or that has ended")
-    if {past.mark for past in chain} - {None, mark}:
+    if mark != BROKEN and {past.mark for past in chain} - {None, BROKEN, mark}:
         raise RuleBroken("the answers of one chain were made on different content")
+    level = chain[places[0]].link.level
+    is_told = any(past.is_published and past.link.level >= level for past in chain)
+    if mark != BROKEN and not is_told and any(past.mark == BROKEN for past in chain):
+        raise RuleBroken("it was drawn from data in a chain of which a draw has failed")
     chain[places[0]] = replace(chain[places[0]], mark=mark)
 
 

@@ -26,24 +26,24 @@ LARGEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Interval:
+class Enclosure:
     """A non-negative real number between two fractions."""
 
     low: Fraction
     high: Fraction
 
-    def __add__(self, other: Interval | int) -> Interval:
+    def __add__(self, other: Enclosure | int) -> Enclosure:
         if isinstance(other, int):
-            return Interval(self.low + other, self.high + other)
-        return Interval(self.low + other.low, self.high + other.high)
+            return Enclosure(self.low + other, self.high + other)
+        return Enclosure(self.low + other.low, self.high + other.high)
 
-    def __mul__(self, other: Interval | int) -> Interval:
+    def __mul__(self, other: Enclosure | int) -> Enclosure:
         if isinstance(other, int):
-            return Interval(self.low * other, self.high * other)
-        return Interval(self.low * other.low, self.high * other.high)
+            return Enclosure(self.low * other, self.high * other)
+        return Enclosure(self.low * other.low, self.high * other.high)
 
-    def __truediv__(self, other: Interval) -> Interval:
-        return Interval(self.low / other.high, self.high / other.low)
+    def __truediv__(self, other: Enclosure) -> Enclosure:
+        return Enclosure(self.low / other.high, self.high / other.low)
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,15 @@ class Enclosed(Exponentials):
 
     bits: int
 
-    def decay(self, rate: Any) -> Interval:
+    def decay(self, rate: Any) -> Enclosure:
         """exp(-rate)."""
         low, high = enclose_exp(rate, self.bits)
-        return Interval(Fraction(low, 1 << self.bits), Fraction(high, 1 << self.bits))
+        return Enclosure(Fraction(low, 1 << self.bits), Fraction(high, 1 << self.bits))
 
-    def rise(self, rate: Any) -> Interval:
+    def rise(self, rate: Any) -> Enclosure:
         """1 - exp(-rate); more than 0 for every rate that is served."""
         fall = self.decay(rate)
-        return Interval(1 - fall.high, 1 - fall.low)
+        return Enclosure(1 - fall.high, 1 - fall.low)
 
 
 def stay(step: Step, of: Exponentials) -> Any:
@@ -177,7 +177,7 @@ def draw_between(
     before = None if left is None else left.floats(weights)
     fast = between_law(before, right.floats(weights), apart, meets, Exponentials())
 
-    def exact(row: int, bits: int) -> list[Interval]:
+    def exact(row: int, bits: int) -> list[Enclosure]:
         weight, steps = int(weights[row]), int(distance[row])
         before = None if left is None else left.at(weight)
         return between_law(before, right.at(weight), steps, int(steps == 0), Enclosed(bits))
@@ -188,7 +188,7 @@ def draw_between(
     return _summed(fine, np.where(coarse < fine, -1, 1) * np.choose(choice, ways))
 
 
-def choose(fast: Sequence[Floats], exact: Callable[[int, int], list[Interval]], stream: BitStream) -> Ints:
+def choose(fast: Sequence[Floats], exact: Callable[[int, int], list[Enclosure]], stream: BitStream) -> Ints:
     """For each number one of several ways, with probabilities proportional to their weights, exactly.
 
     `fast` are the weights as floats, way by way. Where the first bits of a uniform number come too near to a threshold,
@@ -205,7 +205,7 @@ def choose(fast: Sequence[Floats], exact: Callable[[int, int], list[Interval]], 
     return choice
 
 
-def settle(head: int, exact: Callable[[int], list[Interval]], stream: BitStream) -> int:
+def settle(head: int, exact: Callable[[int], list[Enclosure]], stream: BitStream) -> int:
     """The way of a uniform number that begins with `head`, by as many further bits as it takes."""
     number, bits = head, HEAD_BITS
     while True:
@@ -224,8 +224,8 @@ def settle(head: int, exact: Callable[[int], list[Interval]], stream: BitStream)
         number, bits = (number << HEAD_BITS) | stream.integer(HEAD_BITS), bits + HEAD_BITS
 
 
-def _total(weights: Sequence[Interval]) -> Interval:
-    return Interval(sum((one.low for one in weights), Fraction(0)), sum((one.high for one in weights), Fraction(0)))
+def _total(weights: Sequence[Enclosure]) -> Enclosure:
+    return Enclosure(sum((one.low for one in weights), Fraction(0)), sum((one.high for one in weights), Fraction(0)))
 
 
 def _check(finer: Fraction | None, unit: Fraction, coarser: Fraction | None, weights: Ints, *values: Ints) -> None:

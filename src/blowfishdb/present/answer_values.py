@@ -186,8 +186,9 @@ class Released:
     data-aware mechanism, and `caveat` says what its intervals leave out. The certificate is checked with `evidence`.
     `counted` says which rows count where not all of a person's do. Answers with the same `subject` have the same true
     values; `question` is the query of an answer without evidence.
-    Where an answer shares its noise with earlier ones of the same analyst, `rests_on` are their entries, `charged` is
-    what it cost beyond them, and epsilon what all of them lose together.
+    Where an answer builds on earlier ones of the same analyst, `rests_on` are their entries and `charged` is what it
+    cost beyond them. Epsilon is what all of them lose together where they share their noise, and what was measured anew
+    where they were combined.
     """
 
     kind: Kind

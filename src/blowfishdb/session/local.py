@@ -25,11 +25,11 @@ from blowfishdb.engine.charge import (
 )
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.effort import Compute, compute_here, query_effort
-from blowfishdb.engine.preview import AnyPreview, Preview, continued, instead
+from blowfishdb.engine.preview import AnyPreview, Preview, Way, continued, instead
 from blowfishdb.engine.release import PlanRelease, Release
 from blowfishdb.engine.request import Request, make_request
-from blowfishdb.engine.sharing import share, shared_words
-from blowfishdb.engine.synopsis import Synopsis, from_bytes
+from blowfishdb.engine.sharing import shared_words, ways_to, ways_words
+from blowfishdb.engine.synopsis import Synopsis, from_bytes, synopsis_ways
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BudgetExceeded, InvalidInput, NotInForce, QueryError, UnknownAnswer
 from blowfishdb.incidents import redact_errors
@@ -125,15 +125,27 @@ def local_backend(
         def work() -> AnyPreview:
             handle = opened(name, query, domain)
             quote = planned(handle, make_request(handle, query, target), wants_preview=True)
-            release, preview = share(ledger, handle, analyst, quote.release), quote.preview
+            ways, preview = ways_to(ledger, handle, analyst, quote.release), quote.preview
+            release = ways.releases[0]
             if preview is None:
                 raise InvalidInput("a quote that was made for a preview has none")
             paid = Fraction(0)
             if isinstance(release, PlanRelease) and isinstance(preview, Preview) and release.sharing is not None:
                 paid = release.sharing.link.received - release.sharing.epsilon
                 if isinstance(quote.release, PlanRelease) and release.best is not quote.release.best:
-                    preview = continued(preview, release.compiled, release.best, release.derived_from)
-                preview = replace(preview, shared=shared_words(ledger, handle, analyst, release))
+                    preview = continued(preview, release.compiled, release.best, release.way, release.derived_from)
+                preview = replace(
+                    preview,
+                    shared=shared_words(ledger, handle, analyst, release),
+                    ways=ways_words(quote.release, ways, analyst),
+                    unproven=ways.unproven,
+                )
+            if isinstance(preview, Preview):
+                fresh = Way("fresh", preview.best.epsilon, preview.alpha)
+                published = synopsis_ways(ledger, handle, query, target)
+                preview = replace(
+                    preview, ways=(*(preview.ways or (fresh,)), *published) if published else preview.ways
+                )
             return preview.with_budget(ledger.room(handle.account, analyst, edge_losses(handle, release), paid))
 
         return in_turn(work)
@@ -228,13 +240,12 @@ def _history(catalog: Catalog, name: str, analyst: str) -> list[Past]:
 def _synopses(catalog: Catalog, name: str) -> list[Published]:
     """Every synopsis of a dataset, newest first, whoever paid for it: a synopsis is made to be public."""
     synopses = []
-    for receipt, at in catalog.ledger.answered_charges(catalog.account(name).id):
+    for receipt, at in catalog.ledger.answered_charges(catalog.account(name).id, synopses=True):
         charge = receipt.charge
-        if _is_synopsis(charge):
-            certificate = json.loads(charge.certificate)
-            title, mechanism = str(certificate["question"]), str(certificate["mechanism"])
-            numbers = charge.epsilon, charge.policy_version
-            synopses.append(Published(receipt.sequence, name, at, title, mechanism, *numbers))
+        certificate = json.loads(charge.certificate)
+        title, mechanism = str(certificate["question"]), str(certificate["mechanism"])
+        numbers = charge.epsilon, charge.policy_version
+        synopses.append(Published(receipt.sequence, name, at, title, mechanism, *numbers))
     return synopses
 
 
