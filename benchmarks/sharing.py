@@ -132,13 +132,12 @@ def _breadth_first(table: Table) -> Explore:
 
 
 def _drill_down(table: Table) -> Explore:
-    """Histograms of age: by 20 years, then of each of these groups by 5, then of each of those by single years."""
-    queue = [(0, AGES, 20)]
-    while queue:
-        low, high, width = queue.pop(0)
-        yield _range(table, low, high).histogram(bf.col("age").bins(width))
-        if width > 1:
-            queue += [(start, start + width, width // 4 or 1) for start in range(low, high, width)]
+    """Histograms of age: by 20 years, then of each of these groups by 10, of each of those by 5, and by single years."""
+    groups = [(0, AGES)]
+    for width in (20, 10, 5, 1):
+        for low, high in groups:
+            yield _range(table, low, high).histogram(bf.col("age").bins(width))
+        groups = [(start, start + width) for start in range(0, AGES, width)]
 
 
 def _explored(name: str, explore: Callable[[Table], Explore]) -> Row:
