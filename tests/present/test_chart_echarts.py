@@ -100,8 +100,8 @@ def test_lines_keep_their_order_and_gaps() -> None:
 
 def test_files_hold_all_of_the_answer(answers: dict[str, Answer]) -> None:
     answer = answers["bars"]
-    assert set(FORMATS) == {"csv", "parquet", "png", "svg", "json"}
-    files = {ending: write(answer) for ending, (_, write) in FORMATS.items() if ending != "png"}
+    assert set(FORMATS) == {"csv", "xlsx", "parquet", "geojson", "png", "svg", "json"}
+    files = {ending: write(answer) for ending, (_, write) in FORMATS.items() if ending not in ("png", "geojson")}
     rows = list(csv.DictReader(io.StringIO(files["csv"].decode())))
     assert [float(row["count"]) for row in rows] == answer.values.tolist()
     assert bf.Answer.from_json(files["json"]).raw.tolist() == answer.raw.tolist()

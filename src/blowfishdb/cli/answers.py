@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from blowfishdb.cli.options import AccuracyOptions, AnalystOptions, FileOptions, QueryOptions, RunOptions, option_words
@@ -226,7 +224,7 @@ def print_answer(session: Session, answer: Answer, files: FileOptions, taken: Se
 def show_answer(answer: Answer, files: FileOptions, remark: str = "", *, as_json: bool) -> None:
     """Prints an answer with its caveat and a remark below, where there are any, and writes its files."""
     if files.save is not None:
-        _save(answer, files.save)
+        answer.save(files.save)
     if files.plot is not None:
         answer.save_plot(files.plot)
     if as_json:
@@ -247,22 +245,6 @@ def show_remaining(session: Session, name: str) -> None:
     left = session.budget(name).remaining
     rest = f"epsilon {readable(float(left))}" if left else "nothing"
     say(f"You have {rest} left for {name}.", style="dim")
-
-
-def _save(answer: Answer, path: Path) -> None:
-    ending = path.suffix.lower()
-    if ending == ".json":
-        path.write_text(answer.to_json(indent=2) + "\n", encoding="utf-8")
-    elif ending == ".csv":
-        rows = answer.rows()
-        with path.open("w", encoding="utf-8", newline="") as lines:
-            writer = csv.DictWriter(lines, list(rows[0]) if rows else [])
-            writer.writeheader()
-            writer.writerows(rows)
-    else:
-        from pyarrow import parquet
-
-        parquet.write_table(answer.to_arrow(), path)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 USUAL_CONFIG = Path("blowfish.toml")
 FIGURES = (".png", ".svg", ".pdf")
-TABLES = (".csv", ".parquet", ".json")
+TABLES = (".csv", ".xlsx", ".parquet", ".json")
 
 
 def dataset_names(incomplete: str) -> list[str]:
@@ -142,7 +142,7 @@ class FileOptions:
         typer.Option("--plot", metavar="FILE", help="Save a figure: .png, .svg or .pdf (needs blowfishdb[plot])."),
     ] = None
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Save the answer: .csv, .parquet or .json.")
+        Path | None, typer.Option("--save", metavar="FILE", help="Save the answer: .csv, .xlsx, .parquet or .json.")
     ] = None
     note: Annotated[bool, typer.Option("--note", help="Print the paragraph to put under a figure as well.")] = False
 
@@ -151,6 +151,8 @@ class FileOptions:
         check_file(self.save, TABLES, "--save")
         if self.plot is not None and find_spec("matplotlib") is None:
             raise ExtraMissing("matplotlib", "plot")
+        if self.save is not None and self.save.suffix.lower() == ".xlsx" and find_spec("xlsxwriter") is None:
+            raise ExtraMissing("xlsxwriter", "frames")
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -108,6 +110,29 @@ class Answer(Released):
         from blowfishdb.present.chart_matplotlib import plot
 
         return plot(self, ax)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes a table (.csv, .xlsx, .parquet), a map (.geojson), or the whole answer, with certificate (.json)."""
+        from blowfishdb.present.files import TABLES, map_file
+
+        match Path(path).suffix.lower():
+            case ".json":
+                content = f"{self.to_json(indent=2)}\n".encode()
+            case ".geojson":
+                content = map_file(self)
+            case ending if ending in TABLES:
+                content = TABLES[ending][1](self)
+            case _:
+                raise InvalidInput(f"an answer is saved as {', '.join(TABLES)}, .geojson or .json")
+        Path(path).write_bytes(content)
+
+    def to_geojson(
+        self, regions: Mapping[str, Any] | str | PathLike[str] | None = None, key: str = "name"
+    ) -> dict[str, Any]:
+        """The answers on a map: the cells of a grid of longitude and latitude, or the shapes of the grouped values."""
+        from blowfishdb.present.files import geojson
+
+        return geojson(self, regions, key)
 
     def save_plot(self, path: str | PathLike[str], dpi: int = 160) -> None:
         """Writes the matplotlib picture to a file; the ending chooses the format."""

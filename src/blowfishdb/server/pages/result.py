@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import tempfile
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from blowfishdb.model.numbers import Floats
 from blowfishdb.model.predicate import Axis, condition_code
 from blowfishdb.present.chart import chart_of
 from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
+from blowfishdb.present.files import TABLES, is_map, map_file
 from blowfishdb.present.page import note_parts
 from blowfishdb.present.table import cells, column_names, headings, row_labels
 from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words
@@ -32,24 +31,6 @@ def name_of(answer: Answer, ending: str) -> str:
     return f"{words[:80] or 'answer'}.{ending}"
 
 
-def _csv(answer: Answer) -> bytes:
-    rows, text = answer.rows(), io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [])
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
-
-
-def _parquet(answer: Answer) -> bytes:
-    from pyarrow import BufferOutputStream
-    from pyarrow.parquet import write_table
-
-    target = BufferOutputStream()
-    write_table(answer.to_arrow(), target)
-    content: bytes = target.getvalue().to_pybytes()
-    return content
-
-
 def _png(answer: Answer) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answer.png"
@@ -58,8 +39,8 @@ def _png(answer: Answer) -> bytes:
 
 
 FORMATS: dict[str, tuple[str, Callable[[Answer], bytes]]] = {
-    "csv": ("CSV table", _csv),
-    "parquet": ("Parquet table", _parquet),
+    **{ending.lstrip("."): file for ending, file in TABLES.items()},
+    "geojson": ("GeoJSON map", map_file),
     "png": ("PNG picture", _png),
     "svg": ("SVG picture", lambda answer: answer.interactive().svg.encode()),
     "json": ("JSON with certificate", lambda answer: answer.to_json(indent=2).encode()),
@@ -213,6 +194,8 @@ def _downloads(context: PageContext, answer: Answer) -> None:
 
     with ui.button("Download", icon="download").props("outline dense padding='6px 12px'"), ui.menu():
         for ending, (words, _) in FORMATS.items():
+            if ending == "geojson" and not is_map(answer):
+                continue
             ui.menu_item(words, on_click=partial(save, ending)).props("role=menuitem")
 
 
