@@ -132,7 +132,7 @@ def _breadth_first(table: Table) -> Explore:
 
 
 def _drill_down(table: Table) -> Explore:
-    """Histograms of age: by 20 years, then of each of these groups by 10, of each of those by 5, and by single years."""
+    """Histograms of age by 20 years, then of each of these groups by 10, of each of those by 5, and by single years."""
     groups = [(0, AGES)]
     for width in (20, 10, 5, 1):
         for low, high in groups:
