@@ -300,6 +300,8 @@ def other_releases() -> Iterator[Case]:
         yield Case(f"{name}, an accuracy", ONE, Policy({"x": threshold(3)}), CDF, name, within=Fraction(90))
     median = Query("quantiles", as_axes("x"), levels=levels_of(["0.25", "0.5"]))
     yield Case("quantiles", ONE, Policy({"x": threshold(2)}), median)
+    weighted = query("linear", "x", linear=[[2, -1, *[0] * (ONE["x"].size - 2)], list(range(ONE["x"].size))])
+    yield Case("weighted sums", ONE, Policy({"x": threshold(2)}), weighted)
     columns = [Aggregate("count"), Aggregate("sum", ("x",)), Aggregate("mean", ("x",)), Aggregate("stddev", ("x",))]
     yield Case("a table of aggregates", ONE, Policy({"x": threshold(2)}), query("table", aggregates=columns))
     by_group = query("table", "y", Column("x") > 0, aggregates=columns[:3])

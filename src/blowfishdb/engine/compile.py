@@ -170,6 +170,8 @@ def _answer_tables(compiled: Compiled) -> tuple[AnswerTable, ...]:
         return tuple(_column_table(compiled.table, part) for part in compiled.table.aggregates)
     if kind in ("sum", "mean"):
         return single("attribute", [compiled.query.axes[0].attribute])
+    if kind == "linear":
+        return single("row", tuple(map(str, range(len(compiled.query.linear)))))
     if kind == "quantiles":
         cell_ends(compiled.cells, compiled.cells.axes[0])
         return single("quantile", [f"{show(100 * level)} %" for level in compiled.query.levels])

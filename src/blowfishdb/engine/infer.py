@@ -149,6 +149,8 @@ def _statistic(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float
     kind, measure = compiled.query.kind, compiled.measure
     if kind == "quantiles":
         return _quantiles(compiled, raw, widths, total)
+    if kind == "linear":
+        return Statistic(raw, Bounds(raw - widths.together, raw + widths.together))
     if measure is None:
         return None
     if kind == "mean":

@@ -48,7 +48,7 @@ from blowfishdb.present.words import counted_words, policy_words, question_words
 from blowfishdb.sources.base import Counting
 
 MOST_ANSWERS = 1_000_000
-STATISTICS = ("sum", "mean", "quantiles", "table")
+STATISTICS = ("linear", "sum", "mean", "quantiles", "table")
 
 
 class Release(ABC):

@@ -91,6 +91,8 @@ def write_query(query: Query) -> dict[str, Plain]:
     }
     if query.kind == "points":
         return content | {"clusters": query.clusters, "rows": query.rows}
+    if query.kind == "linear":
+        return content | {"linear": [[[cell, weight] for cell, weight in row] for row in query.linear]}
     if query.kind != "table":
         return content if query.rows is None else content | {"rows": query.rows}
     seen = [0]
@@ -160,7 +162,7 @@ def _check(what: str, count: int, limit: int) -> None:
         raise TooLarge(what, count, limit, "Ask for less at once.")
 
 
-QUERY_KEYS = ("kind", "axes", "where", "boxes", "subsets", "ways", "levels", "clusters", "rows", "aggregates")
+QUERY_KEYS = ("kind", "axes", "where", "boxes", "subsets", "ways", "levels", "clusters", "rows", "aggregates", "linear")
 AGGREGATE_KEYS = ("function", "factors", "where", "level", "of", "times", "name", "tolerance")
 AXIS_KEYS = ("attribute", "width", "edges", "unit", "groups")
 
@@ -182,6 +184,7 @@ def read_query(content: object) -> Query:
             clusters=fields.optional("clusters", Field.whole),
             rows=fields.optional("rows", Field.whole),
             aggregates=fields["aggregates"].each(_read_aggregate) if "aggregates" in fields else (),
+            linear=fields["linear"].each(lambda row: row.each(_range)) if "linear" in fields else (),
         )
         write_query(query)
     except QueryError:

@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, TypeAlias, get_args
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from blowfishdb.errors import DomainError, QueryError, TooLarge
 from blowfishdb.model.aggregates import Aggregate
@@ -69,6 +71,7 @@ Kind = Literal[
     "cdf",
     "ranges",
     "marginals",
+    "linear",
     "sum",
     "mean",
     "quantiles",
@@ -80,6 +83,8 @@ PUBLISHED = ("synopsis", "points")
 """Kinds whose release is a table of its own to work with, not an answer."""
 Box: TypeAlias = tuple[tuple[int, int], ...]
 """A half-open range [low, high) of ordinary cells for each axis, in the order of the query's axes."""
+LinearRow: TypeAlias = tuple[tuple[int, int], ...]
+"""A linear query as pairs (cell, weight), cells numbered as a histogram over the same axes lists them."""
 
 AXES: dict[str, tuple[int, int]] = {
     "count": (0, 0),
@@ -88,6 +93,7 @@ AXES: dict[str, tuple[int, int]] = {
     "cdf": (1, 1),
     "ranges": (1, 16),
     "marginals": (1, 16),
+    "linear": (1, 16),
     "sum": (1, 1),
     "mean": (1, 1),
     "quantiles": (1, 1),
@@ -98,6 +104,9 @@ AXES: dict[str, tuple[int, int]] = {
 MOST_LEVELS = 1000
 MOST_CLUSTERS = 1000
 MOST_ROWS = 10**12
+MOST_LINEAR = 4096
+MOST_WEIGHTS = 100_000
+LARGEST_WEIGHT = 2**20
 LISTED_RANGES = 2048
 """All ranges beside special cells are listed one by one, up to this many ordinary cells."""
 
@@ -109,7 +118,8 @@ class Query:
     count: how many records pass the filter. histogram, histogram2d: one count per cell. cdf: running counts along
     one ordered axis; its special cells (NULL, outside) stand beside the order and follow as counts of their own.
     ranges: the given boxes, or all ranges of one axis; special cells are in no range. marginals: the tables of the
-    given sets of attributes, or of all sets of `ways` attributes. sum, mean: of one bounded numeric attribute.
+    given sets of attributes, or of all sets of `ways` attributes. linear: weighted sums of counts by the rows `linear`.
+    sum, mean: of one bounded numeric attribute.
     quantiles: the values below which the shares `levels` of the records lie, read off a cdf or chosen by rank. table:
     several `aggregates` of every group. Means, spreads and shares keep an accuracy over at least `rows` records.
     synopsis: a histogram whose noisy counts are published, to be asked for ever. points: weights on a grid over numeric
@@ -126,6 +136,7 @@ class Query:
     clusters: int | None = None
     rows: int | None = None
     aggregates: tuple[Aggregate, ...] = ()
+    linear: tuple[LinearRow, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -144,6 +155,14 @@ class Query:
             raise QueryError("marginals need either subsets of attributes or ways, a number of attributes")
         if self.kind != "marginals" and (self.subsets or self.ways is not None):
             raise QueryError("only marginals take subsets or ways")
+        if bool(self.linear) != (self.kind == "linear"):
+            raise QueryError("linear queries have rows of weights, and nothing else has them")
+        if len(self.linear) > MOST_LINEAR or sum(map(len, self.linear)) > MOST_WEIGHTS:
+            raise QueryError(f"a workload has at most {MOST_LINEAR:,} rows and {MOST_WEIGHTS:,} weights that are not 0")
+        if any(type(part) is not int for row in self.linear for pair in row for part in pair):
+            raise QueryError("a linear query is made of pairs (cell, weight) of whole numbers")
+        if any(abs(weight) > LARGEST_WEIGHT for row in self.linear for _, weight in row):
+            raise QueryError(f"weights are whole numbers from -{LARGEST_WEIGHT:,} to {LARGEST_WEIGHT:,}")
         if self.levels and self.kind != "quantiles":
             raise QueryError("only quantiles take levels")
         if bool(self.aggregates) != (self.kind == "table"):
@@ -174,11 +193,35 @@ def query(
     clusters: int | None = None,
     rows: int | None = None,
     aggregates: Iterable[Aggregate] = (),
+    linear: Any = None,
 ) -> Query:
-    """A query from names, columns or grouped columns."""
+    """A query from names, columns or grouped columns; `linear` is a matrix or a list of rows."""
     shares = () if levels is None else levels_of(levels)
     listed = tuple(tuple(subset) for subset in subsets)
-    return Query(kind, as_axes(group_by), where, tuple(boxes), listed, ways, shares, clusters, rows, tuple(aggregates))
+    columns, weights = tuple(aggregates), () if linear is None else linear_rows(linear)
+    return Query(kind, as_axes(group_by), where, tuple(boxes), listed, ways, shares, clusters, rows, columns, weights)
+
+
+def linear_rows(matrix: Any) -> tuple[LinearRow, ...]:
+    """The rows of a matrix (numpy, scipy's sparse ones, or lists of whole numbers), without their zeros."""
+    if issparse(matrix):
+        written = matrix.tocsr()
+    else:
+        try:
+            written = np.atleast_2d(np.asarray(matrix))
+        except ValueError:
+            raise QueryError("the rows of a workload have one weight for each cell") from None
+    if written.ndim != 2 or written.dtype.kind not in "iub":
+        raise QueryError("a workload is a matrix of whole numbers, a row for each answer and a column for each cell")
+    if written.shape[0] > MOST_LINEAR:
+        raise QueryError(f"a workload has at most {MOST_LINEAR:,} rows, not {written.shape[0]:,}")
+    entries = csr_array(written)
+    entries.sum_duplicates()
+    entries.eliminate_zeros()
+    if entries.nnz > MOST_WEIGHTS:
+        raise QueryError(f"a workload has at most {MOST_WEIGHTS:,} weights that are not 0, not {entries.nnz:,}")
+    pairs = list(zip(entries.indices.tolist(), map(int, entries.data.tolist()), strict=True))
+    return tuple(tuple(pairs[first:last]) for first, last in pairwise(entries.indptr.tolist()))
 
 
 def synopsis_of(histogram: Query) -> Query:
@@ -212,6 +255,8 @@ def workload(query: Query, cells: Cells) -> Rows:
         return _boxes(query, cells) if query.boxes else _all_ranges(cells)
     if query.kind == "marginals":
         return _marginals(query, cells)
+    if query.kind == "linear":
+        return _linear(query, cells)
     return Identity(cells.graph.cells)
 
 
@@ -290,6 +335,15 @@ def _boxes(query: Query, cells: Cells) -> Rows:
     if len(order) == 1:
         return Intervals(cells.graph.cells, np.array(low)[:, 0], np.array(high)[:, 0])
     return Rectangles(cells.graph.shape, np.array(low), np.array(high))
+
+
+def _linear(query: Query, cells: Cells) -> Rows:
+    count = cells.graph.cells
+    places = [(row, cell, weight) for row, pairs in enumerate(query.linear) for cell, weight in pairs]
+    rows, columns, weights = np.array(places, dtype=np.int64).reshape(-1, 3).T
+    if columns.size and not 0 <= int(columns.min()) <= int(columns.max()) < count:
+        raise QueryError(f"a workload over {count:,} cells has weights for the cells 0 to {count - 1:,}")
+    return Sparse(csr_array((weights, (rows, columns)), shape=(len(query.linear), count)))
 
 
 def _marginals(query: Query, cells: Cells) -> Rows:

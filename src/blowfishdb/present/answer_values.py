@@ -129,7 +129,7 @@ def of_running_counts(bounds: Bounds, plain: int) -> Bounds:
     return bounds if np.any(low > high) else Bounds(low, high)
 
 
-VALUE_NAMES = {"sum": "sum", "mean": "mean", "quantiles": "value", "table": "value"}
+VALUE_NAMES = {"linear": "value", "sum": "sum", "mean": "mean", "quantiles": "value", "table": "value"}
 """Names of numbers that are not counts."""
 
 

@@ -182,6 +182,8 @@ def _title(query: Query) -> str:
         case "table":
             columns = ", ".join(part.title for part in query.aggregates)
             return f"{columns} by {by}" if by else columns
+        case "linear":
+            return f"{plural(len(query.linear), 'weighted sum')} of {by}"
         case "points":
             return f"Point weights of {' × '.join(axes)}"
         case other:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import issparse
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Run
@@ -241,6 +244,21 @@ class Table(Questions[Question]):
         Means, spreads and shares keep an accuracy for groups of at least `rows` records.
         """
         return self._ask(query("table", grouped(by), self.filter, aggregates=aggregates, rows=rows))
+
+    def linear(self, workload: Any, *axes: Grouped) -> Question:
+        """Weighted sums of the counts of cells, one for each row of a matrix of whole numbers (numpy, scipy or lists).
+
+        Columns are the cells in the order of `histogram(*axes)`; every row gets an interval.
+        """
+        question = self._ask(query("linear", grouped(axes), self.filter, linear=workload))
+        cells = self._cells(question.query.axes).graph.cells
+        shape = workload.shape if issparse(workload) else np.atleast_2d(np.asarray(workload)).shape
+        if shape[1] != cells:
+            raise QueryError(
+                f"each row of the workload has a weight for each of {cells:,} cells, in the order of histogram(...), "
+                f"not {shape[1]:,}"
+            )
+        return question
 
     def people(self, *axes: Grouped) -> Question:
         """How many different persons have a record, of all or in each group; where the policy protects persons."""
