@@ -260,7 +260,7 @@ def _steps(declared: Declared, attribute: str | None, one: object, two: object) 
 
 
 def _amounts(epsilon: Number | Iterable[Number]) -> list[Fraction]:
-    listed = [epsilon] if isinstance(epsilon, int | float | str | Decimal | Fraction) else list(epsilon)
+    listed = list(epsilon) if isinstance(epsilon, Iterable) and not isinstance(epsilon, str) else [epsilon]
     amounts = [short_number(amount, "epsilon") for amount in listed]
     if not amounts or any(not 0 <= amount <= LARGEST_EPSILON for amount in amounts):
         raise AccuracyError("epsilon is a number from 0 to a million, or a list of them")

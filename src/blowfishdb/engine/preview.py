@@ -16,7 +16,7 @@ from blowfishdb.accuracy.quantiles import QuantileQuote, quantiles_at, quantiles
 from blowfishdb.accuracy.quote import ALIKE, Quote, Quotes, accuracy_at, quote
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
-from blowfishdb.errors import BlowfishError, Declined, QueryError, plural
+from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError, plural
 from blowfishdb.mechanisms import direct, joint
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
@@ -165,6 +165,8 @@ class Preview(AnyPreview):
     """How far off each column of a table is at most; None where that depends on how many records there are."""
     rows: int | None = None
     """The number of records from which on means, spreads and shares keep their accuracy."""
+    relative: str = ""
+    """What an accuracy in percent was taken of, in words."""
     counted: str = ""
     shared: Shared | None = None
     """The part that was paid before, where the answer shares its noise with an earlier one."""
@@ -265,6 +267,8 @@ class Preview(AnyPreview):
         sentences += [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
         if self.columns:
             sentences.append(f"Columns: {self.column_words()}.")
+        if self.relative:
+            sentences.append(self.relative)
         if self.rows is not None:
             sentences.append(
                 f"Means, spreads and shares keep this over at least {self.rows:,} records; the intervals of an answer "
@@ -449,6 +453,10 @@ def _why(offers: tuple[Quote, ...], target: AccuracyTarget, compiled: Compiled) 
 
 def quotes_for(compiled: Compiled, target: AccuracyTarget, among: Container[str] = MECHANISMS) -> Quotes:
     """Every mechanism's offer for the target, best first; offers are in the problem's units, see Compiled.shown."""
+    if target.relative is not None:
+        raise AccuracyError(
+            "here alpha is a number; an accuracy in percent is of the records of a dataset that is asked"
+        )
     problem = compiled.problem
     known = {name: propose for name, propose in _candidates(compiled, target).items() if name in among}
     beta = float(target.beta)

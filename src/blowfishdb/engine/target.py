@@ -14,7 +14,22 @@ from blowfishdb.errors import AccuracyError
 from blowfishdb.model.numbers import exact, show, suggest
 from blowfishdb.model.serialize import write
 
-Number: TypeAlias = str | int | float | Decimal | Fraction
+
+@dataclass(frozen=True)
+class Relative:
+    """An accuracy as a share, such as 5 %; what it is a share of is said when the question is known."""
+
+    share: Fraction
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise AccuracyError("an accuracy in percent lies above 0 and is at most 100 %")
+
+    def __str__(self) -> str:
+        return f"{show(100 * self.share)} %"
+
+
+Number: TypeAlias = str | int | float | Decimal | Fraction | Relative
 USUAL_BETA = Fraction(1, 20)
 AUTO = "auto"
 """Names no mechanism: rules choose one, data-aware ones included (engine/release.py:choose)."""
@@ -25,7 +40,10 @@ NUMBER_TEXT = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?|\.\d{1,20}|\
 
 @dataclass(frozen=True)
 class AccuracyTarget:
-    """Either errors within `alpha` or a price `epsilon`; intervals hold with probability 1 - beta."""
+    """Either errors within `alpha` or a price `epsilon`; intervals hold with probability 1 - beta.
+
+    An alpha that is still a share of something is `relative`; it becomes a number before anything is planned.
+    """
 
     alpha: Fraction | None
     epsilon: Fraction | None
@@ -34,9 +52,10 @@ class AccuracyTarget:
     mechanism: str | None = None
     fresh: bool = False
     """Whether the noise must be independent of all earlier answers."""
+    relative: Relative | None = None
 
     def __post_init__(self) -> None:
-        if (self.alpha is None) == (self.epsilon is None):
+        if [self.alpha, self.epsilon, self.relative].count(None) != 2:
             raise AccuracyError(
                 "say either how accurate (alpha=50; --within 50) or how expensive (epsilon='0.1'; --epsilon 0.1) the "
                 "answer may be"
@@ -71,16 +90,17 @@ class AccuracyTarget:
     def to_dict(self) -> dict[str, Any]:
         """The target as plain data, the same for every way to write it; requests on record contain it."""
         content: dict[str, Any] = write(self)
+        # Requests on record were written without these.
         if not self.fresh:
-            # Requests on record were written without it.
             del content["fresh"]
+        del content["relative"]
         return content
 
 
 class TargetOptions(TypedDict, total=False):
     """The part of an accuracy target that was given, in exact numbers; `accuracy_target(**options)` completes it."""
 
-    alpha: Fraction
+    alpha: Fraction | Relative
     beta: Fraction
     epsilon: Fraction
     mechanism: str
@@ -98,7 +118,10 @@ def target_options(
     per_query: bool | None = None,
     fresh: bool | None = None,
 ) -> TargetOptions:
-    """What was given, in either vocabulary: `accuracy` is alpha, `confidence` is 1 - beta. Floats count as printed."""
+    """What was given, in either vocabulary: `accuracy` is alpha, `confidence` is 1 - beta. Floats count as printed.
+
+    An alpha such as "5 %" is relative.
+    """
     if alpha is not None and accuracy is not None:
         raise AccuracyError("alpha and accuracy are the same thing: give one of them")
     if beta is not None and confidence is not None:
@@ -106,8 +129,9 @@ def target_options(
     if mechanism is not None and not isinstance(mechanism, str):
         raise AccuracyError("a mechanism is named by text")
     within = accuracy if alpha is None else alpha
-    numbers = {"alpha": within, "beta": beta, "confidence": confidence, "epsilon": epsilon}
-    options: dict[str, Any] = {name: short_number(given, name) for name, given in numbers.items() if given is not None}
+    numbers = {"beta": beta, "confidence": confidence, "epsilon": epsilon}
+    options: dict[str, Any] = {} if within is None else {"alpha": read_alpha(within)}
+    options |= {name: short_number(given, name) for name, given in numbers.items() if given is not None}
     if "confidence" in options:
         options["beta"] = 1 - options.pop("confidence")
         if not 0 < options["beta"] < 1:
@@ -130,15 +154,26 @@ def accuracy_target(
 ) -> AccuracyTarget:
     """An accuracy target from either vocabulary; beta is 0.05 where it is not given."""
     options = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
+    within = options.get("alpha")
     return AccuracyTarget(
-        alpha=options.get("alpha"),
+        alpha=None if isinstance(within, Relative) else within,
         epsilon=options.get("epsilon"),
         beta=options.get("beta", USUAL_BETA),
         guarantee="per-query" if per_query else "simultaneous",
         # Only data-independent mechanisms promise an accuracy, so there is nothing to choose for one.
         mechanism=None if mechanism == AUTO and epsilon is None else mechanism,
         fresh=fresh,
+        relative=within if isinstance(within, Relative) else None,
     )
+
+
+def read_alpha(value: Number) -> Fraction | Relative:
+    """The accuracy that a number or a text in percent writes."""
+    if isinstance(value, Relative):
+        return value
+    if isinstance(value, str) and value.strip().endswith("%"):
+        return Relative(short_number(value.strip().removesuffix("%"), "alpha") / 100)
+    return short_number(value, "alpha")
 
 
 def short_number(value: object, what: str) -> Fraction:

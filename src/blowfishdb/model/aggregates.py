@@ -62,7 +62,8 @@ class Aggregate:
     asked; a count of factors counts the records in which they are not NULL. `people` counts different persons: its one
     factor is the column of their ids, as the policy names it. `where` restricts the records that count.
     A share divides by the count of the groups that agree in the attributes `of` (of all records where that is empty)
-    and is multiplied by `times`. `tolerance` is how far off the column may be, in its own units, where that was asked.
+    and is multiplied by `times`. `tolerance` is how far off the column may be, in its own units, where that was asked;
+    one that was asked in percent is `relative` until it is known of what.
     """
 
     function: Function
@@ -73,6 +74,7 @@ class Aggregate:
     times: int = 1
     name: str = ""
     tolerance: Fraction | None = None
+    relative: Fraction | None = None
 
     def __post_init__(self) -> None:
         if self.function not in get_args(Function):

@@ -13,7 +13,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Released
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.synopsis import Synopsis
-from blowfishdb.engine.target import Number, TargetOptions, target_options
+from blowfishdb.engine.target import Number, Relative, TargetOptions, target_options
 from blowfishdb.errors import BudgetExceeded, InvalidInput
 from blowfishdb.model.query import Query
 from blowfishdb.session.backend import Backend, Budget, Past, Published
@@ -149,9 +149,11 @@ def stated_question(table: Table, statement: Statement) -> Question:
 def with_alpha(options: TargetOptions, query: Query) -> TargetOptions:
     """The options, with the accuracy of the strictest column where every column has one of its own."""
     tolerances = [part.tolerance for part in query.aggregates if part.tolerance is not None]
-    if "alpha" in options or "epsilon" in options or not tolerances or len(tolerances) < len(query.aggregates):
+    shares = [part.relative for part in query.aggregates if part.relative is not None]
+    is_complete = 0 < len(tolerances) + len(shares) == len(query.aggregates)
+    if "alpha" in options or "epsilon" in options or not is_complete:
         return options
-    return {**options, "alpha": min(tolerances)}
+    return {**options, "alpha": min(tolerances) if tolerances else Relative(min(shares))}
 
 
 def connect(

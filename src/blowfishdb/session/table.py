@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -18,7 +17,7 @@ from blowfishdb.engine.questions import Grouped, Questions, grouped
 from blowfishdb.engine.selection import EVERYTHING, Selection, select_rows
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import SynopsisPreview
-from blowfishdb.engine.target import AccuracyTarget, Number, accuracy_target, spending_cap
+from blowfishdb.engine.target import Number, accuracy_target, spending_cap
 from blowfishdb.errors import QueryError
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.cells import Cells, compile_cells
@@ -30,6 +29,7 @@ from blowfishdb.model.predicate import ATOMS, Axis, Predicate, atoms, condition_
 from blowfishdb.model.query import Query, query, synopsis_of
 from blowfishdb.present.words import question_words
 from blowfishdb.session.backend import Backend, expect
+from blowfishdb.session.sizes import sized_question
 
 USUAL_ROWS = 10_000
 """Where nobody says about how many records there are, and nobody may count them."""
@@ -85,33 +85,12 @@ class Columns:
         return max(1, round(float(answer.values[0])))
 
 
-SMALL_GROUP = 10
-"""Where groups or a filter divide the records, accuracy is promised from a tenth of an average group on."""
-SIZED = ("mean", "variance", "variance_pop", "stddev", "stddev_pop", "share")
-
-
-def sized(backend: Backend, dataset: str, query: Query, domain: Domain, target: AccuracyTarget) -> Query:
-    """The query with the number of records for which an accuracy of its means, spreads and shares is promised.
-
-    Where it is not given it follows from the number of rows, if that is public: it is then counted first, also for a
-    preview, exactly, recorded, and free. Nothing secret is read.
-    """
-    needs_size = query.kind == "mean" or any(part.function in SIZED for part in query.aggregates)
-    if target.alpha is None or query.rows is not None or not needs_size:
-        return query
-    count, free = Query("count"), accuracy_target(epsilon=1)
-    if not expect(backend.preview(dataset, count, domain, free), Preview).is_exact:
-        raise QueryError(
-            "how far off a mean, a spread or a share is depends on the number of records, which is secret here: say "
-            "rows=..., the size of the smallest group that must keep the accuracy, or give epsilon"
-        )
-    answer = expect(backend.release(dataset, count, domain, free, Run()), Answer)
-    rows = max(1, round(float(answer.values[0])))
-    groups = query.axes if query.kind == "table" else ()
-    if groups or query.where is not None:
-        policy = backend.declared(dataset)[1]
-        rows = max(1, rows // (SMALL_GROUP * math.prod(compile_cells(domain, policy, groups).graph.shape)))
-    return replace(query, rows=rows)
+def with_note(answer: Answer, note: str) -> Answer:
+    """The answer with a remark on what was promised."""
+    if not note:
+        return answer
+    whole = " ".join(part for part in (answer.consistent.note, note) if part)
+    return replace(answer, consistent=replace(answer.consistent, note=whole))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,8 +128,9 @@ class Question:
         public and `rows` is not given, it is counted.
         """
         target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
-        query = sized(self._backend, self.dataset, self.query, self.domain, target)
-        return expect(self._backend.preview(self.dataset, query, self.domain, target), Preview)
+        sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
+        preview = expect(self._backend.preview(self.dataset, sized.query, self.domain, sized.target), Preview)
+        return replace(preview, relative=sized.note) if sized.note else preview
 
     quote = preview
 
@@ -178,9 +158,13 @@ class Question:
         """
         target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
         run = Run(key, progress, deadline, spending_cap(spend))
-        query = sized(self._backend, self.dataset, self.query, self.domain, target)
-        answer = expect(self._backend.release(self.dataset, query, self.domain, target, run), Answer)
-        return select_rows(answer, self.selection)
+        sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
+        answer = expect(self._backend.release(self.dataset, sized.query, self.domain, sized.target, run), Answer)
+        return select_rows(with_note(answer, sized.note), self.selection)
+
+    def for_groups_of(self, rows: int) -> Question:
+        """The same question, whose accuracy of means, shares and in percent is promised from so many records on."""
+        return replace(self, query=replace(self.query, rows=rows))
 
     def publish_preview(self, *, epsilon: Number, mechanism: str | None = None) -> SynopsisPreview:
         """What a synopsis would answer and how far off, where that is known without data; costs nothing."""

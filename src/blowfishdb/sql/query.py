@@ -9,6 +9,7 @@ from typing import cast
 
 from sqlglot import exp
 
+from blowfishdb.engine.target import Relative
 from blowfishdb.errors import QueryError
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.conditions import Names, read_condition
@@ -53,7 +54,7 @@ def _query(statement: Statement, names: Names) -> Query:
     aggregates += _looked_at(select, context, aggregates)
     plain = None if statement.columns.within else _plain_query(aggregates, groups, condition)
     if plain is not None:
-        return replace(plain, rows=statement.columns.rows) if plain.kind == "mean" else plain
+        return plain if plain.kind == "sum" else replace(plain, rows=statement.columns.rows)
     columns = _with_own_accuracy(_distinct(aggregates), statement.columns.within)
     return query("table", groups, condition, aggregates=columns, rows=statement.columns.rows)
 
@@ -87,13 +88,19 @@ def _named(aggregate: Aggregate, item: exp.Expression) -> Aggregate:
     return replace(aggregate, name=f"{item.alias}{level}")
 
 
-def _with_own_accuracy(aggregates: list[Aggregate], within: Mapping[str, Fraction]) -> list[Aggregate]:
+def _with_own_accuracy(aggregates: list[Aggregate], within: Mapping[str, Fraction | Relative]) -> list[Aggregate]:
     """The aggregates with the accuracies that OPTIONS gives single columns."""
     titles = [part.title.lower() for part in aggregates]
     unknown = [name for name in within if name not in titles]
     if unknown:
         raise QueryError(f"within_{unknown[0]} is about no column; {suggest(unknown[0], titles)}")
-    return [replace(part, tolerance=within.get(part.title.lower())) for part in aggregates]
+    return [_within(part, within.get(part.title.lower())) for part in aggregates]
+
+
+def _within(aggregate: Aggregate, alpha: Fraction | Relative | None) -> Aggregate:
+    if isinstance(alpha, Relative):
+        return replace(aggregate, relative=alpha.share)
+    return replace(aggregate, tolerance=alpha)
 
 
 def _distinct(aggregates: Iterable[Aggregate]) -> list[Aggregate]:

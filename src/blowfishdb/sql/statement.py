@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from blowfishdb.engine.target import TargetOptions, short_number
+from blowfishdb.engine.target import Relative, TargetOptions, read_alpha, short_number
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.conditions import check_depth, number, only, shown
 from blowfishdb.model.numbers import show, suggest
@@ -60,7 +60,7 @@ ALIASES = {"within": "alpha", "accuracy": "alpha"}
 class ColumnOptions:
     """Accuracies of single columns by lower-case names, and the size of the smallest group that must keep them."""
 
-    within: Mapping[str, Fraction] = field(default_factory=dict)
+    within: Mapping[str, Fraction | Relative] = field(default_factory=dict)
     rows: int | None = None
 
     def written(self) -> list[str]:
@@ -75,13 +75,13 @@ WITHIN = "within_"
 def read_options(tokens: Sequence[Token]) -> tuple[TargetOptions, ColumnOptions]:
     """The accuracy that stands between the brackets of OPTIONS, of the whole answer and of single columns."""
     options: dict[str, Any] = {}
-    within: dict[str, Fraction] = {}
+    within: dict[str, Fraction | Relative] = {}
     rows: int | None = None
     for name, value in _pairs(tokens):
         column = name.lower().removeprefix(WITHIN) if name.lower().startswith(WITHIN) else None
         if column is not None:
             key, twice = name.lower(), column in within
-            within[column] = _fraction(value)
+            within[column] = _alpha(value)
         elif name.lower() == "rows":
             key, twice, number = "rows", rows is not None, _fraction(value)
             if number.denominator != 1 or number < 1:
@@ -107,13 +107,15 @@ def merged(statement: TargetOptions, given: TargetOptions) -> TargetOptions:
 
 def write_options(options: TargetOptions, columns: ColumnOptions | None = None) -> str:
     """The OPTIONS (...) that say the same; nothing where nothing was said."""
-    values = {name: cast("Fraction | str | bool | None", options.get(name)) for name in READERS}
+    values = {name: cast("Fraction | Relative | str | bool | None", options.get(name)) for name in READERS}
     listed = [f"{name} = {_written(value)}" for name, value in values.items() if value is not None]
     listed += [] if columns is None else columns.written()
     return f"OPTIONS ({', '.join(listed)})" if listed else ""
 
 
-def _written(value: Fraction | str | bool) -> str:
+def _written(value: Fraction | Relative | str | bool) -> str:
+    if isinstance(value, Relative):
+        return f"'{value}'"
     if isinstance(value, bool):
         return str(value).upper()
     text = show(value) if isinstance(value, Fraction) else value.replace("'", "''")
@@ -135,7 +137,7 @@ def _pairs(tokens: Sequence[Token]) -> list[tuple[str, Token]]:
     return pairs
 
 
-def _known(name: str) -> tuple[str, Callable[[Token], Fraction | str | bool]]:
+def _known(name: str) -> tuple[str, Callable[[Token], Fraction | Relative | str | bool]]:
     key = ALIASES.get(name.lower(), name.lower())
     if key == "confidence":
         return "beta", lambda token: 1 - _fraction(token)
@@ -154,6 +156,11 @@ def _fraction(token: Token) -> Fraction:
     return Fraction(number(token.text))
 
 
+def _alpha(token: Token) -> Fraction | Relative:
+    """A number, or a text such as '5 %'."""
+    return read_alpha(token.text) if token.token_type == TokenType.STRING and "%" in token.text else _fraction(token)
+
+
 def _word(token: Token) -> str:
     if token.token_type != TokenType.STRING:
         raise QueryError("the mechanism is a text: OPTIONS (mechanism = 'identity')")
@@ -169,8 +176,8 @@ def _truth(token: Token) -> bool:
     return token.text.upper() == "TRUE"
 
 
-READERS: Mapping[str, Callable[[Token], Fraction | str | bool]] = {
-    "alpha": _fraction,
+READERS: Mapping[str, Callable[[Token], Fraction | Relative | str | bool]] = {
+    "alpha": _alpha,
     "beta": _fraction,
     "epsilon": _fraction,
     "mechanism": _word,

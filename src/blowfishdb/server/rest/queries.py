@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
@@ -10,6 +10,7 @@ from pydantic import Field
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Released, Run
+from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.request import read_query
 from blowfishdb.engine.selection import EVERYTHING, Selection, select_rows
 from blowfishdb.engine.synopsis import Synopsis, to_bytes
@@ -22,7 +23,8 @@ from blowfishdb.server.access import Analyst, Caller, Member, worker_pools_of
 from blowfishdb.server.rest import Strict
 from blowfishdb.session.backend import Backend
 from blowfishdb.session.session import Session, stated_question, with_alpha
-from blowfishdb.session.table import Question, sized
+from blowfishdb.session.sizes import sized_question
+from blowfishdb.session.table import Question, with_note
 
 LONGEST_SQL = 100_000
 
@@ -46,6 +48,7 @@ class ParsedAsk:
     domain: Domain
     target: AccuracyTarget
     selection: Selection = EVERYTHING
+    note: str = ""
 
 
 def read_ask(caller: Caller, name: str, sent: Ask) -> ParsedAsk:
@@ -56,9 +59,11 @@ def read_ask(caller: Caller, name: str, sent: Ask) -> ParsedAsk:
         raise InvalidInput("send either a query or sql")
     if sent.sql is None:
         query, target = read_query(sent.query), read_target(sent.accuracy_target)
-        return ParsedAsk(backend, sized(backend, name, query, domain, target), domain, target)
+        sized = sized_question(backend, name, query, domain, target)
+        return ParsedAsk(backend, sized.query, domain, sized.target, note=sized.note)
     question, target = _read_sql(caller.app_state.session(caller.name), name, sent.sql, sent.accuracy_target)
-    return ParsedAsk(backend, sized(backend, name, question.query, domain, target), domain, target, question.selection)
+    sized = sized_question(backend, name, question.query, domain, target)
+    return ParsedAsk(backend, sized.query, domain, sized.target, question.selection, sized.note)
 
 
 def _read_sql(session: Session, name: str, text: str, target: dict[str, Any]) -> tuple[Question, AccuracyTarget]:
@@ -94,7 +99,8 @@ async def preview(name: str, sent: Ask, caller: Analyst, request: Request) -> di
 
     def work() -> dict[str, Any]:
         parsed = read_ask(caller, name, sent)
-        return parsed.backend.preview(name, parsed.query, parsed.domain, parsed.target).to_dict()
+        preview = parsed.backend.preview(name, parsed.query, parsed.domain, parsed.target)
+        return (replace(preview, relative=parsed.note) if isinstance(preview, Preview) else preview).to_dict()
 
     return await worker_pools_of(request).quote(caller.name, work, request)
 
@@ -108,7 +114,9 @@ async def release(name: str, sent: Ask, caller: Analyst, request: Request, key: 
         run = Run(key=key, deadline=sent.deadline, spend=spending_cap(sent.spend))
         caller.note(NOTES.get(parsed.query.kind, "asked for an answer"), name)
         released = parsed.backend.release(name, parsed.query, parsed.domain, parsed.target, run)
-        return reply(select_rows(released, parsed.selection) if isinstance(released, Answer) else released)
+        if isinstance(released, Answer):
+            released = select_rows(with_note(released, parsed.note), parsed.selection)
+        return reply(released)
 
     return await worker_pools_of(request).release(caller.name, work, request)
 
