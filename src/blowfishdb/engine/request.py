@@ -12,7 +12,7 @@ from typing import Any, cast
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import QueryError, TooLarge
-from blowfishdb.model.aggregates import Aggregate
+from blowfishdb.model.aggregates import Affine, Aggregate
 from blowfishdb.model.predicate import (
     PREDICATES,
     Axis,
@@ -108,6 +108,7 @@ def _write_aggregate(aggregate: Aggregate, seen: list[int]) -> Plain:
     content |= {} if aggregate.level is None else {"level": str(aggregate.level)}
     content |= {"of": [_write_text(name) for name in aggregate.of]} if aggregate.of else {}
     content |= {"times": aggregate.times} if aggregate.times != 1 else {}
+    content |= {"affine": [[str(scale), str(more)] for scale, more in aggregate.affine]} if aggregate.affine else {}
     content |= {"name": _write_text(aggregate.name)} if aggregate.name else {}
     return content | ({} if aggregate.tolerance is None else {"tolerance": str(aggregate.tolerance)})
 
@@ -163,7 +164,7 @@ def _check(what: str, count: int, limit: int) -> None:
 
 
 QUERY_KEYS = ("kind", "axes", "where", "boxes", "subsets", "ways", "levels", "clusters", "rows", "aggregates", "linear")
-AGGREGATE_KEYS = ("function", "factors", "where", "level", "of", "times", "name", "tolerance")
+AGGREGATE_KEYS = ("function", "factors", "where", "level", "of", "times", "name", "tolerance", "affine")
 AXIS_KEYS = ("attribute", "width", "edges", "unit", "groups")
 
 
@@ -205,6 +206,7 @@ def _read_aggregate(aggregate: Field) -> Aggregate:
         times=fields.optional("times", Field.whole) or 1,
         name=fields.optional("name", Field.short_text) or "",
         tolerance=fields.optional("tolerance", _level),
+        affine=fields["affine"].each(_affine) if "affine" in fields else (),
     )
 
 
@@ -245,6 +247,11 @@ def _read_predicate(condition: Field, seen: list[int]) -> Predicate:
         case "==" | "<" | "<=" | ">" | ">=", 2:
             return Comparison(rest[0].short_text(), head.value, rest[1].literal())
     raise QueryError("a condition is a comparison, isin, IsNull, IsOutside, Both, Either or Negation")
+
+
+def _affine(pair: Field) -> Affine:
+    scale, more = pair.pair()
+    return _level(scale), _level(more)
 
 
 def _range(span: Field) -> tuple[int, int]:

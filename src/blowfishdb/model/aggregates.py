@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, eye_array, kron
@@ -54,6 +54,12 @@ COARSEST_ENTRY = 2**18
 """Blocks are scaled against each other by whole numbers: as finely as FINEST while entries stay below this."""
 
 
+Affine: TypeAlias = tuple[Fraction, Fraction]
+"""The numbers a and b of a factor a x + b."""
+UNCHANGED: Affine = (Fraction(1), Fraction(0))
+LARGEST_CONSTANT = 10**9
+
+
 @dataclass(frozen=True)
 class Aggregate:
     """One column of a table over groups.
@@ -63,7 +69,8 @@ class Aggregate:
     factor is the column of their ids, as the policy names it. `where` restricts the records that count.
     A share divides by the count of the groups that agree in the attributes `of` (of all records where that is empty)
     and is multiplied by `times`. `tolerance` is how far off the column may be, in its own units, where that was asked;
-    one that was asked in percent is `relative` until it is known of what.
+    one that was asked in percent is `relative` until it is known of what. With `affine` a sum or mean is of the product
+    of a x + b over its factors x, such as price * (1 - discount).
     """
 
     function: Function
@@ -75,6 +82,7 @@ class Aggregate:
     name: str = ""
     tolerance: Fraction | None = None
     relative: Fraction | None = None
+    affine: tuple[Affine, ...] = ()
 
     def __post_init__(self) -> None:
         if self.function not in get_args(Function):
@@ -95,6 +103,13 @@ class Aggregate:
             raise QueryError("only shares divide by other groups")
         if type(self.times) is not int or not 1 <= self.times <= 1_000_000:
             raise QueryError("a share is multiplied by a whole number from 1 to a million: 100 gives percent")
+        if self.affine and (self.function not in ("sum", "mean") or len(self.affine) != len(self.factors)):
+            raise QueryError("sums and means alone are of a x + b, with two numbers for each attribute")
+        constants = [number for pair in self.affine for number in pair]
+        if any(max(abs(number), number.denominator) > LARGEST_CONSTANT for number in constants):
+            raise QueryError("the constants of a sum are numbers of at most nine digits")
+        if any(scale == 0 for scale, _ in self.affine):
+            raise QueryError("an attribute times 0 adds nothing up")
         if self.tolerance is not None and self.tolerance < 0:
             raise QueryError("a tolerance is a number of at least 0")
 
@@ -124,6 +139,7 @@ class Block:
     is_rounded: bool = False
     where: Predicate | None = None
     is_running: bool = False
+    affine: tuple[Affine, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,8 +341,13 @@ def _blocks_of(
     by, where, factors = tuple(named), aggregate.where, aggregate.factors
     everything = Block(by, where=where)
     present = Block(by, factors, where=where)
-    total = Block(by, factors, 1, where=where)
-    alike = {part.function for part in aggregates if part.where == where and part.factors in (factors, ())}
+    total = Block(by, factors, 1, where=where, affine=aggregate.affine)
+    summed = (factors, aggregate.affine)
+    alike = {
+        part.function
+        for part in aggregates
+        if part.where == where and ((part.factors, part.affine) == summed or not part.factors)
+    }
     is_single = len(factors) == 1
     match aggregate.function:
         case "count":
@@ -376,7 +397,10 @@ class _Builder:
     def rows(self, block: Block) -> BlockRows:
         """The block over the cells."""
         names = self.cells.axes
-        values = {name: self._values(name) for name in block.factors if block.power}
+        affine = block.affine or (UNCHANGED,) * len(block.factors)
+        values = {
+            name: self._values(name, *pair) for name, pair in zip(block.factors, affine, strict=True) if block.power
+        }
         offset, scale, step, ends = 0, 1, 1, (0, 0)
         if values:
             scale = math.prod(unit for _, unit in values.values())
@@ -451,14 +475,25 @@ class _Builder:
             raise TooLarge("entries of a filtered aggregate", matrix.nnz, MOST_ENTRIES, "Use coarser groups.")
         return Sparse(matrix.multiply(keep.reshape(1, -1).astype(np.int64)))
 
-    def _values(self, name: str) -> tuple[Ints, int]:
-        """The value of each ordinary cell in its finest unit, and how many such units make one."""
+    def _values(self, name: str, scale: Fraction = UNCHANGED[0], more: Fraction = UNCHANGED[1]) -> tuple[Ints, int]:
+        """The value of each ordinary cell, times `scale` plus `more`, in its finest unit; and how many units make one."""
         axis = self.cells.layout[name]
         if axis.plain == 0 or not axis.in_order:
             raise QueryError(f"{name}: sums and means need values or bins in order, with one that the filter keeps")
         halves, unit = middles(name, axis)
-        shared = math.gcd(unit.denominator, int(np.gcd.reduce(halves)))
-        return halves // shared, unit.denominator // shared
+        whole = unit.denominator
+        if (scale, more) != UNCHANGED:
+            common = math.lcm(whole * scale.denominator, more.denominator)
+            times, plus = (
+                common // (whole * scale.denominator) * scale.numerator,
+                common // more.denominator * more.numerator,
+            )
+            largest = max(abs(int(end)) for end in (halves.min(), halves.max())) * abs(times) + abs(plus)
+            if largest > LARGEST_ENTRY:
+                raise TooLarge("values in their finest unit", largest, LARGEST_ENTRY, "Use shorter constants.")
+            halves, whole = halves * times + plus, common
+        shared = math.gcd(whole, int(np.gcd.reduce(halves)))
+        return halves // shared, whole // shared
 
     def _has_special(self, name: str) -> bool:
         axis = self.cells.layout[name]

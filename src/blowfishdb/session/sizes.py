@@ -11,6 +11,7 @@ from blowfishdb.engine.charge import Run
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.model.aggregates import UNCHANGED, Affine
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.numbers import show
@@ -92,7 +93,7 @@ class RelativeBase:
             if share is None:
                 columns.append(part)
                 continue
-            tolerance, words = self._tolerance(part.function, part.factors, part.times, share)
+            tolerance, words = self._tolerance(part.function, part.factors, part.times, share, part.affine)
             columns.append(replace(part, tolerance=tolerance, relative=None))
             notes.append(f"{part.title}: {words}.")
         alpha = min(part.tolerance for part in columns if part.tolerance is not None)
@@ -100,7 +101,9 @@ class RelativeBase:
         resolved = replace(target, alpha=alpha, relative=None)
         return SizedQuestion(replace(query, aggregates=tuple(columns)), resolved, " ".join(notes))
 
-    def _tolerance(self, function: str, names: tuple[str, ...], times: int, share: Fraction) -> tuple[Fraction, str]:
+    def _tolerance(
+        self, function: str, names: tuple[str, ...], times: int, share: Fraction, affine: tuple[Affine, ...] = ()
+    ) -> tuple[Fraction, str]:
         """How far off an aggregate may be, and what that is a share of."""
         percent = f"within {show(100 * share)} %"
         if function == "linear":
@@ -108,7 +111,7 @@ class RelativeBase:
         if function == "share":
             return share * times, f"within {show(100 * share)} percentage points"
         if function in ("sum", "mean", "variance", "variance_pop", "stddev", "stddev_pop"):
-            low, high = declared_ends(self.domain, names)
+            low, high = declared_ends(self.domain, names, affine)
             if function == "sum":
                 most = max(abs(low), abs(high)) * self.size
                 records = f"all {self.size:,} records" if self.is_total else f"{self.size:,} records"
@@ -123,10 +126,10 @@ class RelativeBase:
         return share * self.size, f"{percent} of its own size for every group of at least {self.size:,} records"
 
 
-def declared_ends(domain: Domain, names: tuple[str, ...]) -> tuple[Fraction, Fraction]:
+def declared_ends(domain: Domain, names: tuple[str, ...], affine: tuple[Affine, ...] = ()) -> tuple[Fraction, Fraction]:
     """The least and the greatest product of declared values of numeric attributes."""
     products = [Fraction(1)]
-    for name in names:
+    for name, (scale, more) in zip(names, affine or (UNCHANGED,) * len(names), strict=True):
         attribute = domain.find(name)
         if isinstance(attribute, Integers):
             ends = Fraction(attribute.low), Fraction(attribute.high)
@@ -134,5 +137,5 @@ def declared_ends(domain: Domain, names: tuple[str, ...]) -> tuple[Fraction, Fra
             ends = attribute.edge(0), attribute.edge(attribute.size)
         else:
             raise QueryError(f"{name} has no declared numbers, so nothing is a share of them")
-        products = [product * end for product in products for end in ends]
+        products = [product * (scale * end + more) for product in products for end in ends]
     return min(products), max(products)

@@ -10,7 +10,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.aggregates import Aggregate, Function
+from blowfishdb.model.aggregates import UNCHANGED, Affine, Aggregate, Function
 from blowfishdb.model.conditions import Names, node_text, only, read_condition, value_of
 from blowfishdb.model.predicate import Both, Negation, Predicate
 from blowfishdb.sql.groups import read_axis
@@ -117,18 +117,55 @@ def _total(node: exp.Sum | exp.Avg, context: ReadingContext) -> Aggregate:
             return share if is_mean else Aggregate("count", where=condition)
         if is_mean and other == 0:
             raise QueryError("leave ELSE 0 out: AVG then takes the mean over the records of the condition")
-        return Aggregate("mean" if is_mean else "sum", _factors(value, context), condition)
-    return Aggregate("mean" if is_mean else "sum", _factors(inner, context))
+        return _product_of("mean" if is_mean else "sum", value, context, condition)
+    return _product_of("mean" if is_mean else "sum", inner, context)
 
 
-def _factors(node: exp.Expression, context: ReadingContext) -> tuple[str, ...]:
-    """The attributes whose product a node writes."""
+SUMMED = "SUM and AVG take an attribute, or a product of such: SUM(price * units), SUM(price * (1 - discount))"
+
+
+def _product_of(
+    function: Function, node: exp.Expression, context: ReadingContext, where: Predicate | None = None
+) -> Aggregate:
+    """The sum or mean of a product of a x + b over attributes x."""
+    constant, factors = _linear_factors(node, context)
+    if not factors:
+        raise QueryError(f"{SUMMED}; a number alone is COUNT(*) times it")
+    name, (scale, more) = factors[0]
+    factors[0] = name, (constant * scale, constant * more)
+    affine = tuple(pair for _, pair in factors)
+    names = tuple(name for name, _ in factors)
+    return Aggregate(function, names, where, affine=() if set(affine) == {UNCHANGED} else affine)
+
+
+def _linear_factors(node: exp.Expression, context: ReadingContext) -> tuple[Fraction, list[tuple[str, Affine]]]:
+    """A product: its constant, and its factors a x + b."""
     inner = bare(node)
-    if isinstance(inner, exp.Mul):
-        return (*_factors(inner.this, context), *_factors(inner.expression, context))
-    return (
-        context.names.attribute(inner, "SUM and AVG take an attribute, or a product of attributes: SUM(price * units)"),
-    )
+    if isinstance(inner, exp.Mul | exp.Div):
+        (one, left), (two, right) = (_linear_factors(side, context) for side in (inner.this, inner.expression))
+        if isinstance(inner, exp.Mul):
+            return one * two, left + right
+        if right or two == 0:
+            raise QueryError(f"{SUMMED}; it is divided by numbers other than 0 alone")
+        return one / two, left
+    if isinstance(inner, exp.Neg):
+        constant, factors = _linear_factors(inner.this, context)
+        return -constant, factors
+    number = value_of(inner)
+    if isinstance(number, int | Fraction) and not isinstance(number, bool):
+        return Fraction(number), []
+    if isinstance(inner, exp.Add | exp.Sub):
+        sign = 1 if isinstance(inner, exp.Add) else -1
+        (one, left), (two, right) = (_linear_factors(side, context) for side in (inner.this, inner.expression))
+        if len(left) + len(right) > 1:
+            raise QueryError(f"{SUMMED}; sums of two attributes are two columns: SUM(x), SUM(y)")
+        if not left and not right:
+            return one + sign * two, []
+        ((name, (scale, more)),) = left or right
+        if left:
+            return Fraction(1), [(name, (one * scale, one * more + sign * two))]
+        return Fraction(1), [(name, (sign * two * scale, one + sign * two * more))]
+    return Fraction(1), [(context.names.attribute(inner, SUMMED), UNCHANGED)]
 
 
 def _branches(node: exp.Case | exp.If, context: ReadingContext) -> tuple[Predicate, exp.Expression | None, object]:

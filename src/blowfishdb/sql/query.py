@@ -126,7 +126,7 @@ def _plain_query(aggregates: list[Aggregate], groups: tuple[Axis, ...], where: P
         return None
     if first.function == "count" and not first.factors:
         return query("histogram", groups, where) if groups else query("count", (), where)
-    if groups or len(first.factors) != 1 or first.function not in ("sum", "mean"):
+    if groups or first.affine or len(first.factors) != 1 or first.function not in ("sum", "mean"):
         return None
     return query(cast(Kind, first.function), first.factors[0], where)
 
