@@ -150,6 +150,9 @@ table | WITH a AS (SELECT ward, cost FROM visits WHERE age >= 18) SELECT ward, A
 table | SELECT ward, AVG(c) FROM (SELECT ward, cost AS c, age FROM visits) x WHERE age > 30 GROUP BY ward
 table | SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward OPTIONS (within_n = 30, within_m = 5)
 table | SELECT ward, sex, COUNT(*), AVG(nights), SUM(nights) FROM visits WHERE day >= '2024-01-01' GROUP BY ward, sex
+table | SELECT sex, SUM(cost * (1 - nights / 100)) AS discounted FROM visits GROUP BY sex
+table | SELECT SUM(2 * cost) AS twice, SUM(cost / 100.0) AS hundreds FROM visits
+table | SELECT ward, COUNT(*) AS n FROM visits WHERE sex = 'f' GROUP BY ward OPTIONS (within_n = '5 %')
 table | SELECT COUNT(DISTINCT patient) FROM visits
 table | SELECT COUNT(DISTINCT patient) AS patients FROM visits WHERE age >= 65
 table | SELECT ward, COUNT(DISTINCT patient) AS patients FROM visits GROUP BY ward ORDER BY patients DESC
@@ -190,6 +193,8 @@ only plain groups|ROLLUP | SELECT ward, COUNT(*) FROM visits GROUP BY ROLLUP (wa
 not 'DELETE' | DELETE FROM visits
 no attribute | SELECT ward, COUNT(*) FROM visits WHERE LOWER(ward) = 'a1' GROUP BY ward
 is no share | SELECT COUNT(*) * 2 FROM visits
+two columns | SELECT SUM(cost + nights) FROM visits
+divided by numbers | SELECT SUM(cost / nights) FROM visits
 no declared value | SELECT COUNT(*) FROM visits WHERE ward LIKE 'Z%'
 """.strip()
 

@@ -106,7 +106,7 @@ class Aggregate:
         if self.affine and (self.function not in ("sum", "mean") or len(self.affine) != len(self.factors)):
             raise QueryError("sums and means alone are of a x + b, with two numbers for each attribute")
         constants = [number for pair in self.affine for number in pair]
-        if any(max(abs(number), number.denominator) > LARGEST_CONSTANT for number in constants):
+        if any(max(abs(number.numerator), number.denominator) > LARGEST_CONSTANT for number in constants):
             raise QueryError("the constants of a sum are numbers of at most nine digits")
         if any(scale == 0 for scale, _ in self.affine):
             raise QueryError("an attribute times 0 adds nothing up")
@@ -476,7 +476,7 @@ class _Builder:
         return Sparse(matrix.multiply(keep.reshape(1, -1).astype(np.int64)))
 
     def _values(self, name: str, scale: Fraction = UNCHANGED[0], more: Fraction = UNCHANGED[1]) -> tuple[Ints, int]:
-        """The value of each ordinary cell, times `scale` plus `more`, in its finest unit; and how many units make one."""
+        """The value of each ordinary cell times `scale` plus `more` in its finest unit, and how many units make one."""
         axis = self.cells.layout[name]
         if axis.plain == 0 or not axis.in_order:
             raise QueryError(f"{name}: sums and means need values or bins in order, with one that the filter keeps")
@@ -484,10 +484,8 @@ class _Builder:
         whole = unit.denominator
         if (scale, more) != UNCHANGED:
             common = math.lcm(whole * scale.denominator, more.denominator)
-            times, plus = (
-                common // (whole * scale.denominator) * scale.numerator,
-                common // more.denominator * more.numerator,
-            )
+            times = common // (whole * scale.denominator) * scale.numerator
+            plus = common // more.denominator * more.numerator
             largest = max(abs(int(end)) for end in (halves.min(), halves.max())) * abs(times) + abs(plus)
             if largest > LARGEST_ENTRY:
                 raise TooLarge("values in their finest unit", largest, LARGEST_ENTRY, "Use shorter constants.")
