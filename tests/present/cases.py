@@ -74,6 +74,13 @@ def constructed(
     )
 
 
+def on_a_line(values: list[float], width: float = 5.0) -> Answer:
+    """An answer about the numbers 0, 1, 2, ... with the given values."""
+    labels = tuple(map(str, range(len(values))))
+    axis = AnswerAxis("age", labels, len(labels), tuple(map(float, range(len(labels) + 1))))
+    return replace(constructed(list(labels), values, width), tables=(AnswerTable((axis,)),))
+
+
 TEXT = st.text(st.characters(), max_size=12)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 

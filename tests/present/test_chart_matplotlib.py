@@ -19,7 +19,7 @@ from matplotlib.patches import StepPatch
 
 from blowfishdb.inference.consistency import Consistent
 from blowfishdb.present.chart import evenly, largest, regular, runs, shade, tallest
-from tests.present.cases import QUESTIONS, constructed, released
+from tests.present.cases import QUESTIONS, constructed, on_a_line, released
 
 
 @pytest.fixture(autouse=True)
@@ -73,10 +73,11 @@ def test_many_bars_become_an_outline_with_a_band_and_few_ticks() -> None:
 def test_a_spike_is_never_thinned_away() -> None:
     values = np.ones(30_000)
     values[12_345] = 5_000.0
-    ax = constructed([str(place) for place in range(values.size)], values.tolist()).plot()
-    heights = ax.patches[0].get_data().values
+    heights = on_a_line(values.tolist()).plot().patches[0].get_data().values
     assert heights.size <= 2_000
     assert heights.max() == 5_000.0
+    names = constructed([f"n{place}" for place in range(values.size)], values.tolist()).plot()
+    assert max(bar.get_width() for bar in names.patches) == 5_000.0
 
 
 def test_running_counts_are_a_step_curve_in_its_band() -> None:
@@ -116,13 +117,35 @@ def test_planes_have_a_colour_bar_that_states_the_half_width() -> None:
     assert "intervals ± 60" in bar.get_ylabel()
 
 
-@pytest.mark.parametrize("name", ["ranges", "boxes", "marginals", "count", "three attributes"])
+@pytest.mark.parametrize("name", ["ranges", "boxes", "marginals", "three attributes"])
 def test_other_answers_are_dots_in_intervals(name: str) -> None:
     answer = released(name)
     dots = next(found for found in answer.plot().containers if isinstance(found, ErrorbarContainer))
     assert np.allclose(dots.lines[0].get_xdata(), answer.values)
     ends = np.array([segment[:, 0] for segment in dots.lines[2][0].get_segments()])
     assert np.allclose(ends, np.stack([answer.bounds.low, answer.bounds.high], axis=1))
+
+
+def test_a_number_stands_by_itself_with_its_interval() -> None:
+    answer = released("count")
+    texts = [text.get_text() for text in answer.plot().texts]
+    assert f"{answer.values[0]:,.0f}" in texts
+    assert any(text.startswith("between ") for text in texts)
+
+
+def test_every_name_of_two_hundred_is_on_the_picture() -> None:
+    names = [f"Ward {place}" for place in range(200)]
+    ax = constructed(names, [float(place) for place in range(200)]).plot()
+    assert [label.get_text() for label in ax.get_yticklabels()] == names
+    assert ax.figure.get_figheight() * 72 / 200 > 9, "points of height for each"
+
+
+def test_squares_within_the_noise_are_dotted() -> None:
+    answer = released("plane")
+    numbers = np.where(np.arange(answer.raw.size) == 7, 3.0, answer.raw)
+    ax = replace(answer, raw=numbers, consistent=Consistent(numbers, True, "")).plot()
+    assert [line.get_xydata().round().tolist() for line in ax.lines] == [[[2.0, 1.0]]]
+    assert not answer.plot().lines
 
 
 def test_dollars_in_labels_are_no_formulas() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,17 +16,22 @@ from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.domain import domain
 from blowfishdb.server.pages.controls import figure
 from blowfishdb.server.pages.explore import read_form
-from blowfishdb.server.pages.query_form import (
+from blowfishdb.server.pages.query_code import snippet
+from blowfishdb.server.pages.query_draft import (
+    FORMS,
     AccuracyDraft,
     AxisChoice,
     FilterChoice,
     QueryDraft,
-    build_query,
+    Template,
+    build_question,
     literal,
+    read_question,
     steps_of,
     usual_step,
+    with_template,
+    write_question,
 )
-from blowfishdb.server.pages.result import snippet
 from blowfishdb.server.pages.sign_in import local_path
 from blowfishdb.session import Session
 
@@ -57,6 +64,21 @@ DRAFTS = [
     QueryDraft("clinic", "ranges", (AGE,)),
     QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="10 to 20\n30..45\n"),
     QueryDraft("clinic", "marginals", (AGE, AxisChoice("ward"), AxisChoice("day", "quarter"))),
+    QueryDraft("clinic", "number", function="count"),
+    QueryDraft("clinic", "number", (AGE, AxisChoice("ward")), function="count"),
+    QueryDraft("clinic", "number", of="cost", function="mean"),
+    QueryDraft("clinic", "number", filters=(FilterChoice("ward", "among", values=("A1",)),), of="age", function="sum"),
+    QueryDraft("clinic", "number", of="cost", function="stddev"),
+    QueryDraft("clinic", "number", (AxisChoice("ward"),), of="cost", function="mean"),
+    QueryDraft("clinic", "quantiles", of="cost", levels="2.5, 50 97.5"),
+    QueryDraft("clinic", "quantiles", (AxisChoice("ward"),), of="cost", levels="50", function="stddev"),
+    QueryDraft("clinic", "shares", (AxisChoice("ward"),)),
+    QueryDraft("clinic", "shares", (AxisChoice("ward"), AxisChoice("day", "quarter"))),
+    QueryDraft("clinic", "top", (AxisChoice("ward"),), most="2"),
+    QueryDraft("clinic", "compare", (AxisChoice("ward"),), of="cost", first=("A1",), second=("A2", "A3")),
+    QueryDraft("clinic", "compare", (AxisChoice("age"), AxisChoice("ward")), function="count", cut="40"),
+    QueryDraft("clinic", "compare", (AxisChoice("day"),), of="age", function="sum", cut="2025-07-01"),
+    QueryDraft("clinic", "compare", (AxisChoice("cost"),), of="age", cut="99.5"),
     QueryDraft("clinic", "histogram", (AGE,), (FilterChoice("age", "between"), FilterChoice("ward", "among"))),
 ]
 
@@ -74,15 +96,17 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_the_code_asks_what_the_page_asks(db: Session, draft: QueryDraft) -> None:
-    wanted = build_query(draft, db["clinic"]).query
+    wanted = build_question(draft, db["clinic"])
     lines = snippet(draft, AccuracyDraft(), DOMAIN, "http://127.0.0.1").splitlines()
     (line,) = [line for line in lines if line.startswith("question = ")]
-    found = eval(line.removeprefix("question = "), {"bf": bf, "db": db, "datetime": datetime})
-    assert write_query(found.query) == write_query(wanted), "the same request, so that it is charged once"
+    names = {"bf": bf, "db": db, "datetime": datetime, "Fraction": Fraction}
+    found = eval(line.removeprefix("question = "), names)
+    assert write_query(found.query) == write_query(wanted.query), "the same request, so that it is charged once"
+    assert found.selection == wanted.selection
 
 
 def test_a_blank_filter_lets_everything_pass(db: Session) -> None:
-    assert build_query(DRAFTS[-1], db["clinic"]).query == build_query(DRAFTS[0], db["clinic"]).query
+    assert build_question(DRAFTS[-1], db["clinic"]).query == build_question(DRAFTS[0], db["clinic"]).query
 
 
 @pytest.mark.parametrize(
@@ -95,11 +119,20 @@ def test_a_blank_filter_lets_everything_pass(db: Session) -> None:
         (QueryDraft("clinic", "ranges", (AGE,), spans="ten"), "no range"),
         (QueryDraft("clinic", "histogram", (AxisChoice("age", "1e999999999"),)), "no number"),
         (QueryDraft("clinic", "histogram", (AxisChoice("age", "NaN"),)), "no number"),
+        (QueryDraft("clinic", "number"), "no attribute here has any"),
+        (QueryDraft("clinic", "quantiles", of="age", levels="50, 100"), "between 0 and 100"),
+        (QueryDraft("clinic", "quantiles", of="age", levels=" "), "between 0 and 100"),
+        (QueryDraft("clinic", "top", (AGE,), most="0"), "1 to 1,000"),
+        (QueryDraft("clinic", "top", (AGE,), most="all"), "1 to 1,000"),
+        (QueryDraft("clinic", "compare", (AxisChoice("ward"),), of="age", first=("A1",)), "values of both"),
+        (QueryDraft("clinic", "compare", (AxisChoice("ward"),), of="age", first=("A1",), second=("A1",)), "the same"),
+        (QueryDraft("clinic", "compare", (AGE,), of="cost"), "at which value of age"),
+        (QueryDraft("clinic", "sql"), "dataset itself"),
     ],
 )
 def test_odd_input_is_refused_with_advice(db: Session, draft: QueryDraft, said: str) -> None:
     with pytest.raises(QueryError, match=said):
-        build_query(draft, db["clinic"])
+        build_question(draft, db["clinic"])
 
 
 def test_a_statement_says_its_accuracy_itself_where_it_does(db: Session) -> None:
@@ -150,3 +183,46 @@ def test_curators_see_what_is_left_exactly() -> None:
     assert figure(Fraction(0)) == "0"
     assert figure(None) == "–"
     assert figure(77_850.0) == "77,850"
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_an_address_holds_the_whole_question(draft: QueryDraft) -> None:
+    accuracy = AccuracyDraft("budget", epsilon="0.07", fresh=True)
+    text = write_question(draft, "", accuracy)
+    assert read_question(text, lambda _: DOMAIN) == (draft, "", accuracy)
+    assert "null" not in text, "only what is not the usual"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"template": "no such"},
+        {"function": "max"},
+        {"of": "ward"},
+        {"of": "nobody"},
+        {"levels": 50},
+        {"chosen": []},
+        {"chosen": [{"attribute": "age"}, {"attribute": "age"}]},
+        {"template": "compare", "chosen": [{"attribute": "ward"}], "first": ["Z9"]},
+        {"template": "cdf", "chosen": [{"attribute": "ward"}]},
+        {"accuracy": {"by": "luck"}},
+        {"most": None},
+        {"nonsense": 1},
+    ],
+)
+def test_an_address_that_makes_no_sense_is_left_aside(part: dict[str, object]) -> None:
+    sound = {"dataset": "clinic", "template": "histogram", "chosen": [{"attribute": "age"}]}
+    assert read_question(json.dumps(sound), lambda _: DOMAIN) is not None
+    assert read_question(json.dumps(sound | part), lambda _: DOMAIN) is None
+
+
+@pytest.mark.parametrize("template", [one for one in FORMS if one != "sql"])
+def test_every_template_begins_with_a_question_that_can_be_asked(db: Session, template: Template) -> None:
+    for draft in DRAFTS:
+        usual = replace(with_template(draft, template, DOMAIN), filters=())
+        assert build_question(usual, db["clinic"]).dataset == "clinic"
+        assert read_question(write_question(usual, "", AccuracyDraft()), lambda _: DOMAIN) == (
+            usual,
+            "",
+            AccuracyDraft(),
+        )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.release import NOISE_ONLY
 from blowfishdb.engine.synopsis import CUT
 from blowfishdb.errors import QueryError
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.answer_values import Bounds
+from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Bounds
 from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.page import BOX, headline, html_table
 from blowfishdb.present.table import axis_columns, column_names, needed, row_labels, shown_rows
@@ -67,7 +68,16 @@ class Comparison:
                 what = f"{self.first.title}, twice, of rows that may have changed in between."
             holds = f"With {sure} confidence all true differences and ratios lie in the intervals shown."
             sentences = [f"{what} {holds} Differences are the second less the first, ratios the second over the first."]
+        if self.difference is not None and self.first.raw.size == 1:
+            sentences.append(self._verdict(self.difference.bounds))
         return (*sentences, self.caveat) if self.caveat else tuple(sentences)
+
+    def _verdict(self, difference: Bounds) -> str:
+        """Which of two numbers is the larger one, where their intervals tell."""
+        low, high = float(difference.low[0]), float(difference.high[0])
+        if low <= 0.0 <= high:
+            return "Which of the two is larger is not known: the interval of the difference holds 0."
+        return f"The {'second' if low > 0.0 else 'first'} is larger, with that confidence."
 
     def columns(self) -> dict[str, Floats]:
         """The numbers by name: both values, and the estimates with the ends of their intervals."""
@@ -136,17 +146,65 @@ def _between(estimate: Estimate, place: int, digits: Digits) -> str | None:
     return None if np.isnan(low) else f"{digits.low(low)} to {digits.high(high)}"
 
 
-def compare(first: Answer, second: Answer) -> Comparison:
-    """The comparison of two answers; QueryError with the reason where one with the other means nothing.
+def has_two_groups(answer: Answer) -> bool:
+    """Whether the first attribute of an answer has two groups, beside NULL and outside, that can be compared."""
+    if len(answer.tables) != 1 or answer.kind not in ("histogram", "histogram2d", "table"):
+        return False
+    (table,) = answer.tables
+    return table.crossed and table.axes[0].plain == PAIR
 
-    Both simultaneous guarantees fail together with at most the sum of their probabilities (union bound); an exact
-    answer never fails.
+
+def _groups(answer: Answer) -> list[Answer]:
+    """The answers about each of the two groups of the first attribute: parts of one release."""
+    if not has_two_groups(answer):
+        raise QueryError(
+            "one answer is compared where its first attribute has two groups, such as "
+            "histogram(col('ward').groups({'Ash': ['Ash'], 'others': [...]})); otherwise give two answers"
+        )
+    (table,) = answer.tables
+    axis, *others = table.axes
+    everything = AnswerAxis("records", ("all",), 1)
+    tables = (AnswerTable(tuple(others) or (everything,)),)
+    size = tables[0].size
+    is_scalar = not others and answer.kind == "histogram"
+    parts = []
+    for place in range(PAIR):
+        part = slice(place * size, (place + 1) * size)
+        ends = [Bounds(bounds.low[part], bounds.high[part]) for bounds in (answer.bounds, answer.pointwise_bounds)]
+        parts.append(
+            replace(
+                answer,
+                kind="count" if is_scalar else answer.kind if answer.kind == "table" else "histogram",
+                title=f"{axis.name} {axis.labels[place]}",
+                tables=tables,
+                raw=answer.raw[part],
+                consistent=replace(answer.consistent, values=answer.values[part]),
+                widths=HalfWidths(answer.widths.per_answer[part], answer.widths.simultaneous),
+                simultaneous=ends[0],
+                pointwise=ends[1],
+                measured=None,
+                subject="",
+            )
+        )
+    return parts
+
+
+PAIR = 2
+
+
+def compare(first: Answer, second: Answer | None = None) -> Comparison:
+    """The comparison of two answers, or of the two groups of the first attribute of one answer.
+
+    QueryError with the reason where one with the other means nothing. Two simultaneous guarantees fail together with
+    at most the sum of their probabilities (union bound); an exact answer never fails, and one answer has one guarantee.
     """
-    for answer in (first, second):
-        if not isinstance(answer, Answer):
-            raise QueryError("answers are compared with answers; ask a synopsis first, and compare what it says")
-        if len(answer.columns) > 1:
-            raise QueryError("aggregates are compared one by one: answer.column(0) is the first of them")
+    if second is None:
+        _check_answers(first)
+        one, two = _groups(first)
+        caveat = first.caveat if _leaves_out(first) else ""
+        beta = 0.0 if first.is_exact else first.beta
+        return Comparison(one, two, beta, None, _difference(one, two), _ratio(one, two), caveat)
+    _check_answers(first, second)
     _check_comparable(first, second)
     betas = [Decimal(repr(answer.beta)) for answer in (first, second) if not answer.is_exact]
     beta = min(float(sum(betas)), 1.0)
@@ -156,6 +214,14 @@ def compare(first: Answer, second: Answer) -> Comparison:
             raise QueryError(f"these answers are not put together, since their intervals may miss the truth: {caveat}")
         return Comparison(first, second, beta, _pooled(first, second), None, None, "")
     return Comparison(first, second, beta, None, _difference(first, second), _ratio(first, second), caveat)
+
+
+def _check_answers(*answers: Answer) -> None:
+    for answer in answers:
+        if not isinstance(answer, Answer):
+            raise QueryError("answers are compared with answers; ask a synopsis first, and compare what it says")
+        if len(answer.columns) > 1:
+            raise QueryError("aggregates are compared one by one: answer.column(0) is the first of them")
 
 
 def _leaves_out(answer: Answer) -> bool:

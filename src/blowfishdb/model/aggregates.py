@@ -19,7 +19,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.encoding import encode
 from blowfishdb.model.graphs import ZERO, GridGraph
 from blowfishdb.model.groups import LEFT_OUT, AxisCells, along
-from blowfishdb.model.numbers import Bools, Ints
+from blowfishdb.model.numbers import Bools, Ints, show
 from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Both, Predicate, Truth, atoms, truth
 from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rows, Sparse, Stacked
@@ -37,6 +37,14 @@ Function = Literal[
     "share",
     "running",
 ]
+WORDS = {
+    "stddev": "standard deviation",
+    "stddev_pop": "standard deviation",
+    "variance_pop": "variance",
+    "running": "running count",
+}
+MEDIAN = Fraction(1, 2)
+PERCENT = 100
 SPREADS = ("variance", "stddev", "variance_pop", "stddev_pop")
 PLAIN = ("count", "people", "quantile", "running")
 """Aggregates whose accuracy is that of the one block they are read off."""
@@ -122,6 +130,17 @@ class Aggregate:
         if self.level is not None:
             return f"q{float(100 * self.level):g}_{inner}"
         return f"{self.function}_{inner}" if inner else self.function
+
+    @property
+    def words(self) -> str:
+        """The aggregate as people call it: "mean of cost", "median of age", "percent of ward"."""
+        inner = " × ".join(self.factors)
+        if self.level is not None:
+            return f"{show(100 * self.level)} % quantile of {inner}" if self.level != MEDIAN else f"median of {inner}"
+        if self.function == "share":
+            return "percentages" if self.times == PERCENT else "shares"
+        name = WORDS.get(self.function, self.function)
+        return f"{name} of {inner}" if inner else name
 
 
 @dataclass(frozen=True)

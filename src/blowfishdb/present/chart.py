@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from blowfishdb.errors import plural
-from blowfishdb.model.numbers import Floats
+from blowfishdb.model.numbers import Bools, Floats
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Released
 from blowfishdb.present.table import row_labels
-from blowfishdb.present.words import Digits, accuracy_words, caption_words, digits_of, price_words
+from blowfishdb.present.words import Digits, accuracy_words, caption_words, digits_for, digits_of, price_words
+from blowfishdb.present.words import percent as confidence_words
 
-ChartKind: TypeAlias = Literal["bars", "steps", "heat", "dots", "lines"]
+ChartKind: TypeAlias = Literal["number", "bars", "rows", "steps", "heat", "dots", "lines"]
+Order: TypeAlias = Literal["declared", "value", "name"]
 Unit: TypeAlias = Literal["", "days", "share"]
 
 NAMED_BARS = 40
 """More bars than this stand on a number line, where there is one, instead of over their names."""
+UPRIGHT_NAMES, UPRIGHT_LETTERS = 16, 110
+"""More names than this, or longer ones taken together, stand beside bars that lie."""
 SKIPPED = 0.5
 """A curve that begins above this part of its height is drawn without the empty space below."""
 MARGIN = 0.05
@@ -40,7 +45,7 @@ STOPS = ((253, 253, 244), (214, 233, 214), (147, 203, 194), (78, 160, 174), (38,
 
 @dataclass(frozen=True)
 class Detail:
-    """The most marks that a renderer draws: bars, points of a curve, dots, rows and columns of squares.
+    """The most marks that a renderer draws: bars, points of a curve, dots, bars that lie, rows and columns of squares.
 
     With `listed` each bar takes a line of text: of many bars the largest stay, not the tallest of neighbours.
     """
@@ -48,6 +53,7 @@ class Detail:
     bars: int
     points: int
     dots: int
+    rows: int
     squares: tuple[int, int]
     listed: bool = False
 
@@ -86,7 +92,8 @@ class Chart:
     `groups` is the axis along the marks, `measure` the axis of their values, `rows` the second axis of a heat map.
     Mark i is called `marks[i]`, shows answer `places[i]` and stands for the groups from `starts[i]` to the next start.
     `limits` are the ends of the measure, margins included. `half_width` is that of the intervals of all answers with
-    noise, None where they differ. `sections` name parts of the marks by the first mark of each.
+    noise, None where they differ. `sections` name parts of the marks by the first mark of each. `confidence` is that of
+    all intervals together; empty where no noise is in the numbers.
     """
 
     kind: ChartKind
@@ -108,6 +115,7 @@ class Chart:
     remark: str = ""
     note: str = ""
     is_counts: bool = True
+    confidence: str = ""
 
     @property
     def values(self) -> Floats:
@@ -145,12 +153,28 @@ class Chart:
         return self.digits.value(float(self.values[mark]))
 
     def square(self, row: int, column: int) -> str:
-        """The value of a square of a heat map as text, with its interval where the square is one cell."""
+        """The value of a square of a heat map as text, with its interval, and whether that holds 0."""
         digits, value = self.digits, self.digits.value(float(self.values[row, column]))
-        if self.series[0].low is None:
-            return value
         low, high = digits.low(float(self.low[row, column])), digits.high(float(self.high[row, column]))
-        return f"{value} ({low} to {high})"
+        return f"{value} ({low} to {high})" + (", within the noise" if self.in_noise[row, column] else "")
+
+    @property
+    def in_noise(self) -> Bools:
+        """Which values are not told apart from 0 by their intervals."""
+        return np.asarray((self.low <= 0.0) & (self.high > self.low), dtype=np.bool_)
+
+    @property
+    def noise_words(self) -> str:
+        """What the dots upon a heat map mean; nothing where no value is within the noise."""
+        wide = "" if self.half_width is None else f" of ± {self.digits.high(self.half_width)}"
+        return f"dotted: within the noise{wide}, perhaps 0" if self.in_noise.any() else ""
+
+    @property
+    def number_words(self) -> str:
+        """The interval of a single number as a sentence."""
+        if self.low[0] == self.high[0]:
+            return "exact" if not self.confidence else f"exactly this, with {self.confidence} confidence"
+        return f"between {self.interval(0).replace(' to ', ' and ')}, with {self.confidence} confidence"
 
     def interval(self, mark: int) -> str:
         """The interval of a mark as text: "7 to 17"."""
@@ -158,54 +182,132 @@ class Chart:
 
 
 def chart_kind(answer: Released) -> ChartKind:
-    """Bars for one attribute, a heat map for two, steps for running counts, dots in intervals for all else."""
+    """A number by itself; bars for one attribute, lying where names need room; a heat map for two; steps for running
+    counts; dots in intervals for all else."""
+    if answer.raw.size == 1:
+        return "number"
     if answer.running > 0:
         return "steps"
-    if answer.kind in ("histogram", "histogram2d", "table") and answer.is_counts and len(answer.tables) == 1:
-        if not answer.tables[0].crossed and len(answer.tables[0].axes) > 1:
-            return "dots"
-        axes = len(answer.tables[0].axes)
-        return "bars" if axes == 1 else "heat" if axes == 2 else "dots"
+    if answer.kind in ("histogram", "histogram2d", "table") and is_amounts(answer) and len(answer.tables) == 1:
+        (table,) = answer.tables
+        if len(table.axes) == 1:
+            return "rows" if needs_rows(table.axes[0]) else "bars"
+        if len(table.axes) == 2 and table.crossed:
+            return "heat"
     return "dots"
 
 
-def chart_of(answer: Released, detail: Detail, *, raw: bool = False) -> Chart:
+def is_amounts(answer: Released) -> bool:
+    """Whether the answers are counts or shares, which bars from 0 on and shades show truly."""
+    return answer.is_counts or {column.function for column in answer.columns} == {"share"}
+
+
+def needs_rows(axis: AnswerAxis) -> bool:
+    """Whether the names of groups need more room than there is below upright bars."""
+    return not axis.edges and (len(axis.labels) > UPRIGHT_NAMES or sum(map(len, axis.labels)) > UPRIGHT_LETTERS)
+
+
+def is_categories(answer: Released) -> bool:
+    """Whether the marks have names that may be sorted and searched: they lie on no number line, and are one list."""
+    return (
+        chart_kind(answer) in ("bars", "rows", "dots")
+        and len(answer.tables) == 1
+        and not answer.tables[0].axes[0].edges
+    )
+
+
+def chart_of(
+    answer: Released,
+    detail: Detail,
+    *,
+    raw: bool = False,
+    order: Order = "declared",
+    matching: str = "",
+    percent: bool = False,
+) -> Chart:
     """The chart that suits the answer, of its consistent or of its raw values, with at most so many marks.
 
-    Of a table the first column is drawn.
+    Categories may be sorted and searched, and counts shown in percent of all of them. Of a table the first column is
+    drawn.
     """
     if len(answer.columns) > 1:
-        return chart_of(answer.column(0), detail, raw=raw)
-    kind = chart_kind(answer)
-    values = answer.raw if raw else answer.values
+        return chart_of(answer.column(0), detail, raw=raw, order=order, matching=matching, percent=percent)
+    kind, shown = chart_kind(answer), _amounts(answer, raw=raw, percent=percent)
     if kind == "heat":
-        return _heat_map(answer, values, detail)
-    places, starts, remark = _thinned(answer, values, kind, detail)
-    low, high, shown = answer.bounds.low[places], answer.bounds.high[places], values[places]
-    limits = _limits(kind, low, high, shown, is_counts=answer.is_counts)
-    groups, measure = _axes(answer, kind, remark)
+        return _heat_map(answer, shown, detail)
+    places, starts, remark = _thinned(answer, shown.values, kind, detail, order, matching)
+    low, high, values = shown.low[places], shown.high[places], shown.values[places]
+    limits = _limits(kind, low, high, values, is_counts=is_amounts(answer))
+    groups, measure = _axes(answer, kind, shown.name, remark)
     if kind == "steps" and limits[0] > 0.0:
         measure += " (axis begins above 0)"
+    if kind == "bars" and is_categories(answer):
+        groups = replace(groups, labels=tuple(groups.labels[place] for place in places))
     return Chart(
         kind,
         groups,
         ChartAxis(measure),
-        (Series(answer.value_name, shown, low, high),),
+        (Series(shown.name, values, low, high),),
         answer.title,
         caption_words(answer),
         description(answer),
-        digits_of(answer),
+        shown.digits,
         limits,
         marks=tuple(" × ".join(part for part in row if part) for row in row_labels(answer, places)),
         places=tuple(places),
         starts=tuple(starts),
         sections=_sections(answer.tables, places),
-        half_width=answer.widths.simultaneous if answer.simultaneous is None else None,
+        half_width=shown.half_width,
         beside=_beside(answer) if kind == "steps" else "",
         remark=remark,
         note=answer.consistent.note,
-        is_counts=answer.is_counts,
+        is_counts=is_amounts(answer),
+        confidence=_confidence(answer),
     )
+
+
+def _confidence(answer: Released) -> str:
+    return "" if answer.simultaneous is None and answer.is_exact else confidence_words(answer.beta)
+
+
+@dataclass(frozen=True, eq=False)
+class _Amounts:
+    """The numbers of an answer as they are drawn."""
+
+    name: str
+    values: Floats
+    low: Floats
+    high: Floats
+    digits: Digits
+    half_width: float | None
+
+
+def _amounts(answer: Released, *, raw: bool, percent: bool) -> _Amounts:
+    """The values with their intervals; in percent of the total where that is asked and means something."""
+    values, low, high = answer.raw if raw else answer.values, answer.bounds.low, answer.bounds.high
+    half_width = answer.widths.simultaneous if answer.simultaneous is None else None
+    if not percent or not can_be_percent(answer):
+        return _Amounts(answer.value_name, values, low, high, digits_of(answer), half_width)
+    total = None if answer.measured is None else answer.measured.total
+    if total:
+        low, high, half_width = low / total, high / total, None if half_width is None else 100.0 * half_width / total
+        shares = values / total
+    else:
+        # All true counts lie in their intervals: a share is least where its count is and the others are greatest.
+        rest_low, rest_high, half_width = low.sum() - low, high.sum() - high, None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low, high = low / (low + rest_high), high / (high + rest_low)
+            shares = values / values.sum()
+        low, high = np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
+        shares = np.clip(np.nan_to_num(shares), low, high)
+    shares, low, high = 100.0 * shares, 100.0 * np.clip(low, 0.0, 1.0), 100.0 * np.clip(high, 0.0, 1.0)
+    return _Amounts("percent of the records", shares, low, high, digits_for(shares, low, high), half_width)
+
+
+def can_be_percent(answer: Released) -> bool:
+    """Whether the answers are counts of all groups of one division of the records, so that they have a total."""
+    one_division = len(answer.tables) == 1 and answer.tables[0].crossed and answer.raw.size > 1
+    return answer.kind in ("histogram", "histogram2d") and answer.is_counts and one_division
 
 
 def shared_top(*answers: Released) -> float:
@@ -228,9 +330,14 @@ def description(answer: Released) -> str:
     return f"{words} The largest is {largest_value}. The values are in the table."
 
 
-def _thinned(answer: Released, values: Floats, kind: ChartKind, detail: Detail) -> tuple[list[int], Sequence[int], str]:
-    """The answers to draw, the first group that each stands for, and words about the others."""
+def _thinned(
+    answer: Released, values: Floats, kind: ChartKind, detail: Detail, order: Order, matching: str
+) -> tuple[list[int], Sequence[int], str]:
+    """The answers to draw in their order, the first group that each stands for, and words about the others."""
     size = values.size
+    if is_categories(answer):
+        most = min(detail.bars, detail.rows) if kind in ("bars", "rows") else detail.dots
+        return _listed(answer, values, most, order, matching)
     if kind == "steps":
         places = evenly(answer.running, detail.points)
         words = f"{len(places)} of {answer.running:,} running counts, evenly spread"
@@ -242,16 +349,40 @@ def _thinned(answer: Released, values: Floats, kind: ChartKind, detail: Detail) 
     return places, range(len(places)), f"the {most} largest of {size:,} values" if size > most else ""
 
 
-def _axes(answer: Released, kind: ChartKind, remark: str) -> tuple[ChartAxis, str]:
+def _listed(
+    answer: Released, values: Floats, most: int, order: Order, matching: str
+) -> tuple[list[int], Sequence[int], str]:
+    """The categories whose names hold the text, sorted; of too many the largest."""
+    labels = answer.labels
+    wanted = matching.strip().casefold()
+    places = np.array([place for place, label in enumerate(labels) if wanted in label.casefold()], dtype=np.int64)
+    found = places.size
+    if found > most:
+        places = places[largest(values[places], most)]
+    if order == "value":
+        places = places[np.argsort(-values[places], kind="stable")]
+    listed: list[int] = places.tolist()
+    if order == "name":
+        listed.sort(key=lambda place: natural(labels[place]))
+    words = f"the {most} largest of {found:,} values" if found > most else ""
+    return listed, range(len(listed)), words
+
+
+def natural(label: str) -> list[tuple[int, int, str]]:
+    """A key that sorts names as people do: ward 2 before ward 10, capital letters beside small ones."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", label.casefold())]
+
+
+def _axes(answer: Released, kind: ChartKind, measured: str, remark: str) -> tuple[ChartAxis, str]:
     """The axis of the groups, and the name of the measure."""
     first = answer.tables[0]
-    if kind == "dots":
-        name = " × ".join(first.names) if len(answer.tables) == 1 and answer.is_counts else ""
-        return ChartAxis(name), f"{answer.value_name} ({remark})" if remark else answer.value_name
+    if kind in ("dots", "rows", "number"):
+        name = " × ".join(first.names) if len(answer.tables) == 1 and is_amounts(answer) else ""
+        return ChartAxis(name), f"{measured} ({remark})" if remark else measured
     axis = first.axes[0]
     edges = axis.edges if kind == "steps" or _on_line(axis) else ()
     groups = ChartAxis(axis.name, axis.labels[: answer.running or None], edges, "days" if axis.in_days else "")
-    return groups, "records up to here" if kind == "steps" else answer.value_name
+    return groups, "records up to here" if kind == "steps" else measured
 
 
 def _on_line(axis: AnswerAxis) -> bool:
@@ -301,33 +432,38 @@ def _beside(answer: Released) -> str:
     return f"beside the order: {', '.join(parts)}" if parts else ""
 
 
-def _heat_map(answer: Released, values: Floats, detail: Detail) -> Chart:
+def _heat_map(answer: Released, shown: _Amounts, detail: Detail) -> Chart:
     """The answers of two attributes as a plane; sums of neighbours where there are more cells than squares."""
     (table,) = answer.tables
     blocks = [_blocks(axis, most) for axis, most in zip(table.axes, detail.squares, strict=True)]
-    plane = values.reshape(table.shape)
-    for axis, starts in enumerate(blocks):
-        plane = np.add.reduceat(plane, starts, axis=axis)
+
+    def plane(column: Floats) -> Floats:
+        squares = column.reshape(table.shape)
+        for axis, starts in enumerate(blocks):
+            squares = np.add.reduceat(squares, starts, axis=axis)
+        return squares
+
+    values = plane(shown.values)
     cells = math.prod(int(np.diff([*starts, size]).max()) for starts, size in zip(blocks, table.shape, strict=True))
-    ends = (answer.bounds.low, answer.bounds.high) if cells == 1 else ()
-    low, high = (end.reshape(table.shape) for end in ends) if ends else (None, None)
     rows, columns = (
         ChartAxis(axis.name, _block_labels(axis, starts)) for axis, starts in zip(table.axes, blocks, strict=True)
     )
+    # Intervals that hold together add up: a sum of cells lies between the sums of their ends.
     return Chart(
         "heat",
         columns,
-        ChartAxis(answer.value_name),
-        (Series(answer.value_name, plane, low, high),),
+        ChartAxis(shown.name),
+        (Series(shown.name, values, plane(shown.low), plane(shown.high)),),
         answer.title,
         caption_words(answer),
         description(answer),
-        digits_of(answer),
-        (min(float(plane.min()), 0.0), max(float(plane.max()), 1.0)),
+        shown.digits,
+        (min(float(values.min()), 0.0), max(float(values.max()), 1.0)),
         rows,
-        half_width=answer.widths.simultaneous if cells == 1 and answer.simultaneous is None else None,
+        half_width=shown.half_width if cells == 1 else None,
         remark=f"each square adds up {cells:,} cells" if cells > 1 else "",
         note=answer.consistent.note,
+        confidence=_confidence(answer),
     )
 
 

@@ -14,8 +14,12 @@ from blowfishdb.present.chart import STOPS, Chart, ChartAxis, Detail, Series
 
 Options: TypeAlias = dict[str, Any]
 
-DETAIL = Detail(bars=800, points=1_500, dots=60, squares=(60, 80))
+DETAIL = Detail(bars=800, points=1_500, dots=400, rows=400, squares=(60, 80))
+ROW, NARROW = 22, 560
+"""Pixels of a line in a list, and of a picture in which names have less room."""
 BAR, WHISKER, BAND, WORDS, GRID = "#3d92b8", "#d4762f", "rgba(61,146,184,0.26)", "#6e7f8b", "rgba(128,146,158,0.22)"
+DOT = "#5f6c7b"
+"""Upon squares within the noise."""
 UPON = "#9a6fc0"
 """Of values drawn upon others."""
 LINES = ("#3d92b8", "#d4762f", "#4b9b6e", "#9a6fc0", "#c25566", "#8a8f3c", "#5b7fd0")
@@ -36,6 +40,14 @@ UPRIGHT = f"""(params, api) => {{
   const cap = (point) => line(point[0] - half, point[1], point[0] + half, point[1]);
   return {{ type: 'group', children: [line(top[0], top[1], end[0], end[1]), cap(top), cap(end)] }};
 }}"""
+WHISKERS = f"""(params, api) => {{
+  const [y, low, high] = [api.value(0), api.value(1), api.value(2)];
+  const [from, to] = [api.coord([low, y]), api.coord([high, y])];
+  const style = {{ stroke: '{WHISKER}', lineWidth: 1.6 }};
+  const line = (x1, y1, x2, y2) => ({{ type: 'line', shape: {{ x1, y1, x2, y2 }}, style }});
+  const cap = (point) => line(point[0], point[1] - 4, point[0], point[1] + 4);
+  return {{ type: 'group', children: [line(from[0], from[1], to[0], to[1]), cap(from), cap(to)] }};
+}}"""
 LYING = f"""(params, api) => {{
   const [y, low, high] = [api.value(0), api.value(1), api.value(2)];
   const [from, to] = [api.coord([low, y]), api.coord([high, y])];
@@ -45,15 +57,15 @@ LYING = f"""(params, api) => {{
 
 
 def draw(chart: Chart, *, top: float | None = None) -> Options:
-    """The chart as plain data; `top` fixes the end of its measure."""
-    kinds = {"bars": _bars, "steps": _steps, "heat": _heat, "dots": _dots}
+    """The chart as plain data, unless it is a single number; `top` fixes the end of its measure."""
+    kinds = {"bars": _bars, "rows": _dots, "steps": _steps, "heat": _heat, "dots": _dots}
     return _lines(chart) if chart.kind == "lines" else kinds[chart.kind](chart, top)
 
 
 def height_of(chart: Chart) -> int:
     """How many pixels high the picture should be."""
-    if chart.kind == "dots":
-        return min(max(26 * len(chart.marks) + 90, 180), 1400)
+    if chart.kind in ("dots", "rows"):
+        return max(ROW * len(chart.marks) + 70, 150)
     return 460 if chart.kind == "heat" else 400
 
 
@@ -195,27 +207,44 @@ def _heat(chart: Chart, top: float | None) -> Options:
         title={"text": chart.remark, "right": 78, "top": 0, "textStyle": {"color": WORDS, "fontSize": 12}},
         xAxis=_names(columns.name, columns.labels, splitArea={"show": False}),
         yAxis=_names(rows.name, rows.labels, nameGap=10, nameLocation="end", nameTextStyle=above),
-        visualMap={"type": "continuous", "calculable": False, **colours, **place, **ends},
+        visualMap={"type": "continuous", "calculable": False, "seriesIndex": 0, **colours, **place, **ends},
         series=[
-            {"type": "heatmap", "data": squares, "progressive": 0, "itemStyle": {"borderColor": GRID, "borderWidth": 1}}
+            {
+                "type": "heatmap",
+                "data": squares,
+                "progressive": 0,
+                "itemStyle": {"borderColor": GRID, "borderWidth": 1},
+            },
+            {
+                "type": "scatter",
+                "data": np.argwhere(chart.in_noise)[:, ::-1].tolist(),
+                "symbolSize": 6,
+                "itemStyle": {"color": DOT, "borderColor": "#ffffff", "borderWidth": 1},
+                "silent": True,
+            },
         ],
     )
 
 
 def _dots(chart: Chart, top: float | None) -> Options:
-    dots = [{**point, "value": [point["value"], mark]} for mark, point in enumerate(_points(chart))]
     names = _names("", chart.marks, inverse=True)
     names["axisLabel"] |= {"width": 220, "interval": 0}
-    below = {"nameLocation": "middle", "nameGap": 30, "nameTextStyle": {"color": WORDS, "fontSize": 12.5}}
+    above = {"position": "top", "nameLocation": "middle", "nameGap": 28}
+    above |= {"nameTextStyle": {"color": WORDS, "fontSize": 12.5}}
+    if chart.kind == "rows":
+        bars = {"type": "bar", "data": _points(chart), "itemStyle": {"color": BAR}, "barCategoryGap": "26%"}
+        series = [bars, _intervals(chart, WHISKERS, z=3, encode={"x": [1, 2], "y": 0})]
+    else:
+        dots = [{**point, "value": [point["value"], mark]} for mark, point in enumerate(_points(chart))]
+        look = {"symbolSize": 9, "itemStyle": {"color": BAR}, "z": 3}
+        series = [_intervals(chart, LYING, encode={"x": [1, 2], "y": 0}), {"type": "scatter", "data": dots, **look}]
     return _sheet(
         TIP,
-        grid={"left": 12, "right": 24, "top": 8, "bottom": 40, "containLabel": True},
+        grid={"left": 12, "right": 24, "top": 44, "bottom": 8, "containLabel": True},
         yAxis=names,
-        xAxis=_numbers(chart, top, splitNumber=4, scale=not chart.is_counts, **below),
-        series=[
-            _intervals(chart, LYING, encode={"x": [1, 2], "y": 0}),
-            {"type": "scatter", "data": dots, "symbolSize": 9, "itemStyle": {"color": BAR}, "z": 3},
-        ],
+        xAxis=_numbers(chart, top, splitNumber=4, scale=not chart.is_counts, **above),
+        series=series,
+        media=[{"query": {"maxWidth": NARROW}, "option": {"yAxis": {"axisLabel": {"width": 110}}}}],
     )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-DETAIL = Detail(bars=600, points=2_000, dots=100, squares=(600, 600))
+DETAIL = Detail(bars=600, points=2_000, dots=100, rows=200, squares=(600, 600))
 CAPS = 150
 """More error bars than this become a band."""
 TICKS = 24
@@ -66,17 +66,20 @@ def new_axes(size: tuple[float, float]) -> Axes:
 
 def figure_size(chart: Chart) -> tuple[float, float]:
     """Width and height in inches."""
-    if chart.kind == "dots":
-        return 8.0, min(max(2.0 + 0.17 * len(chart.marks), 3.0), 18.0)
+    if chart.kind in ("dots", "rows"):
+        return 8.0, min(max(2.0 + 0.17 * len(chart.marks), 3.0), 36.0)
+    if chart.kind == "number":
+        return 8.0, 2.6
     return (8.0, 6.2) if chart.kind == "heat" else (8.0, 4.6)
 
 
 def draw(chart: Chart, ax: Axes) -> Axes:
     """Draws the chart on the axes."""
     ax.tick_params(colors=INK, labelsize=9, length=3)
-    {"bars": _bars, "steps": _steps, "heat": _heat, "dots": _dots, "lines": _lines}[chart.kind](chart, ax)
+    kinds = {"number": _number, "bars": _bars, "rows": _dots, "steps": _steps, "heat": _heat, "dots": _dots}
+    {**kinds, "lines": _lines}[chart.kind](chart, ax)
     down, across = chart.measure, chart.groups
-    if chart.kind == "dots":
+    if chart.kind in ("dots", "rows"):
         down, across = across, down
     ax.set_xlabel(_plain(shortened(across.name, 60)), color=INK)
     ax.set_ylabel(_plain(shortened((chart.rows or down).name, 60)), color=INK)
@@ -213,6 +216,10 @@ def _heat(chart: Chart, ax: Axes) -> None:
             ends = [low, low + 2 * chart.half_width]
             bar.ax.plot([0.5, 0.5], ends, color="#d1603d", linewidth=2.5, solid_capstyle="butt")
         words.append(f"intervals ± {chart.digits.high(chart.half_width)}{' (the orange length)' if marked else ''}")
+    if chart.in_noise.any():
+        rows, columns = np.nonzero(chart.in_noise)
+        ax.plot(columns, rows - 0.3, ".", markersize=2.5, color=QUIET)
+        words.append("dotted: within the noise")
     bar.set_label(", ".join([*words, chart.remark] if chart.remark else words), color=INK)
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, labelsize=9, length=3)
@@ -229,10 +236,24 @@ def _heat(chart: Chart, ax: Axes) -> None:
                 ax.text(column, row, texts[row][column], ha="center", va="center", fontsize=8, color=ink)
 
 
+def _number(chart: Chart, ax: Axes) -> None:
+    """The number in large letters, and its interval in words."""
+    ax.set_axis_off()
+    ax.text(0, 0.62, chart.value(0), fontsize=32, fontweight="bold", color=INK, va="center", transform=ax.transAxes)
+    ax.text(0, 0.2, chart.number_words, fontsize=11, color=QUIET, va="center", transform=ax.transAxes)
+
+
 def _dots(chart: Chart, ax: Axes) -> None:
+    """A line for each mark: a dot in its interval, or a bar that ends in its interval."""
     places, size = np.arange(len(chart.marks)), len(chart.marks)
     errors = np.maximum([chart.values - chart.low, chart.high - chart.values], 0.0)
-    ax.errorbar(chart.values, places, xerr=errors, fmt="o", ms=4.5, color=MARK, ecolor=BAR, elinewidth=1.8, capsize=2.5)
+    if chart.kind == "rows":
+        ax.barh(places, chart.values, height=0.72, color=BAR, linewidth=0)
+        ax.errorbar(chart.values, places, xerr=errors, fmt="none", ecolor=MARK, elinewidth=1.1, capsize=2.0)
+    else:
+        ax.errorbar(
+            chart.values, places, xerr=errors, fmt="o", ms=4.5, color=MARK, ecolor=BAR, elinewidth=1.8, capsize=2.5
+        )
     _name_ticks(ax, chart.marks, "y", size)
     ax.set_ylim(size - 0.4, -0.6)
     ax.set_xlim(chart.ends)

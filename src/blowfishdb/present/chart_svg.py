@@ -197,10 +197,12 @@ def name_label(x: float, y: float, text: str, *, tilts: bool) -> str:
     return element("text", turned, escaped(text))
 
 
-DETAIL = Detail(bars=600, points=1_500, dots=40, squares=(36, 48))
+DETAIL = Detail(bars=600, points=1_500, dots=40, rows=200, squares=(36, 48))
 TARGETS = 160
 """More marks than this share areas under the pointer."""
 ROW = 22.0
+CLOSE = 60
+"""More lines than this stand closer."""
 
 
 def picture(answer: Released) -> str:
@@ -211,10 +213,11 @@ def picture(answer: Released) -> str:
 def draw(chart: Chart) -> str:
     """The chart of an answer as SVG."""
     digest = hashlib.sha256(chart.title.encode() + chart.values.tobytes()).hexdigest()
-    frame, parts = {"bars": _bars, "heat": _heat, "steps": _steps, "dots": _dots}[chart.kind](chart)
-    if chart.kind == "heat" and chart.remark:
-        place = {"x": 4, "y": frame.height - 6.0, "fill": INK, "class": "q"}
-        parts.append(element("text", place, escaped(chart.remark)))
+    kinds = {"number": _number, "bars": _bars, "rows": _dots, "heat": _heat, "steps": _steps, "dots": _dots}
+    frame, parts = kinds[chart.kind](chart)
+    below = ", ".join(filter(None, (chart.remark, chart.noise_words))) if chart.kind == "heat" else ""
+    if below:
+        parts.append(element("text", {"x": 4, "y": frame.height - 6.0, "fill": INK, "class": "q"}, escaped(below)))
     return frame.sheet(f"bf{digest[:10]}", chart.title, chart.description, *parts)
 
 
@@ -308,6 +311,9 @@ def _heat(chart: Chart) -> tuple[Frame, list[str]]:
         words = f"{names.labels[row]} × {chart.groups.labels[column]}: {chart.square(row, column)}"
         title = element("title", {}, escaped(words))
         parts.append(element("rect", {"x": x, "y": y, "width": wide, "height": high, "fill": colour}, title))
+        if chart.in_noise[row, column]:
+            dot = {"cx": x + wide / 2, "cy": y + high / 2, "r": min(1.8, wide / 4), "fill": QUIET}
+            parts.append(element("circle", dot))
     for row in range(0, rows, max(math.ceil(14.0 / high), 1)):
         y = frame.floor - high * (row + 0.5) + 4.0
         parts.append(label(frame.left - 7.0, y, shortened(names.labels[row], 16), "end"))
@@ -335,18 +341,44 @@ def _colour_bar(chart: Chart, frame: Frame) -> list[str]:
     ]
 
 
+def _number(chart: Chart) -> tuple[Frame, list[str]]:
+    """The number in large letters, its interval in words, and where in its interval it lies."""
+    frame = Frame(height=136.0)
+    big = {"x": 16, "y": 54, "style": "font-size:40px;font-weight:650"}
+    parts = [element("text", big, escaped(chart.value(0))), label(18.0, 82.0, chart.number_words, "start")]
+    low, high = float(chart.low[0]), float(chart.high[0])
+    if low < high:
+        across = 320.0
+        at = 18.0 + across * min(max((float(chart.values[0]) - low) / (high - low), 0.0), 1.0)
+        parts.append(element("rect", {"x": 18, "y": 98, "width": across, "height": 8, "rx": 4, "fill": BAND}))
+        parts.append(element("circle", {"cx": at, "cy": 102, "r": 5, "fill": MARK}))
+        parts += [
+            label(18.0, 126.0, chart.digits.low(low), "start"),
+            label(18.0 + across, 126.0, chart.digits.high(high), "end"),
+        ]
+    return frame, parts
+
+
 def _dots(chart: Chart) -> tuple[Frame, list[str]]:
-    frame = Frame(height=ROW * len(chart.marks) + 76.0, left=230.0)
+    """A line for each mark: a dot in its interval, or a bar that ends in its interval."""
+    tall = ROW if len(chart.marks) <= CLOSE else 0.75 * ROW
+    frame = Frame(height=tall * len(chart.marks) + 76.0, left=230.0)
     low, high = chart.ends
-    starts, ends, middles = (
-        frame.left + frame.across * (column - low) / (high - low) for column in (chart.low, chart.high, chart.values)
+    starts, ends, middles, zeros = (
+        frame.left + frame.across * (column - low) / (high - low)
+        for column in (chart.low, chart.high, chart.values, np.zeros(len(chart.marks)))
     )
     parts, tips = [frame.number_axis(low, high, chart.measure.name)], []
     for mark in range(len(chart.marks)):
-        y = frame.top + ROW * (mark + 0.5)
+        y, value = frame.top + tall * (mark + 0.5), float(middles[mark])
         line = {"x1": float(starts[mark]), "x2": float(ends[mark]), "y1": y, "y2": y}
         parts.append(label(frame.left - 9.0, y + 4.0, shortened(chart.label(mark), 32), "end"))
-        parts.append(element("line", {**line, "stroke": BAND, "stroke-width": 8}))
-        parts.append(element("circle", {"cx": float(middles[mark]), "cy": y, "r": 3, "fill": MARK}))
-        tips.append(frame.tip((frame.left, y - ROW / 2, frame.across, ROW), _tip_lines(chart, mark)))
+        if chart.kind == "rows":
+            left, wide = min(float(zeros[mark]), value), abs(value - float(zeros[mark]))
+            bar = {"x": left, "y": y - 0.34 * tall, "width": wide, "height": 0.68 * tall, "fill": BAR}
+            parts += [element("rect", bar), element("line", {**line, "stroke": MARK, "stroke-width": 1.4})]
+        else:
+            parts.append(element("line", {**line, "stroke": BAND, "stroke-width": 8}))
+            parts.append(element("circle", {"cx": value, "cy": y, "r": 3, "fill": MARK}))
+        tips.append(frame.tip((frame.left, y - tall / 2, frame.across, tall), _tip_lines(chart, mark)))
     return frame, [*parts, *tips]

@@ -15,7 +15,7 @@ from blowfishdb.present.chart import Chart, ChartAxis, Detail, chart_of
 from blowfishdb.present.table import cells, column_names, headings, shown_rows
 from blowfishdb.present.words import SEPARATOR, caption_words, printable, shortened
 
-DETAIL = Detail(bars=24, points=24, dots=24, squares=(24, 30), listed=True)
+DETAIL = Detail(bars=24, points=24, dots=24, rows=24, squares=(24, 30), listed=True)
 BAR_WIDTH = 44
 SHADES = "·░▒▓█"
 LABEL = 24
@@ -54,7 +54,10 @@ def draw(chart: Chart) -> RenderableType:
     """The chart of an answer, below its title and caption."""
     heading = "\n".join(f"  {printable(line)}" for line in _caption_lines(chart.caption))
     parts: list[RenderableType] = [Text.assemble((printable(chart.title), "bold"), "\n", (heading, "dim"))]
-    parts += [_squares(chart)] if chart.kind == "heat" else _lists(chart)
+    if chart.kind == "number":
+        parts.append(Text.assemble("  ", (chart.value(0), "bold cyan"), f"  {chart.number_words}"))
+    else:
+        parts += [_squares(chart)] if chart.kind == "heat" else _lists(chart)
     parts += [Text(f"  {printable(words)}", style="dim") for words in (chart.beside, chart.remark) if words]
     if chart.note:
         parts.append(Text(printable(chart.note), style="yellow"))
@@ -98,11 +101,17 @@ def _bars(chart: Chart, marks: range) -> RenderableType:
 
 
 def _squares(chart: Chart) -> RenderableType:
-    """Squares whose shade tells the value; the steps widen with the value, so that small counts are told apart."""
+    """Squares whose shade tells the value; the steps widen with the value, so that small counts are told apart.
+
+    Where some squares are within the noise, the lightest shade is theirs alone.
+    """
     low, high = chart.ends
     rows, columns = chart.rows or ChartAxis(""), chart.groups
     parts = np.sqrt((chart.values - low) / (high - low))
     steps = np.minimum((parts * len(SHADES)).astype(int), len(SHADES) - 1)
+    has_noise = bool(chart.in_noise.any())
+    if has_noise:
+        steps = np.where(chart.in_noise, 0, np.maximum(steps, 1))
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(no_wrap=True)
@@ -111,7 +120,10 @@ def _squares(chart: Chart) -> RenderableType:
             Text(f"  {shortened(label, LABEL)}"), Text("".join(SHADES[step] * 2 for step in row), style="cyan")
         )
     ends = [low + (high - low) * ((step + 1) / len(SHADES)) ** 2 for step in range(len(SHADES))]
-    legend = "  ".join(f"{sign * 2} {chart.digits.value(end)}" for sign, end in zip(SHADES, ends, strict=True))
+    marks = [chart.digits.value(end) for end in ends]
+    if has_noise:
+        marks[0] = "within the noise"
+    legend = "  ".join(f"{sign * 2} {mark}" for sign, mark in zip(SHADES, marks, strict=True))
     span = f"{printable(columns.labels[0])} … {printable(columns.labels[-1])}"
     names = f"  across: {printable(columns.name)}, {span}; down: {printable(rows.name)}"
     return Group(grid, Text(f"{names}\n  up to:  {legend}", style="dim"))

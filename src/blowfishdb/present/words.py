@@ -13,7 +13,7 @@ import numpy as np
 from blowfishdb.errors import plural
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
-from blowfishdb.model.numbers import show
+from blowfishdb.model.numbers import Floats, show
 from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import Axis, condition_words
 from blowfishdb.model.query import Query
@@ -53,12 +53,15 @@ class Digits:
 
 def digits_of(answer: Released) -> Digits:
     """Whole numbers where all are whole, and for counts; else two digits of the narrowest interval."""
-    if answer.is_counts:
-        return Digits(0)
-    shown = np.concatenate([answer.values, answer.bounds.low, answer.bounds.high])
+    return Digits(0) if answer.is_counts else digits_for(answer.values, answer.bounds.low, answer.bounds.high)
+
+
+def digits_for(values: Floats, low: Floats, high: Floats) -> Digits:
+    """None where all numbers are whole, else two digits of the narrowest interval."""
+    shown = np.concatenate([values, low, high])
     if np.array_equal(shown, np.round(shown)):
         return Digits(0)
-    widths = answer.bounds.high - answer.bounds.low
+    widths = high - low
     narrowest = float(widths[widths > 0.0].min(initial=math.inf))
     if not math.isfinite(narrowest):
         return Digits(2)
@@ -180,8 +183,9 @@ def _title(query: Query) -> str:
         case "histogram" | "histogram2d":
             return f"Histogram of {by}"
         case "table":
-            columns = ", ".join(part.title for part in query.aggregates)
-            return f"{columns} by {by}" if by else columns
+            columns = ", ".join(part.words for part in query.aggregates)
+            named = f"{columns} by {by}" if by else columns
+            return f"{named[:1].upper()}{named[1:]}"
         case "linear":
             return f"{plural(len(query.linear), 'weighted sum')} of {by}"
         case "points":

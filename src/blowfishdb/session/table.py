@@ -14,7 +14,7 @@ from blowfishdb.engine.charge import Progress, Run
 from blowfishdb.engine.points import PointPreview, PointWeights
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.questions import Grouped, Questions, grouped
-from blowfishdb.engine.selection import EVERYTHING, Selection, select_rows
+from blowfishdb.engine.selection import EVERYTHING, Selection, SortKey, select_rows
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import SynopsisPreview
 from blowfishdb.engine.target import Number, accuracy_target, spending_cap
@@ -250,6 +250,12 @@ class Table(Questions[Question]):
         if not isinstance(unit, Person):
             raise QueryError("persons are counted where the policy protects them; here each row is on its own: count()")
         return self.aggregate(Aggregate("people", (unit.id,), name="people"), by=axes)
+
+    def top(self, most: int, *axes: Grouped) -> Question:
+        """The groups with the most records: all are counted, and the `most` largest counts are shown."""
+        if type(most) is not int or most < 1:
+            raise QueryError("a top list has at least one group: top(10, 'ward')")
+        return replace(self.histogram(*axes), selection=Selection(order=(SortKey("count", True),), limit=most))
 
     def question(self, query: Query, selection: Selection | None = None) -> Question:
         """The question that a query asks of these records; its condition is added to the filter."""

@@ -15,9 +15,10 @@ from nicegui import ui
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.selection import select_rows
 from blowfishdb.engine.target import TargetOptions, target_options
 from blowfishdb.errors import AccuracyError, BlowfishError, InvalidInput, NotSignedIn, UnknownAnswer, plural
-from blowfishdb.present.words import readable, upper_end
+from blowfishdb.present.words import question_words, readable, upper_end
 from blowfishdb.server.pages.budget import why_nothing
 from blowfishdb.server.pages.controls import (
     blame,
@@ -35,16 +36,16 @@ from blowfishdb.server.pages.controls import (
 from blowfishdb.server.pages.history import all_past, answer_link, answer_name, named
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, Result, sentence
-from blowfishdb.server.pages.query_form import (
+from blowfishdb.server.pages.query_code import reopening, snippet, sql_snippet
+from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
-    AccuracyForm,
-    DatasetForm,
     QueryDraft,
-    build_query,
+    build_question,
     read_question,
     write_question,
 )
-from blowfishdb.server.pages.result import reopening, show_answer, snippet, sql_snippet
+from blowfishdb.server.pages.query_form import AccuracyForm, DatasetForm
+from blowfishdb.server.pages.result import show_answer
 from blowfishdb.session.backend import Budget, Past
 from blowfishdb.session.session import Session, stated_question, with_alpha
 from blowfishdb.session.table import Question
@@ -91,7 +92,7 @@ def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql:
         question = stated_question(table, statement)
     else:
         table = session[draft.dataset]
-        question, code = build_query(draft, table), snippet(draft, accuracy, table.domain, url)
+        question, code = build_question(draft, table), snippet(draft, accuracy, table.domain, url)
     # What a statement says of its accuracy counts, and the controls only where it says nothing.
     alpha, epsilon = (None, None) if "alpha" in stated or "epsilon" in stated else accuracy.keywords()
     fresh = accuracy.fresh or None
@@ -340,7 +341,21 @@ class Explorer:
             if isinstance(answer, Answer):
                 self._answer = name
                 code = reopening(dataset, number, self._context.app_state.settings.url)
-                redraw(self._result_box, partial(show_answer, self._context, answer, code))
+                selected = await self._context.run(partial(self._selected, answer))
+                self._show(selected, code)
+
+    def _selected(self, answer: Answer) -> Answer:
+        """The rows of an answer that the question beside it shows: what is kept is the whole answer."""
+        with suppress(BlowfishError):
+            draft, accuracy, sql = self._form.query.draft, self._accuracy.draft, self._form.query.sql
+            question = read_form(self._context.session(), draft, accuracy, sql, "").question
+            if question_words(question.query) == answer.title:
+                return select_rows(answer, question.selection)
+        return answer
+
+    def _show(self, answer: Answer, code: str) -> None:
+        is_comparison = self._form.query.draft.template == "compare"
+        redraw(self._result_box, partial(show_answer, self._context, answer, code, is_comparison=is_comparison))
 
     def _remember(self) -> None:
         """Puts question and answer into the address of the page, so that a reload or a bookmark finds them again."""
@@ -398,7 +413,7 @@ class Explorer:
             released = await with_progress(self._context, self._result_box, partial(self._release, query))
             if released is not None and not self._root.is_deleted:
                 answer, self._answer = released
-                redraw(self._result_box, partial(show_answer, self._context, answer, query.code))
+                self._show(answer, query.code)
                 place = "document.getElementById('answer')"
                 ui.run_javascript(f"{place}.scrollIntoView({{behavior: 'smooth', block: 'nearest'}})")
         finally:

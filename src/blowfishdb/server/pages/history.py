@@ -14,18 +14,16 @@ from blowfishdb.engine.points import PointWeights
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import BlowfishError, InvalidInput
 from blowfishdb.present.chart import chart_of, shared_top
-from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
-from blowfishdb.present.table import column_names
+from blowfishdb.present.chart_echarts import DETAIL
 from blowfishdb.present.words import accuracy_words, epsilon_words
+from blowfishdb.server.pages.answer_chart import show_chart, show_comparison
 from blowfishdb.server.pages.controls import (
-    Column,
     card,
     empty,
     figure,
     heading,
     in_row,
     link_button,
-    paged_table,
     paragraph,
     pill,
     small,
@@ -33,7 +31,8 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
-from blowfishdb.server.pages.result import code_block, reopening, show_answer
+from blowfishdb.server.pages.query_code import reopening
+from blowfishdb.server.pages.result import code_block, show_answer
 from blowfishdb.session.backend import Past
 from blowfishdb.session.session import Session
 
@@ -156,9 +155,6 @@ async def one_answer(context: PageContext) -> None:
             code_block(code)
 
 
-MOST_ROWS = 500
-
-
 @page("/history/compare", "Two answers side by side", "ask", lead="On the same scale. Comparing is free.")
 async def compare(context: PageContext) -> None:
     """The two that the link names."""
@@ -183,26 +179,10 @@ async def compare(context: PageContext) -> None:
                         pill(answer.counted, "is-accent")
                     pill(f"epsilon {epsilon_words(answer.epsilon)}", "is-brand")
                     pill(f"{answer.mechanism}, {answer.released[:10]}")
-                chart = chart_of(answer, DETAIL)
-                ui.echart(draw(chart, top=top)).classes("bf-chart").style(f"height:{min(height_of(chart), 640)}px")
+                show_chart(chart_of(answer, DETAIL), f"Chart of {answer.title}: {accuracy_words(answer)}.", top)
     with card().style("margin-top:16px"):
-        _together(first, second)
-
-
-def _together(first: Answer, second: Answer) -> None:
-    """What both say together, or why nothing is said."""
-    heading("Taken together")
-    try:
-        comparison = comparison_of(first, second)
-    except BlowfishError as refusal:
-        small(f"Not compared: {refusal.message}.", "margin:4px 0 0")
-        return
-    small(" ".join(comparison.words()), "margin:4px 0 10px")
-    names, shown = comparison.head(), range(min(first.raw.size, MOST_ROWS))
-    labels = len(column_names(first))
-    columns = {f"c{place}": Column(name, "" if place < labels else "is-number") for place, name in enumerate(names)}
-    rows: list[dict[str, object]] = [
-        {"id": place} | {f"c{column}": part for column, part in enumerate(line)}
-        for place, line in zip(shown, comparison.cells(shown), strict=True)
-    ]
-    paged_table(columns, rows, "Both answers")
+        heading("Taken together")
+        try:
+            show_comparison(comparison_of(first, second))
+        except BlowfishError as refusal:
+            small(f"Not compared: {refusal.message}.", "margin:4px 0 0")

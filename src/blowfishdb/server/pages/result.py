@@ -11,18 +11,15 @@ from pathlib import Path
 from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.model.domain import Domain
+from blowfishdb.engine.compare import compare, has_two_groups
 from blowfishdb.model.numbers import Floats
-from blowfishdb.model.predicate import Axis, condition_code
-from blowfishdb.present.chart import chart_of
-from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
 from blowfishdb.present.files import TABLES, is_map, map_file
 from blowfishdb.present.page import note_parts
 from blowfishdb.present.table import cells, column_names, headings, row_labels
 from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words
-from blowfishdb.server.pages.controls import Column, called, choice, heading, in_row, notice, paged_table, pill, small
+from blowfishdb.server.pages.answer_chart import AnswerChart, show_comparison
+from blowfishdb.server.pages.controls import Column, heading, in_row, notice, paged_table, pill, small
 from blowfishdb.server.pages.page_context import PageContext
-from blowfishdb.server.pages.query_form import AccuracyDraft, QueryDraft
 
 
 def name_of(answer: Answer, ending: str) -> str:
@@ -48,11 +45,14 @@ FORMATS: dict[str, tuple[str, Callable[[Answer], bytes]]] = {
 """The files of an answer by their ending: their name in the menu, and what writes them."""
 MOST_ROWS = 2_000
 """A longer table is shown up to here; files hold all of it."""
-CONSISTENT, RAW = "Consistent", "As measured"
+MANY = 2
+"""Aggregates from which on they are compared one by one, in Python."""
 
 
-def show_answer(context: PageContext, answer: Answer, code: str, *, free: bool = False) -> None:
-    """Fills the card around it with the answer."""
+def show_answer(
+    context: PageContext, answer: Answer, code: str, *, free: bool = False, is_comparison: bool = False
+) -> None:
+    """Fills the card around it with the answer; of a comparison the difference is shown first."""
     with ui.element("div").classes("bf-top"):
         heading(answer.title)
         _downloads(context, answer)
@@ -60,11 +60,16 @@ def show_answer(context: PageContext, answer: Answer, code: str, *, free: bool =
     if answer.caveat:
         notice(answer.caveat, "" if free else "is-accent").style("margin-top:12px")
     with ui.tabs().props("dense align=left no-caps inline-label").style("margin-top:10px") as tabs:
-        picture, table = ui.tab("Chart"), ui.tab("Table")
-        meaning, python = ui.tab("What it means"), ui.tab("Python")
-    with ui.tab_panels(tabs, value=picture, animated=False).classes("w-full"):
+        picture = ui.tab("Number" if answer.row_count == 1 else "Chart")
+        difference = ui.tab("Difference") if has_two_groups(answer) and len(answer.columns) < MANY else None
+        table, meaning, python = ui.tab("Table"), ui.tab("What it means"), ui.tab("Python")
+    first = difference if is_comparison and difference is not None else picture
+    with ui.tab_panels(tabs, value=first, animated=False).classes("w-full"):
         with ui.tab_panel(picture):
-            _picture(answer)
+            AnswerChart(answer, free=free)
+        if difference is not None:
+            with ui.tab_panel(difference):
+                show_comparison(compare(answer))
         with ui.tab_panel(table):
             _table(answer)
         with ui.tab_panel(meaning):
@@ -83,26 +88,6 @@ def _pills(answer: Answer, *, free: bool) -> None:
         pill(answer.mechanism)
         if answer.policy_version:
             pill(f"policy v{answer.policy_version}")
-
-
-def _picture(answer: Answer) -> None:
-    words = ", ".join(filter(None, (accuracy_words(answer), answer.counted)))
-    label = f"Chart of {answer.title}: {words}. The tab Table has the numbers."
-    with called(ui.element("div").props("role=img").classes("w-full"), label):
-        consistent = chart_of(answer, DETAIL)
-        chart = ui.echart(draw(consistent)).classes("bf-chart").style(f"height:{height_of(consistent)}px")
-
-    def choose(which: str) -> None:
-        chart.options.clear()
-        chart.options.update(draw(chart_of(answer, DETAIL, raw=which == RAW)))
-        chart.update()
-
-    if (answer.raw != answer.values).any():
-        with ui.element("div").classes("bf-row bf-small bf-quiet").style("margin-top:12px"):
-            ui.label("Values:")
-            with ui.element("div").style("width:250px"):
-                choice({CONSISTENT: CONSISTENT, RAW: RAW}, CONSISTENT, choose, "Which values to show")
-            ui.label("Consistent values add up and are never negative; both lie inside the intervals.")
 
 
 def _table(answer: Answer) -> None:
@@ -197,54 +182,3 @@ def _downloads(context: PageContext, answer: Answer) -> None:
             if ending == "geojson" and not is_map(answer):
                 continue
             ui.menu_item(words, on_click=partial(save, ending)).props("role=menuitem")
-
-
-def snippet(draft: QueryDraft, accuracy: AccuracyDraft, domain: Domain, url: str) -> str:
-    """Python that asks a dataset the same question with the same accuracy."""
-    terms, question = _accuracy(accuracy), f"question = db[{draft.dataset!r}]{_call(draft, domain)}"
-    return _whole(url, [question, f"print(question.preview({terms}))  # free", f"answer = question.release({terms})"])
-
-
-def sql_snippet(text: str, accuracy: AccuracyDraft, url: str) -> str:
-    """Python that runs the same statement."""
-    return _whole(url, [f'answer = db.sql("""{text.strip()}""", {_accuracy(accuracy)})'])
-
-
-def reopening(dataset: str, number: int, url: str) -> str:
-    """Python that opens an answer of the past again."""
-    return _whole(url, [f"answer = db.reopen({dataset!r}, {number})  # free"])
-
-
-def synopsis_snippet(draft: QueryDraft, domain: Domain, number: int, url: str) -> str:
-    """Python that asks a published synopsis the same."""
-    synopsis = f"synopsis = db.synopsis({draft.dataset!r}, {number})"
-    return _whole(url, [synopsis, f"answer = synopsis{_call(draft, domain)}  # free"])
-
-
-def _whole(url: str, lines: list[str]) -> str:
-    dates = ["import datetime", ""] if any("datetime." in line for line in lines) else []
-    head = [*dates, "import blowfishdb as bf", "", f'db = bf.connect({url!r}, token="...")  # a token of yours']
-    return "\n".join([*head, *lines, "answer.to_pandas()"])
-
-
-def _call(draft: QueryDraft, domain: Domain) -> str:
-    filters = "".join(f".where({condition_code(one)})" for one in draft.conditions(domain))
-    axes = ", ".join(_axis(axis) for axis in draft.axes())
-    spans = draft.ranges(domain) if draft.template == "ranges" else None
-    listed = "" if spans is None else f", [{', '.join(f'({low!r}, {high!r})' for low, high in spans)}]"
-    name = "histogram2d" if draft.template == "heat" else draft.template
-    return f"{filters}.{name}({axes}{listed})"
-
-
-def _axis(axis: Axis) -> str:
-    if axis.width is not None:
-        return f"bf.col({axis.attribute!r}).bins({axis.width!r})"
-    return f"bf.col({axis.attribute!r}).by({axis.unit!r})" if axis.unit is not None else repr(axis.attribute)
-
-
-def _accuracy(accuracy: AccuracyDraft) -> str:
-    alpha, epsilon = accuracy.keywords()
-    main = f"alpha={alpha}" if epsilon is None else f'epsilon="{epsilon}"'
-    chosen = "" if accuracy.mechanism is None else f", mechanism={accuracy.mechanism!r}"
-    fresh = ", fresh=True" if accuracy.fresh else ""
-    return f"{main}, confidence={accuracy.confidence}{chosen}{fresh}"

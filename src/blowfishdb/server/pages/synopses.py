@@ -30,11 +30,13 @@ from blowfishdb.server.pages.explore import confirmed, show_failure, show_refusa
 from blowfishdb.server.pages.history import named, synopsis_link
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
-from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryDraft, QueryForm, build_query
-from blowfishdb.server.pages.result import show_answer, synopsis_snippet
+from blowfishdb.server.pages.query_code import synopsis_snippet
+from blowfishdb.server.pages.query_draft import QueryDraft, build_query
+from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryForm
+from blowfishdb.server.pages.result import show_answer
 from blowfishdb.session.table import Question
 
-ASKED = [tile for tile in TILES if tile.value != "sql"]
+ASKED = [tile for tile in TILES if tile.value not in ("sql", "shares", "top", "compare")]
 
 
 @page("/synopses", "Synopses", "ask", lead="Noisy tables that were paid for once. Asking them costs nothing.")
@@ -143,7 +145,7 @@ class Publisher:
         table = self._context.session()[draft.dataset]
         for condition in draft.conditions(table.domain):
             table = table.where(condition)
-        question = table.histogram(*draft.axes())
+        question = table.histogram(*draft.axes(table.domain))
         return question, question.publish_preview(epsilon=epsilon)
 
     async def _publish(self) -> None:

@@ -42,7 +42,7 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext
-from blowfishdb.server.pages.query_form import is_calendar, steps_of, usual_step
+from blowfishdb.server.pages.query_draft import is_calendar, steps_of, usual_step
 from blowfishdb.server.pages.trade_off_point import PointView, show_point
 
 ANCHORS = (Fraction(1, 10), Fraction(1))

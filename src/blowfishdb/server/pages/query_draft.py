@@ -1,0 +1,515 @@
+"""What the controls of a query say, as values: the query they make, and their text in the address of a page."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from functools import reduce
+from typing import Literal, Protocol, TypeAlias, TypeVar
+
+from blowfishdb.errors import BlowfishError, QueryError, plural
+from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
+from blowfishdb.model.aggregates import Aggregate
+from blowfishdb.model.calendar import NESTS, Dates, Timestamps
+from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
+from blowfishdb.model.numbers import show
+from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate
+from blowfishdb.model.query import MOST_LEVELS, levels_of
+from blowfishdb.session.table import Question, Table
+
+UNITS_OF = frozenset(NESTS)
+COMFORTABLE = 24
+"""So many bars are easy to read; the first choice has at most these."""
+LISTED = 9
+FEWEST = 2
+
+
+def is_calendar(attribute: Attribute) -> bool:
+    """Whether it goes by days or hours."""
+    return isinstance(attribute, Dates | Timestamps)
+
+
+def steps_of(attribute: Attribute) -> dict[str, str]:
+    """Each way to group the attribute, with words for it: "5" becomes "by 5 (20 bins)"."""
+    if isinstance(attribute, Dates | Timestamps):
+        return {"": f"all {attribute.size:,} {attribute.by}s"} | {unit: f"by {unit}" for unit in NESTS[attribute.by]}
+    whole = f"all {attribute.size:,} {'bins' if isinstance(attribute, Bins) else 'values'}"
+    return {"": whole} | {step: f"by {step} ({plural(groups, 'bin')})" for step, groups in _widths(attribute).items()}
+
+
+def usual_step(attribute: Attribute) -> str:
+    """The finest grouping that is easy to read."""
+    if attribute.size <= COMFORTABLE:
+        return ""
+    if isinstance(attribute, Dates | Timestamps):
+        steps: list[str] = [unit for unit in ("month", "week", "day", "quarter", "year") if unit in NESTS[attribute.by]]
+    else:
+        steps = [step for step, groups in _widths(attribute).items() if groups <= COMFORTABLE]
+    return steps[0] if steps else ""
+
+
+def _widths(attribute: Attribute) -> dict[str, int]:
+    """Round widths, from fine to coarse, with the number of groups each makes."""
+    if isinstance(attribute, Integers):
+        unit = Fraction(1)
+    elif isinstance(attribute, Bins) and attribute.width is not None:
+        unit = attribute.width
+    else:
+        return {}
+    # 2, 5, 10, 20, 25, 50, 100, ...
+    tens = ((10**k, 2 * 10**k, 25 * 10 ** (k - 1), 5 * 10**k) for k in itertools.count(1))
+    counts = itertools.chain((2, 5), itertools.chain.from_iterable(tens))
+    fitting = itertools.takewhile(lambda count: -(-attribute.size // count) >= FEWEST, counts)
+    widths = {show(count * unit): -(-attribute.size // count) for count in fitting}
+    comfortable = {step: groups for step, groups in widths.items() if groups <= 20 * COMFORTABLE}
+    return dict(itertools.islice((comfortable or widths).items(), LISTED))
+
+
+Template = Literal[
+    "histogram", "cdf", "heat", "number", "quantiles", "shares", "top", "compare", "ranges", "marginals", "sql"
+]
+Function = Literal["count", "mean", "sum", "stddev"]
+Condition = Literal["between", "among", "not among"]
+Span: TypeAlias = tuple[object, object]
+Outcome = TypeVar("Outcome", covariant=True)
+SPAN = re.compile(r"\s*(\S+)\s*(?:to|\.\.|,|;|\s)\s*(\S+)\s*")
+PAIR = 2
+PERCENT = 100
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a template has controls for: how many attributes to group by, and the words before each of them.
+
+    With `is_measured` a number is taken of an attribute; with `is_ordered` the groups have an order.
+    """
+
+    labels: tuple[str, ...]
+    least: int = 1
+    is_measured: bool = False
+    is_ordered: bool = False
+    more: str = "Another attribute"
+    """On the button that adds an attribute."""
+
+    @property
+    def most(self) -> int:
+        """The most attributes to group by."""
+        return len(self.labels)
+
+
+FORMS: dict[Template, Form] = {
+    "histogram": Form(("Attribute",)),
+    "cdf": Form(("Attribute",), is_ordered=True),
+    "heat": Form(("Down", "Across"), 2),
+    "number": Form(("For each", "And each"), 0, is_measured=True, more="For each group"),
+    "quantiles": Form(("For each",), 0, is_measured=True, more="For each group"),
+    "shares": Form(("Shares of", "Within each"), more="Within each group"),
+    "top": Form(("Attribute",)),
+    "compare": Form(("Groups of", "For each"), is_measured=True, more="For each group"),
+    "ranges": Form(("Attribute",), is_ordered=True),
+    "marginals": Form(("Attribute 1", "Attribute 2", "Attribute 3", "Attribute 4"), 2),
+    "sql": Form((), 0),
+}
+FUNCTIONS: dict[Function, str] = {"count": "Count", "mean": "Mean", "sum": "Sum", "stddev": "Standard deviation"}
+MOST_GROUPS = 1_000
+LONGEST = 15
+"""So many digits a number may have before and behind its point."""
+
+
+class Queryable(Protocol[Outcome]):
+    """A table, which gives questions, or a synopsis, which gives answers."""
+
+    @property
+    def domain(self) -> Domain: ...
+    def where(self, predicate: Predicate) -> Queryable[Outcome]: ...
+    def count(self) -> Outcome: ...
+    def histogram(self, *axes: str | Axis) -> Outcome: ...
+    def histogram2d(self, first: str | Axis, second: str | Axis) -> Outcome: ...
+    def cdf(self, axis: str | Axis) -> Outcome: ...
+    def sum(self, column: str | Axis) -> Outcome: ...
+    def mean(self, column: str | Axis) -> Outcome: ...
+    def quantiles(self, column: str | Axis, levels: Iterable[object]) -> Outcome: ...
+    def ranges(self, axis: str | Axis, spans: Iterable[Span] | None = None) -> Outcome: ...
+    def marginals(self, *axes: str | Axis, ways: int = 2) -> Outcome: ...
+
+
+@dataclass(frozen=True)
+class AxisChoice:
+    """An attribute and how finely it is grouped: a width, a calendar unit, or "" for every value."""
+
+    attribute: str
+    step: str = ""
+
+    def axis(self) -> Axis:
+        """The same as the engine knows it."""
+        if not self.step:
+            return Axis(self.attribute)
+        if self.step in UNITS_OF:
+            return Axis(self.attribute, unit=self.step)
+        return Axis(self.attribute, width=number(self.step))
+
+
+@dataclass(frozen=True)
+class FilterChoice:
+    """A condition on one attribute: between two ends, both included, or among listed values."""
+
+    attribute: str
+    condition: Condition
+    low: str = ""
+    high: str = ""
+    values: tuple[str, ...] = ()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was filled in yet, so that everything passes."""
+        return not (self.low.strip() or self.high.strip()) if self.condition == "between" else not self.values
+
+    def predicate(self, attribute: Attribute) -> Predicate:
+        """The same as the engine knows it, of a filter that is not blank."""
+        if self.condition != "between":
+            values = tuple(literal(attribute, value) for value in self.values)
+            is_one = len(values) == 1
+            listed = Comparison(self.attribute, "==", values[0]) if is_one else Member(self.attribute, values)
+            return listed if self.condition == "among" else Negation(listed)
+        ends: list[Predicate] = []
+        if self.low.strip():
+            ends.append(Comparison(self.attribute, ">=", literal(attribute, self.low)))
+        if self.high.strip():
+            ends.append(Comparison(self.attribute, "<=", literal(attribute, self.high)))
+        return reduce(Both, ends)
+
+
+@dataclass(frozen=True)
+class QueryDraft:
+    """One question as the page has it; numbers are as typed.
+
+    `of` is the attribute that is measured, by `function` or at the quantiles `levels`, in percent; `most` is how many
+    groups a top list has. `spans` are lines such as "10 to 20", for ranges; empty means all ranges. A comparison is
+    of the values `first` and `second` of its first attribute, or of what lies before and from `cut` on.
+    """
+
+    dataset: str
+    template: Template
+    chosen: tuple[AxisChoice, ...] = ()
+    filters: tuple[FilterChoice, ...] = ()
+    spans: str = ""
+    of: str = ""
+    function: Function = "mean"
+    levels: str = "25, 50, 75"
+    most: str = "10"
+    first: tuple[str, ...] = ()
+    second: tuple[str, ...] = ()
+    cut: str = ""
+
+    @property
+    def measures(self) -> bool:
+        """Whether an attribute is measured: all that is no count needs one."""
+        return FORMS[self.template].is_measured and (self.template == "quantiles" or self.function != "count")
+
+    def axes(self, domain: Domain) -> list[Axis]:
+        """The attributes to group by; QueryError while the template needs others."""
+        needed = FORMS[self.template].least
+        if len(self.chosen) < needed:
+            raise QueryError("choose an attribute" if needed == 1 else "choose at least two attributes")
+        if self.measures and not self.of:
+            raise QueryError("a mean, a sum or a quantile is of numbers, and no attribute here has any")
+        axes = [chosen.axis() for chosen in self.chosen]
+        return [self._two_groups(domain), *axes[1:]] if self.template == "compare" else axes
+
+    def _two_groups(self, domain: Domain) -> Axis:
+        """The two groups that are compared, as one axis."""
+        name = self.chosen[0].attribute
+        attribute = domain.find(name)
+        if isinstance(attribute, Categorical):
+            if not self.first or not self.second:
+                raise QueryError("choose the values of both groups")
+            names = [", ".join(values) for values in (self.first, self.second)]
+            if len(set(names)) == 1:
+                raise QueryError("the two groups are the same; choose other values for one of them")
+            sides = [tuple(literal(attribute, value) for value in values) for values in (self.first, self.second)]
+            return Axis(name, groups=tuple(zip(names, sides, strict=True)))
+        if not self.cut.strip():
+            raise QueryError(f"say at which value of {name} the second group begins")
+        low, high = ends_of(attribute)
+        return Axis(name, edges=(low, literal(attribute, self.cut), high))
+
+    def aggregates(self) -> list[Aggregate]:
+        """What is asked of every group, where that is no count of it."""
+        if self.template == "shares":
+            within = tuple(axis.attribute for axis in self.chosen[1:])
+            return [Aggregate("share", of=within, times=PERCENT, name="percent")]
+        if self.template == "quantiles":
+            return [Aggregate("quantile", (self.of,), level=level) for level in self.shares()]
+        return [Aggregate(self.function, (self.of,))]
+
+    def shares(self) -> tuple[Fraction, ...]:
+        """The levels of the quantiles."""
+        levels = [Fraction(str(number(part))) / PERCENT for part in re.split(r"[,;\s]+", self.levels) if part]
+        if not 0 < len(levels) <= MOST_LEVELS or not all(0 < level < 1 for level in levels):
+            raise QueryError("quantiles are percentages between 0 and 100, such as 25, 50, 75")
+        return levels_of(dict.fromkeys(levels))
+
+    def top(self) -> int:
+        """How many groups a top list has."""
+        if not self.most.strip().isdecimal() or not 0 < int(self.most[:9]) <= MOST_GROUPS:
+            raise QueryError(f"a top list has 1 to {MOST_GROUPS:,} groups")
+        return int(self.most)
+
+    def conditions(self, domain: Domain) -> list[Predicate]:
+        """The filters that say something."""
+        return [one.predicate(domain.find(one.attribute)) for one in self.filters if not one.is_blank]
+
+    def ranges(self, domain: Domain) -> list[Span] | None:
+        """The ranges that were listed, each from its low end up to but without its high end; None for all of them."""
+        attribute = domain.find(self.chosen[0].attribute)
+        spans: list[Span] = []
+        for line in filter(str.strip, self.spans.splitlines()):
+            ends = SPAN.fullmatch(line)
+            if ends is None:
+                raise QueryError(f"{line[:40]!r} is no range; write one on each line, such as 10 to 20")
+            spans.append((literal(attribute, ends[1]), literal(attribute, ends[2])))
+        return spans or None
+
+    def unit(self) -> str:
+        """The unit in which the accuracy of the answers is said."""
+        if self.template == "sql":
+            return ""
+        if self.template == "shares":
+            return "points of %"
+        return f"of {self.of}" if self.measures and self.template != "quantiles" else "records"
+
+
+def build_query(draft: QueryDraft, table: Queryable[Outcome]) -> Outcome:
+    """The question of a table, or the answer of a synopsis."""
+    axes = draft.axes(table.domain)
+    for condition in draft.conditions(table.domain):
+        table = table.where(condition)
+    match draft.template:
+        case "cdf":
+            return table.cdf(axes[0])
+        case "heat":
+            return table.histogram2d(axes[0], axes[1])
+        case "ranges":
+            return table.ranges(axes[0], draft.ranges(table.domain))
+        case "marginals":
+            return table.marginals(*axes, ways=PAIR)
+        case "quantiles" if not axes:
+            return table.quantiles(draft.of, draft.shares())
+        case "number" if not axes and draft.function == "mean":
+            return table.mean(draft.of)
+        case "number" if not axes and draft.function == "sum":
+            return table.sum(draft.of)
+        case "number" if not axes and draft.function == "count":
+            return table.count()
+        case "histogram" | "top" | "number" | "compare" if not draft.measures:
+            return table.histogram(*axes)
+    raise QueryError("this is asked of the dataset itself")
+
+
+def build_question(draft: QueryDraft, table: Table) -> Question:
+    """The question of a table: aggregates of groups and top lists as well."""
+    axes = draft.axes(table.domain)
+    is_grouped = draft.measures and (axes or (draft.template, draft.function) == ("number", "stddev"))
+    if draft.template not in ("shares", "top") and not is_grouped:
+        return build_query(draft, table)
+    for condition in draft.conditions(table.domain):
+        table = table.where(condition)
+    return table.top(draft.top(), *axes) if draft.template == "top" else table.aggregate(*draft.aggregates(), by=axes)
+
+
+def usable_attributes(template: Template, domain: Domain) -> list[str]:
+    """The attributes that a template groups by."""
+    return [name for name in domain if domain[name].ordered or not FORMS[template].is_ordered]
+
+
+def usual_axis(domain: Domain, name: str) -> AxisChoice:
+    """The attribute, grouped so that it is easy to read."""
+    return AxisChoice(name, usual_step(domain[name]))
+
+
+def with_template(draft: QueryDraft, template: Template, domain: Domain) -> QueryDraft:
+    """The same question in another form: what was chosen stays where it fits, and what is missing is filled in."""
+    form, usable = FORMS[template], usable_attributes(template, domain)
+    if template == "compare":
+        # Groups are seldom compared by a number, so categories come first.
+        usable.sort(key=lambda name: not isinstance(domain[name], Categorical))
+    axes = [axis for axis in draft.chosen if axis.attribute in usable]
+    if template == "compare" and axes and not isinstance(domain[axes[0].attribute], Categorical):
+        axes = []
+    free = [name for name in usable if name not in [axis.attribute for axis in axes]]
+    axes += [usual_axis(domain, name) for name in free[: max(form.least - len(axes), 0)]]
+    numeric = [name for name in domain if is_numeric(domain[name])]
+    of = draft.of if draft.of in numeric else next(iter(numeric), "")
+    most = form.most if template == draft.template or template == "marginals" else form.least
+    return with_sides(replace(draft, template=template, chosen=tuple(axes[:most]), of=of), domain)
+
+
+def with_sides(draft: QueryDraft, domain: Domain) -> QueryDraft:
+    """The draft with two groups to compare: the first two values of its attribute, or its lower and upper half."""
+    if draft.template != "compare" or not draft.chosen:
+        return draft
+    attribute = domain[draft.chosen[0].attribute]
+    if isinstance(attribute, Categorical):
+        listed = listed_values(attribute)
+        if draft.first and {*draft.first, *draft.second} <= set(listed):
+            return draft
+        return replace(draft, first=tuple(listed[:1]), second=tuple(listed[1:2]), cut="")
+    return replace(draft, first=(), second=(), cut=cut_text(attribute))
+
+
+def cut_text(attribute: Attribute) -> str:
+    """The value in the middle of an ordered attribute, as somebody would type it."""
+    match attribute:
+        case Bins():
+            return show(attribute.edge(attribute.size // 2))
+        case Dates(start=start, end=end):
+            return (start + (end - start) / 2).isoformat()
+        case Timestamps(start=start, end=end):
+            return (start + (end - start) / 2).date().isoformat()
+    return str(attribute.value_at(attribute.size // 2))
+
+
+def is_numeric(attribute: Attribute) -> bool:
+    """Whether sums, means and quantiles are taken of it."""
+    return isinstance(attribute, Integers | Bins)
+
+
+def ends_of(attribute: Attribute) -> tuple[object, object]:
+    """The low end of an ordered attribute, and the end behind its last value."""
+    match attribute:
+        case Integers(low=low, high=high):
+            return low, high + 1
+        case Bins():
+            return number(show(attribute.edge(0))), number(show(attribute.edge(attribute.size)))
+        case Dates(start=start, end=end):
+            return start, end + datetime.timedelta(days=1)
+        case Timestamps(start=start, end=end):
+            return start, end
+    raise QueryError("only numbers and dates are cut in two")
+
+
+def literal(attribute: Attribute, text: str) -> object:
+    """A value of the attribute from what somebody typed; QueryError says what it should look like."""
+    plain = text.strip()
+    if isinstance(attribute, Categorical):
+        return next((value for value in attribute.values if str(value) == text), plain)
+    if is_calendar(attribute):
+        is_day = len(plain) <= len("2025-03-31")
+        try:
+            return datetime.date.fromisoformat(plain) if is_day else datetime.datetime.fromisoformat(plain)
+        except ValueError:
+            raise QueryError(f"{plain[:40]!r} is no date; write for example 2025-03-31") from None
+    return number(plain)
+
+
+def number(text: str) -> int | float:
+    """A number as a program would write it, so that page and program ask the very same; floats count as they print."""
+    try:
+        exact = Decimal(text.replace(" ", ""))
+    except InvalidOperation:
+        raise QueryError(f"{text[:40]!r} is no number") from None
+    if not exact.is_finite() or (exact and not -LONGEST < exact.adjusted() < LONGEST):
+        raise QueryError(f"{text[:40]!r} is no number that can be used here")
+    return int(exact) if exact == exact.to_integral_value() else float(exact)
+
+
+CONFIDENCES = {"0.9": "90 %", "0.95": "95 %", "0.99": "99 %", "0.999": "99.9 %"}
+
+
+@dataclass(frozen=True)
+class AccuracyDraft:
+    """How good the answer shall be, or what it may cost. Numbers are as typed."""
+
+    by: Literal["accuracy", "budget"] = "accuracy"
+    alpha: str = "100"
+    confidence: str = "0.95"
+    epsilon: str = "0.1"
+    mechanism: str | None = None
+    fresh: bool = False
+
+    def keywords(self) -> tuple[str | None, str | None]:
+        """Alpha and epsilon, one of them None."""
+        return (self.alpha.strip(), None) if self.by == "accuracy" else (None, self.epsilon.strip())
+
+
+WORDS: dict[Condition, str] = {"among": "is one of", "not among": "is none of"}
+MOST_LISTED = 2_000
+MOST_FILTERS = 8
+LONGEST_QUESTION = 6_000
+"""A longer question is not kept in the address of its page: browsers and proxies limit those."""
+
+
+def write_question(draft: QueryDraft, sql: str, accuracy: AccuracyDraft) -> str:
+    """What the controls say where that is not the usual, for the address of the page; empty where it is too long."""
+    usual = {field.name: field.default for one in (QueryDraft, AccuracyDraft) for field in fields(one)}
+    said, how = ({key: part for key, part in asdict(one).items() if part != usual[key]} for one in (draft, accuracy))
+    content = said | ({"sql": sql} if draft.template == "sql" else {}) | ({"accuracy": how} if how else {})
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text) <= LONGEST_QUESTION else ""
+
+
+def read_question(text: str, domain_of: Callable[[str], Domain]) -> tuple[QueryDraft, str, AccuracyDraft] | None:
+    """What the controls said when `write_question` wrote it; None where the text, or part of it, makes no sense now."""
+    try:
+        content = json.loads(text)
+        accuracy = AccuracyDraft(**content.pop("accuracy", {}))
+        sql = str(content.pop("sql", ""))
+        chosen = tuple(AxisChoice(**one) for one in content.pop("chosen", ()))
+        filters = tuple(
+            FilterChoice(**one | {"values": tuple(one.get("values", ()))}) for one in content.pop("filters", ())
+        )
+        first, second = (tuple(content.pop(side, ())) for side in ("first", "second"))
+        draft = QueryDraft(**content, first=first, second=second, chosen=chosen, filters=filters)
+        domain = domain_of(draft.dataset)
+        is_usable = _is_usable_draft(draft, domain) and _is_usable_accuracy(accuracy)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BlowfishError):
+        return None
+    return (draft, sql, accuracy) if is_usable else None
+
+
+def _is_usable_draft(draft: QueryDraft, domain: Domain) -> bool:
+    form, names = FORMS[draft.template], [axis.attribute for axis in draft.chosen]
+    texts = (draft.spans, draft.of, draft.levels, draft.most, draft.cut)
+    return (
+        form.least <= len(names) == len(set(names)) <= form.most
+        and all(axis.step in steps_of(domain[axis.attribute]) for axis in draft.chosen)
+        and all(domain[name].ordered or not form.is_ordered for name in names)
+        and draft.function in FUNCTIONS
+        and all(isinstance(one, str) for one in texts)
+        and (not draft.of or is_numeric(domain[draft.of]))
+        and (draft.template != "compare" or {*draft.first, *draft.second} <= set(listed_values(domain[names[0]])))
+        and len(draft.filters) <= MOST_FILTERS
+        and all(_is_usable_filter(one, domain[one.attribute]) for one in draft.filters)
+    )
+
+
+def _is_usable_filter(one: FilterChoice, attribute: Attribute) -> bool:
+    if one.condition == "between":
+        return not isinstance(attribute, Categorical) and isinstance(one.low, str) and isinstance(one.high, str)
+    if not isinstance(attribute, Categorical) or one.condition not in WORDS:
+        return False
+    return set(listed_values(attribute)).issuperset(one.values)
+
+
+def _is_usable_accuracy(accuracy: AccuracyDraft) -> bool:
+    mechanisms = (*MECHANISMS, *CHOICES, *(DATA_AWARE if accuracy.by == "budget" else ()))
+    return (
+        accuracy.by in ("accuracy", "budget")
+        and accuracy.confidence in CONFIDENCES
+        and accuracy.mechanism in (None, *mechanisms)
+        and isinstance(accuracy.fresh, bool)
+        and isinstance(accuracy.alpha, str)
+        and isinstance(accuracy.epsilon, str)
+    )
+
+
+def listed_values(attribute: Attribute) -> list[str]:
+    """The values of a category to choose from; of anything else none."""
+    return [str(value) for value in attribute.values[:MOST_LISTED]] if isinstance(attribute, Categorical) else []
