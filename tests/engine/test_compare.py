@@ -160,3 +160,51 @@ def test_no_truth_inside_both_intervals_is_left_out(
     ratio = second[known] / first[known]
     assert np.all(compared.ratio.bounds.low[known] <= ratio + slack * abs(ratio))
     assert np.all(ratio <= compared.ratio.bounds.high[known] + slack * abs(ratio))
+
+
+TWO = WARD.groups({"A1": ["A1"], "others": ["A2", "A3"]})
+
+
+def test_the_two_groups_of_one_answer_are_compared_under_its_one_guarantee(db: Session) -> None:
+    # Epsilon 50: noise beyond the true difference has odds far below 10^-9.
+    answer = db["visits"].histogram(TWO, bf.col("age").bins(25)).release(epsilon="50")
+    groups = bf.compare(answer)
+    assert groups.beta == answer.beta, "one release fails once, not twice"
+    assert groups.difference is not None
+    assert groups.ratio is not None
+    plane = answer.values.reshape(answer.tables[0].shape)
+    assert np.array_equal(groups.first.values, plane[0])
+    assert np.array_equal(groups.difference.values, plane[1] - plane[0])
+    ends = [end.reshape(plane.shape) for end in (answer.bounds.low, answer.bounds.high)]
+    assert np.array_equal(groups.difference.bounds.low, ends[0][1] - ends[1][0])
+    assert np.array_equal(groups.difference.bounds.high, ends[1][1] - ends[0][0])
+    assert np.all(np.abs(groups.ratio.values - 2.0) < 0.1), "twice as many visits in two wards as in one"
+    assert "ward A1, and ward others" in repr(groups)
+
+
+def test_two_numbers_say_which_is_larger_where_their_intervals_tell(db: Session) -> None:
+    sure = bf.compare(db["visits"].histogram(TWO).release(epsilon="50"))
+    assert (sure.first.kind, sure.first.raw.size) == ("count", 1)
+    assert "The second is larger" in " ".join(sure.words())
+    turned = WARD.groups({"others": ["A2", "A3"], "A1": ["A1"]})
+    assert "The first is larger" in " ".join(bf.compare(db["visits"].histogram(turned).release(epsilon="50")).words())
+    alike = WARD.groups({"A1": ["A1"], "A2": ["A2"]})
+    same = bf.compare(db["visits"].where(WARD != "A3").histogram(alike).release(epsilon="0.01"))
+    assert "not known" in " ".join(same.words())
+
+
+def test_means_of_two_groups_are_compared(db: Session) -> None:
+    mean = bf.Aggregate("mean", ("age",))
+    answer = db["visits"].aggregate(mean, by=[TWO]).release(epsilon="50")
+    groups = bf.compare(answer)
+    assert groups.first.columns == answer.columns
+    assert groups.difference is not None
+    assert groups.difference.bounds.low[0] <= 0.0 <= groups.difference.bounds.high[0], "ages are the same everywhere"
+    with pytest.raises(QueryError, match="one by one"):
+        bf.compare(db["visits"].aggregate(mean, bf.Aggregate("count"), by=[TWO]).release(epsilon="50"))
+
+
+def test_an_answer_without_two_groups_is_compared_with_another_only(db: Session) -> None:
+    for question in (db["visits"].histogram("ward"), db["visits"].cdf("age"), db["visits"].marginals("ward", "age")):
+        with pytest.raises(QueryError, match="two groups"):
+            bf.compare(question.release(epsilon="1"))

@@ -137,8 +137,8 @@ class Aggregate:
         inner = " × ".join(self.factors)
         if self.level is not None:
             return f"{show(100 * self.level)} % quantile of {inner}" if self.level != MEDIAN else f"median of {inner}"
-        if self.function == "share":
-            return "percentages" if self.times == PERCENT else "shares"
+        if self.function in ("share", "people"):
+            return {"people": "persons"}.get(self.function, "percentages" if self.times == PERCENT else "shares")
         name = WORDS.get(self.function, self.function)
         return f"{name} of {inner}" if inner else name
 

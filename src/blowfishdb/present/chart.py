@@ -24,8 +24,8 @@ Unit: TypeAlias = Literal["", "days", "share"]
 
 NAMED_BARS = 40
 """More bars than this stand on a number line, where there is one, instead of over their names."""
-UPRIGHT_NAMES, UPRIGHT_LETTERS = 16, 110
-"""More names than this, or longer ones taken together, stand beside bars that lie."""
+UPRIGHT_NAMES, UPRIGHT_LETTERS = 16, 80
+"""More names than this, or longer ones side by side, stand beside bars that lie."""
 SKIPPED = 0.5
 """A curve that begins above this part of its height is drawn without the empty space below."""
 MARGIN = 0.05
@@ -204,7 +204,8 @@ def is_amounts(answer: Released) -> bool:
 
 def needs_rows(axis: AnswerAxis) -> bool:
     """Whether the names of groups need more room than there is below upright bars."""
-    return not axis.edges and (len(axis.labels) > UPRIGHT_NAMES or sum(map(len, axis.labels)) > UPRIGHT_LETTERS)
+    many, longest = len(axis.labels), max(map(len, axis.labels), default=0)
+    return not axis.edges and (many > UPRIGHT_NAMES or many * longest > UPRIGHT_LETTERS)
 
 
 def is_categories(answer: Released) -> bool:

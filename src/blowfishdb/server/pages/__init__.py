@@ -3,6 +3,7 @@
 PAGES: tuple[str, ...] = (
     "sign_in",
     "explore",
+    "dictionary",
     "history",
     "budget",
     "synopses",

@@ -23,6 +23,7 @@ from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
 from blowfishdb.present.table import column_names
 from blowfishdb.present.words import Digits, accuracy_words, epsilon_words, percent
 from blowfishdb.server.pages.controls import Column, called, choice, in_row, paged_table, redraw, scrolled, small
+from blowfishdb.server.pages.page_context import sentence
 
 TALLEST = 620
 """Pixels beyond which a long list is scrolled."""
@@ -43,9 +44,8 @@ def show_chart(chart: Chart, label: str, top: float | None = None) -> None:
         box.style(f"max-height:{TALLEST}px" if tall > TALLEST else "width:100%")
         with called(ui.element("div").props("role=img").classes("w-full"), label):
             ui.echart(draw(chart, top=top)).classes("bf-chart").style(f"height:{tall}px")
-    words = chart.noise_words if chart.kind == "heat" else ""
-    if words:
-        small(f"{words[:1].upper()}{words[1:]}.", "margin-top:6px").props('data-testid="noise"')
+    for words in filter(None, (chart.noise_words if chart.kind == "heat" else "", chart.note)):
+        small(sentence(words), "margin-top:6px;max-width:90ch").props('data-testid="remark"')
 
 
 def show_number(chart: Chart, name: str = "", charge: str = "") -> None:

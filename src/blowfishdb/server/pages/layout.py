@@ -87,6 +87,7 @@ class Place:
 
 NAVIGATION = (
     Place("/explore", "Explore", "insights", ("ask",)),
+    Place("/dictionary", "Dictionary", "menu_book", ("ask",)),
     Place("/history", "History", "history", ("ask",)),
     Place("/budget", "Budget", "account_balance_wallet", ("ask",)),
     Place("/synopses", "Synopses", "auto_awesome_mosaic", ("ask",)),

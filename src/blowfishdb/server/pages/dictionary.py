@@ -1,0 +1,259 @@
+"""Data dictionary: what is declared of each column, what is hidden and in which unit, and questions to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from blowfishdb.catalog.dataset import family_words
+from blowfishdb.errors import BlowfishError, plural
+from blowfishdb.model.calendar import Dates, Timestamps
+from blowfishdb.model.domain import CELL, CLAMP, Attribute, Bins, Categorical, Domain, Integers
+from blowfishdb.model.policy import Person, Policy, Public
+from blowfishdb.present.words import counted_words, epsilon_words, question_words, shortened
+from blowfishdb.server.pages.budget import why_nothing
+from blowfishdb.server.pages.controls import (
+    Cell,
+    Column,
+    budget_bar,
+    called,
+    card,
+    dataset_choice,
+    empty,
+    figure,
+    heading,
+    in_row,
+    link_button,
+    notice,
+    plain_table,
+    small,
+    spread,
+)
+from blowfishdb.server.pages.layout import page
+from blowfishdb.server.pages.page_context import PageContext, sentence
+from blowfishdb.server.pages.query_draft import (
+    AccuracyDraft,
+    QueryDraft,
+    Template,
+    build_question,
+    usual_axis,
+    with_template,
+    write_question,
+)
+from blowfishdb.session.backend import Budget
+from blowfishdb.session.table import Table
+
+SHOWN_VALUES = 30
+"""A longer list of values is shown up to here, until it is opened."""
+TEMPLATES: tuple[Template, ...] = ("histogram", "number", "quantiles", "shares", "top", "compare", "heat", "cdf")
+SMALL_PART = 20
+"""An example question may cost so small a part of what is left."""
+COLUMNS = (Column("Column"), Column("Holds"), Column("Values that may occur"), Column("Hidden"), Column("NULL, others"))
+
+
+@page(
+    "/dictionary", "Data dictionary", "ask", lead="What is known about the columns of each dataset before any answer."
+)
+async def dictionary(context: PageContext) -> None:
+    """The page of one dataset."""
+    session = context.session()
+    names = await context.run(session.datasets)
+    if not names:
+        with card():
+            empty("menu_book", "There is no dataset yet", "A curator declares one; its columns are then listed here.")
+        return
+    wanted = context.request.query_params.get("dataset", "")
+    name = wanted if wanted in names else names[0]
+    table = session[name]
+    budget, sentences = await context.run(lambda: (session.budget(name), table.policy_words()))
+    if len(names) > 1:
+        with ui.element("div").classes("bf-row bf-ends bf-beside-head"):
+            dataset_choice("/dictionary", names, name)
+    with card():
+        _overview(table, budget)
+    with card():
+        heading("Columns")
+        small("Declared by the curator, and public. Rows are never shown.", "margin:2px 0 8px")
+        rows = [_row(table, column) for column in table.domain]
+        plain_table(COLUMNS, rows, "Columns")
+    with card():
+        heading("What is hidden")
+        with ui.element("ul").classes("bf-list"):
+            for words in sentences:
+                with ui.element("li"):
+                    ui.label(sentence(words))
+    with card():
+        heading("Questions to begin with")
+        box = ui.element("div").props("aria-live=polite").style("min-height:120px;margin-top:6px")
+        with box:
+            small("Working out the prices …")
+
+        async def fill() -> None:
+            found = await context.run(partial(priced_examples, table, budget))
+            box.clear()
+            with box:
+                _examples(found)
+
+        ui.timer(0.05, fill, once=True)
+
+
+def _overview(table: Table, budget: Budget) -> None:
+    unit = table.policy.unit
+    with spread():
+        heading(table.name)
+        link_button("Explore", f"/explore?{urlencode({'dataset': table.name})}", "insights", "flat dense")
+    with ui.element("div").classes("bf-facts"):
+        for name, words in (
+            ("Columns", f"{len(table.domain.names):,}"),
+            ("Protected", f"each {unit.id}, with all their rows" if isinstance(unit, Person) else "each row"),
+            ("Counted", sentence(counted_words(unit)) if isinstance(unit, Person) else "Every row."),
+            ("Number of rows", "public" if table.policy.presence == "public" else "hidden"),
+        ):
+            with ui.element("div"):
+                small(name)
+                ui.label(words)
+    with in_row().style("align-items:baseline;gap:10px;margin:14px 0 8px"):
+        ui.label(figure(budget.remaining)).classes("bf-big").props('data-testid="left"')
+        ui.label("epsilon left for you").classes("bf-quiet")
+    budget_bar(budget)
+    if budget.remaining <= 0:
+        notice(f"{why_nothing(budget)} The curator can renew it.", "is-accent").style("margin-top:12px")
+
+
+def _row(table: Table, name: str) -> list[Cell]:
+    attribute, policy = table.domain[name], table.policy
+    values = partial(_values, name, attribute)
+    return [name, kind_words(attribute), values, hidden_words(name, policy), special_words(attribute, name, policy)]
+
+
+def kind_words(attribute: Attribute) -> str:
+    """What a column holds, in a few words."""
+    match attribute:
+        case Integers():
+            return "whole numbers"
+        case Bins(width=width) if width is not None:
+            return f"numbers, in bins of {figure(float(width))}"
+        case Bins():
+            return "numbers, in bins"
+        case Dates(by=by):
+            return f"dates, by {by}"
+        case Timestamps(by=by):
+            return f"moments, by {by}"
+        case Categorical() if attribute.ordered:
+            return "values in an order"
+    return "a category"
+
+
+def _values(name: str, attribute: Attribute) -> None:
+    """All values of a category, or the ends of anything else."""
+    if not isinstance(attribute, Categorical):
+        first, last = (attribute.run_label(place, place) for place in (0, attribute.size - 1))
+        ui.label(f"{first} … {last}")
+        small(plural(attribute.size, "bin" if isinstance(attribute, Bins) else "value"))
+        return
+    values = [shortened(str(value)) for value in attribute.values]
+    if len(values) <= SHOWN_VALUES:
+        ui.label(", ".join(values))
+        return
+    with (
+        ui.expansion(f"{plural(len(values), 'value')}: {values[0]} … {values[-1]}").props("dense").classes("bf-values")
+    ):
+        search = ui.input("Search").props("debounce=200 clearable type=search").style("max-width:240px")
+        called(search, f"Search the values of {name}")
+        shown = small(", ".join(values), "margin-top:6px;max-height:220px;overflow:auto")
+        called(shown.props("tabindex=0 role=region"), f"Values of {name}")
+
+        def narrow(text: str | None) -> None:
+            wanted = (text or "").strip().casefold()
+            shown.text = ", ".join(value for value in values if wanted in value.casefold()) or "No value holds that."
+
+        search.on_value_change(lambda e: narrow(e.value))
+
+
+def hidden_words(name: str, policy: Policy) -> str:
+    """What the policy hides about a column, in a few words."""
+    if policy.presence == "only":
+        return "as far as whether the record is there"
+    grid = policy.grid_of(name)
+    if grid is not None:
+        return f"jointly with {', '.join(one for one in grid.attributes if one != name)}"
+    return family_words(policy.family(name))
+
+
+def special_words(attribute: Attribute, name: str, policy: Policy) -> str:
+    """What becomes of NULL and of values that were not declared."""
+    is_open = isinstance(policy.family(name), Public)
+
+    def cell(*, is_public: bool) -> str:
+        return f"counted apart, {'public' if is_public or is_open else 'hidden'}"
+
+    null = cell(is_public=attribute.null_public) if attribute.null == CELL else f"counts as {attribute.null}"
+    outside = f"count as {attribute.outside}"
+    if attribute.outside == CELL:
+        outside = cell(is_public=attribute.outside_public)
+    elif attribute.outside == CLAMP:
+        outside = "moved to the nearest end"
+    return f"NULL {null}; others {outside}"
+
+
+def examples(dataset: str, domain: Domain) -> Iterator[QueryDraft]:
+    """Questions of every usual kind, with the first columns that each can take."""
+    name = min(domain, key=lambda one: not isinstance(domain[one], Categorical))
+    blank = QueryDraft(dataset, "histogram", (usual_axis(domain, name),))
+    yield QueryDraft(dataset, "number", function="count")
+    for template in TEMPLATES:
+        draft = with_template(blank, template, domain)
+        yield draft
+        if template == "number" and draft.of != name:
+            yield replace(draft, chosen=(usual_axis(domain, name),))
+
+
+def priced_examples(table: Table, budget: Budget) -> list[tuple[str, str, str]]:
+    """The examples that can be asked now: their words, what they would cost, and where they are asked."""
+    epsilon = example_epsilon(budget.remaining)
+    accuracy = AccuracyDraft("budget", epsilon=epsilon)
+    rows = []
+    for draft in examples(table.name, table.domain):
+        try:
+            question = build_question(draft, table)
+            preview = question.preview(epsilon=epsilon)
+        except BlowfishError:
+            continue
+        price = f"epsilon {epsilon_words(preview.epsilon)}" if preview.epsilon else "free"
+        link = f"/explore?{urlencode({'question': write_question(draft, '', accuracy)})}"
+        rows.append((example_words(draft, question_words(question.query)), price, link))
+    return rows
+
+
+def example_epsilon(left: Fraction) -> str:
+    """A round small part of what is left of a budget; a hundredth where nothing is."""
+    return f"{Decimal(f'{float(left) / SMALL_PART:.1g}'):f}" if left > 0 else "0.01"
+
+
+def example_words(draft: QueryDraft, title: str) -> str:
+    """The question as somebody would ask it."""
+    if draft.template == "top":
+        return f"The {draft.most} most frequent values of {draft.chosen[0].attribute}"
+    if draft.template == "compare":
+        sides = [", ".join(side) for side in (draft.first, draft.second)]
+        groups = " with ".join(sides) if draft.first else f"below {draft.cut} with the rest"
+        return f"{title.partition(' by ')[0]}, comparing {draft.chosen[0].attribute} {groups}"
+    return title
+
+
+def _examples(rows: list[tuple[str, str, str]]) -> None:
+    if not rows:
+        small("Nothing can be asked now.")
+        return
+    small("A click opens the question with its price. Nothing is spent before you confirm it.", "margin-bottom:8px")
+    with ui.element("ul").classes("bf-examples"):
+        for words, price, link in rows:
+            with ui.element("li"):
+                ui.link(words, link)
+                small(price)
