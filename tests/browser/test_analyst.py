@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
+import duckdb
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -106,6 +107,11 @@ def test_from_sign_in_to_files(page: Page, place: Place) -> None:
 
 
 TEMPLATES = {
+    "Number": "Mean of age",
+    "Quantiles": "Quantiles of age",
+    "Shares": "Percentages by age",
+    "Top list": "Histogram of",
+    "Compare": "by ward in 2 groups",
     "Cumulative": "CDF of",
     "Heat map": "×",
     "Ranges": "All ranges",
@@ -116,13 +122,87 @@ TEMPLATES = {
 
 def test_every_template_has_a_price(page: Page, place: Place) -> None:
     sign_in(page, place)
-    page.get_by_label("Within ±").fill("900")
+    # One by one: a price of a mean says how near the mean is, in its own unit.
     for template, words in TEMPLATES.items():
         page.get_by_role("radio", name=template).click()
         settle(page)
         expect(page.locator(".bf-quote .bf-title").first).to_contain_text(words)
         expect(page.get_by_test_id("price")).to_be_visible()
         shoot(page, f"explore-{template.lower().replace(' ', '-')}")
+
+
+TOWNS = [f"{name}{end}" for name in ("Ash", "Birch", "Deer", "Wolf") for end in (f"ford {n}" for n in range(50))]
+NAMES = """() => {
+  const shown = document.querySelector('#page .bf-chart');
+  return getElement(Number(shown.id.slice(1))).chart.getOption().yAxis[0].data;
+}"""
+
+
+@pytest.fixture(scope="module")
+def towns(place: Place) -> Place:
+    """A dataset with a category of 200 values, and three answers of hers."""
+    with duckdb.connect(str(place.folder / "towns.duckdb")) as connection:
+        connection.execute("CREATE TABLE people (town VARCHAR, sex VARCHAR, age INTEGER)")
+        rows = [(TOWNS[number % 200 if number % 3 else 7], "FM"[number % 2], number % 80) for number in range(3000)]
+        connection.executemany("INSERT INTO people VALUES (?, ?, ?)", rows)
+    domain = {
+        "town": bf.categorical(TOWNS, null=TOWNS[0], outside=TOWNS[0]),
+        "sex": bf.categorical(["F", "M"], null="F", outside="F"),
+        "age": bf.integers(0, 99, null=0),
+    }
+    place.app_state.curator("cora").add(
+        bf.Dataset("towns", source="duckdb:///towns.duckdb#people", domain=domain, epsilon="100")
+    )
+    place.app_state.users.add("tess", "analyst", PASSWORD, must_change=False)
+    table = place.app_state.session("tess")["towns"]
+    # Epsilon 20: that noise lifts another town above the 1000 records of the seventh has odds below 10^-9.
+    table.histogram("town").release(epsilon=20)
+    table.aggregate(bf.Aggregate("mean", ("age",)), by=["sex"]).release(epsilon=5)
+    table.histogram2d("sex", bf.col("age").bins(10)).release(epsilon=Fraction(1, 50))
+    return place
+
+
+def test_long_lists_numbers_and_noise_by_keyboard(page: Page, towns: Place) -> None:
+    names = [f"{past.number} towns" for past in towns.app_state.session("tess").history("towns")]
+    heat, means, counts = names
+    sign_in(page, towns, "tess", then=f"/history/answer?{urlencode({'of': counts})}")
+    assert page.evaluate(NAMES)[0] == TOWNS[7], "the largest first"
+    assert len(page.evaluate(NAMES)) == 200
+    shoot(page, "answer-200-values")
+    by_name = page.get_by_role("radio", name="By name")
+    by_name.focus()
+    page.keyboard.press("Enter")
+    expect(by_name).to_have_attribute("aria-checked", "true")
+    page.get_by_test_id("search").focus()
+    page.keyboard.insert_text("wolfford 4")
+    page.evaluate(HEARD)
+    assert page.evaluate(NAMES) == ["Wolfford 4", *(f"Wolfford 4{digit}" for digit in range(10))]
+    page.get_by_role("radio", name="Percent").focus()
+    page.keyboard.press("Enter")
+    page.evaluate(HEARD)
+    assert "percent of the records" in page.evaluate(NAMES.replace("yAxis[0].data", "xAxis[0].name"))
+    open_page(page, towns, f"/history/answer?{urlencode({'of': means})}")
+    open_tab(page, "Difference")
+    expect(page.get_by_test_id("number")).to_have_count(4)
+    expect(page.get_by_test_id("number").first).to_contain_text("with 95 % confidence")
+    shoot(page, "answer-difference")
+    open_page(page, towns, f"/history/answer?{urlencode({'of': heat})}")
+    expect(page.get_by_test_id("remark").first).to_contain_text("Dotted: within the noise")
+    shoot(page, "answer-noise")
+
+
+def test_the_questions_of_the_dictionary_work_when_clicked(page: Page, towns: Place) -> None:
+    sign_in(page, towns, "tess", then="/dictionary?dataset=towns")
+    expect(page.get_by_text("200 values: Ashford 0 … Wolfford 49")).to_be_visible()
+    shoot(page, "dictionary")
+    follow(page, page.get_by_role("link", name="Mean of age, comparing sex F with M"))
+    settle(page)
+    expect(page.get_by_test_id("price")).to_be_visible()
+    run(page)
+    expect(page.get_by_test_id("number")).to_have_count(4)
+    page.reload()
+    settle(page)
+    expect(page.get_by_test_id("number")).to_have_count(4)
 
 
 def test_filters_budget_and_refusals_teach(page: Page, place: Place) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gc
 import itertools
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -74,6 +75,7 @@ def past(place: Place) -> None:
     session = place.app_state.session("eve")
     session["clinic"].histogram("ward").release(epsilon="1/50")
     session["clinic"].cdf("age").release(epsilon="1/50")
+    session["clinic"].mean("cost").release(epsilon="1/50")
     session["clinic"].histogram("ward").publish(epsilon="1/50")
     place.app_state.tokens.issue("eve", "my notebook", ("ask",), 30)
 
@@ -82,7 +84,8 @@ def walk_analyst(page: Page, place: Place, check: Callable[[str], object]) -> No
     """Opens every page of an analyst, with its dialogs, and checks each."""
     page.goto(f"{place.url}/sign-in")
     check("sign in")
-    synopsis, other, answer = (f"{one.number} clinic" for one in place.app_state.session("eve").history("clinic")[:3])
+    past = place.app_state.session("eve").history("clinic")
+    synopsis, mean, other, answer = (f"{one.number} clinic" for one in past[:4])
     sign_in(page, place, "eve", then=f"/explore?{urlencode({'answer': answer})}")
     settle(page)
     page.get_by_role("button", name="Add").click()
@@ -90,7 +93,7 @@ def walk_analyst(page: Page, place: Place, check: Callable[[str], object]) -> No
     for tab in ("Table", "What it means", "Python"):
         page.get_by_role("tab", name=tab).click()
         check(f"answer, {tab}")
-    for template in ("Ranges", "Marginals", "SQL"):
+    for template in ("Number", "Quantiles", "Shares", "Top list", "Compare", "Ranges", "Marginals", "SQL"):
         page.get_by_role("radio", name=template).click()
         settle(page)
         check(f"explore, {template}")
@@ -103,7 +106,9 @@ def walk_analyst(page: Page, place: Place, check: Callable[[str], object]) -> No
     page.get_by_test_id("confirm").wait_for()
     check("the price")
     for path in (
+        "/dictionary",
         "/history",
+        f"/history/answer?{urlencode({'of': mean})}",
         f"/history/answer?{urlencode({'of': answer})}",
         f"/history/compare?{urlencode({'one': answer, 'two': other})}",
         "/budget",
@@ -258,6 +263,8 @@ class Watcher:
 def test_hostile_names_and_values_on_every_page_of_an_analyst(calm: Page, place: Place, hostile: str) -> None:
     analyst, watcher = BAD[:100], Watcher(calm)
     history = place.app_state.session(analyst).history(hostile)
+    sides = {"first": VALUES[:1], "second": VALUES[1:3], "of": LONG}
+    groups = {"dataset": hostile, "template": "compare", "chosen": [{"attribute": COLUMN}], **sides}
     synopsis, filtered, plain = (f"{one.number} {hostile}" for one in history)
     sign_in(calm, place, analyst)
     open_page(calm, place, f"/explore?{urlencode({'dataset': hostile, 'answer': plain})}")
@@ -282,6 +289,8 @@ def test_hostile_names_and_values_on_every_page_of_an_analyst(calm: Page, place:
     calm.get_by_test_id("confirm").wait_for()
     watcher.check("the price")
     for path, texts in {
+        f"/explore?{urlencode({'question': json.dumps(groups)})}": [COLUMN, VALUES[1]],
+        f"/dictionary?{urlencode({'dataset': hostile})}": [hostile, COLUMN, LONG],
         "/history": [hostile, COLUMN],
         f"/history/answer?{urlencode({'of': filtered})}": [COLUMN],
         f"/history/compare?{urlencode({'one': plain, 'two': filtered})}": [COLUMN],

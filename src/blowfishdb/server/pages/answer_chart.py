@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
@@ -18,10 +19,11 @@ from blowfishdb.present.chart import (
     chart_kind,
     chart_of,
     is_categories,
+    largest,
 )
 from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
-from blowfishdb.present.table import column_names
-from blowfishdb.present.words import Digits, accuracy_words, epsilon_words, percent
+from blowfishdb.present.table import column_names, row_labels
+from blowfishdb.present.words import Digits, accuracy_words, digits_of, epsilon_words, percent
 from blowfishdb.server.pages.controls import Column, called, choice, in_row, paged_table, redraw, scrolled, small
 from blowfishdb.server.pages.page_context import sentence
 
@@ -157,6 +159,8 @@ def show_comparison(comparison: Comparison) -> None:
             show_number(_estimate_chart(comparison.difference, digits, sure), "difference, second less first")
             show_number(_estimate_chart(comparison.ratio, Digits(3), sure), "ratio, second over first")
         return
+    if comparison.difference is not None:
+        show_chart(_differences(comparison, comparison.difference), "Chart of the differences. The numbers are below.")
     names, shown = comparison.head(), range(min(first.raw.size, MOST_ROWS))
     labels = len(column_names(first))
     columns = {f"c{place}": Column(name, "" if place < labels else "is-number") for place, name in enumerate(names)}
@@ -165,6 +169,24 @@ def show_comparison(comparison: Comparison) -> None:
         for place, line in zip(shown, comparison.cells(shown), strict=True)
     ]
     paged_table(columns, rows, "Both answers")
+
+
+def _differences(comparison: Comparison, difference: Estimate) -> Chart:
+    """The differences of many pairs as dots in their intervals; of too many, the largest."""
+    places = largest(np.abs(difference.values), DETAIL.dots)
+    values, low, high = (
+        column[places] for column in (difference.values, difference.bounds.low, difference.bounds.high)
+    )
+    digits = max((digits_of(answer) for answer in (comparison.first, comparison.second)), key=lambda one: one.places)
+    return Chart(
+        "dots",
+        ChartAxis(""),
+        ChartAxis("difference, second less first"),
+        (Series("difference", values, low, high),),
+        digits=digits,
+        marks=tuple(" × ".join(filter(None, row)) for row in row_labels(comparison.first, places)),
+        is_counts=False,
+    )
 
 
 def _estimate_chart(estimate: Estimate, digits: Digits, confidence: str) -> Chart:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -12,11 +13,11 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from blowfishdb.catalog.dataset import family_words
-from blowfishdb.errors import BlowfishError, plural
+from blowfishdb.errors import QueryError, plural
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.policy import Person, Policy, Public
-from blowfishdb.present.words import counted_words, epsilon_words, question_words, shortened
+from blowfishdb.present.words import counted_words, question_words, shortened
 from blowfishdb.server.pages.budget import why_nothing
 from blowfishdb.server.pages.controls import (
     Cell,
@@ -87,20 +88,15 @@ async def dictionary(context: PageContext) -> None:
         with ui.element("ul").classes("bf-list"):
             for words in sentences:
                 with ui.element("li"):
-                    ui.label(sentence(words))
+                    ui.label(words)
     with card():
         heading("Questions to begin with")
-        box = ui.element("div").props("aria-live=polite").style("min-height:120px;margin-top:6px")
-        with box:
-            small("Working out the prices …")
-
-        async def fill() -> None:
-            found = await context.run(partial(priced_examples, table, budget))
-            box.clear()
-            with box:
-                _examples(found)
-
-        ui.timer(0.05, fill, once=True)
+        small("A click opens the question with its price. Nothing is spent before you confirm it.", "margin:2px 0 10px")
+        with ui.element("ul").classes("bf-examples"):
+            for words, price, link in example_links(table, budget):
+                with ui.element("li"):
+                    ui.link(words, link)
+                    small(price)
 
 
 def _overview(table: Table, budget: Budget) -> None:
@@ -203,32 +199,30 @@ def special_words(attribute: Attribute, name: str, policy: Policy) -> str:
 
 
 def examples(dataset: str, domain: Domain) -> Iterator[QueryDraft]:
-    """Questions of every usual kind, with the first columns that each can take."""
-    name = min(domain, key=lambda one: not isinstance(domain[one], Categorical))
-    blank = QueryDraft(dataset, "histogram", (usual_axis(domain, name),))
+    """Questions of every usual kind, by the category with the fewest values; a top list of the one with the most."""
+    categories = [name for name in domain if isinstance(domain[name], Categorical) and domain[name].size > 1]
+    categories.sort(key=lambda name: domain[name].size)
+    names = categories or list(domain)
+    few, many = usual_axis(domain, names[0]), usual_axis(domain, names[-1])
     yield QueryDraft(dataset, "number", function="count")
     for template in TEMPLATES:
+        blank = QueryDraft(dataset, "histogram", (many if template == "top" else few,))
         draft = with_template(blank, template, domain)
         yield draft
-        if template == "number" and draft.of != name:
-            yield replace(draft, chosen=(usual_axis(domain, name),))
+        if template == "number" and draft.of != few.attribute:
+            yield replace(draft, chosen=(few,))
 
 
-def priced_examples(table: Table, budget: Budget) -> list[tuple[str, str, str]]:
-    """The examples that can be asked now: their words, what they would cost, and where they are asked."""
+def example_links(table: Table, budget: Budget) -> list[tuple[str, str, str]]:
+    """The examples: their words, what they would cost, and where they are asked."""
     epsilon = example_epsilon(budget.remaining)
-    accuracy = AccuracyDraft("budget", epsilon=epsilon)
-    rows = []
+    accuracy, links = AccuracyDraft("budget", epsilon=epsilon), []
     for draft in examples(table.name, table.domain):
-        try:
-            question = build_question(draft, table)
-            preview = question.preview(epsilon=epsilon)
-        except BlowfishError:
-            continue
-        price = f"epsilon {epsilon_words(preview.epsilon)}" if preview.epsilon else "free"
-        link = f"/explore?{urlencode({'question': write_question(draft, '', accuracy)})}"
-        rows.append((example_words(draft, question_words(question.query)), price, link))
-    return rows
+        with suppress(QueryError):  # There may be no numbers, or no second column.
+            words = example_words(draft, question_words(build_question(draft, table).query))
+            address = f"/explore?{urlencode({'question': write_question(draft, '', accuracy)})}"
+            links.append((words, f"at most epsilon {epsilon}", address))
+    return links
 
 
 def example_epsilon(left: Fraction) -> str:
@@ -245,15 +239,3 @@ def example_words(draft: QueryDraft, title: str) -> str:
         groups = " with ".join(sides) if draft.first else f"below {draft.cut} with the rest"
         return f"{title.partition(' by ')[0]}, comparing {draft.chosen[0].attribute} {groups}"
     return title
-
-
-def _examples(rows: list[tuple[str, str, str]]) -> None:
-    if not rows:
-        small("Nothing can be asked now.")
-        return
-    small("A click opens the question with its price. Nothing is spent before you confirm it.", "margin-bottom:8px")
-    with ui.element("ul").classes("bf-examples"):
-        for words, price, link in rows:
-            with ui.element("li"):
-                ui.link(words, link)
-                small(price)

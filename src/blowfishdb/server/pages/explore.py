@@ -330,6 +330,7 @@ class Explorer:
         """Asks for a new price soon; the old one is void."""
         self._quoted = None
         self._quote_card.classes(add="is-stale")
+        self._accuracy.follow(self._form.query.draft, self._form.query.domain)
         self._pricing.changed()
 
     async def reopen(self, name: str) -> None:

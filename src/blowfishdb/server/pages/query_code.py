@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Axis, condition_code
 from blowfishdb.server.pages.query_draft import AccuracyDraft, QueryDraft
+
+
+NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 def snippet(draft: QueryDraft, accuracy: AccuracyDraft, domain: Domain, url: str) -> str:
@@ -95,7 +99,9 @@ def _axis(axis: Axis) -> str:
 
 def _accuracy(accuracy: AccuracyDraft) -> str:
     alpha, epsilon = accuracy.keywords()
-    main = f"alpha={alpha}" if epsilon is None else f'epsilon="{epsilon}"'
+    # A share such as "5 %" is no number.
+    within = alpha if alpha is None or NUMBER.fullmatch(alpha) else repr(alpha)
+    main = f"alpha={within}" if epsilon is None else f'epsilon="{epsilon}"'
     chosen = "" if accuracy.mechanism is None else f", mechanism={accuracy.mechanism!r}"
     fresh = ", fresh=True" if accuracy.fresh else ""
     return f"{main}, confidence={accuracy.confidence}{chosen}{fresh}"

@@ -279,11 +279,19 @@ class QueryDraft:
 
     def unit(self) -> str:
         """The unit in which the accuracy of the answers is said."""
-        if self.template == "sql":
-            return ""
-        if self.template == "shares":
-            return "points of %"
+        if self.template in ("sql", "shares"):
+            return {"shares": "% points"}.get(self.template, "")
         return f"of {self.of}" if self.measures and self.template != "quantiles" else "records"
+
+    def usual_alpha(self, domain: Domain) -> str:
+        """How far off answers may be where nobody says it: a hundred records, or a hundredth of the declared values."""
+        if self.template == "shares":
+            return "2"
+        if not self.measures or self.template == "quantiles" or not self.of:
+            return "100"
+        low, high = (Fraction(str(end)) for end in ends_of(domain[self.of]))
+        part = float(high - low) * (PERCENT if self.function == "sum" else 1 / PERCENT)
+        return f"{Decimal(f'{part:.1g}'):f}"
 
 
 def build_query(draft: QueryDraft, table: Queryable[Outcome]) -> Outcome:

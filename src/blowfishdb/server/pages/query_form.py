@@ -12,6 +12,7 @@ from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
 from blowfishdb.model.domain import Attribute, Categorical, Domain
 from blowfishdb.model.predicate import name_text
+from blowfishdb.present.words import shortened
 from blowfishdb.server.pages.controls import Tile, choice, icon_button, redraw, small, spread, tiles
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.query_draft import (
@@ -136,7 +137,7 @@ TILES: tuple[Tile, ...] = (
 
 
 class QueryForm:
-    """Controls over one domain. `on_change` hears of every change; `draft` and `sql` are what they say now."""
+    """Controls over one `domain`. `on_change` hears of every change; `draft` and `sql` are what they say now."""
 
     def __init__(
         self,
@@ -147,7 +148,7 @@ class QueryForm:
         draft: QueryDraft | None = None,
         sql: str = "",
     ) -> None:
-        self._domain, self._on_change = domain, on_change
+        self.domain, self._on_change = domain, on_change
         first = next(iter(domain))
         self.draft = draft or QueryDraft(dataset, "histogram", (usual_axis(domain, first),))
         column = name_text(first)
@@ -167,7 +168,7 @@ class QueryForm:
     def _choose_template(self, chosen: str) -> None:
         self._tip.text = self._tips[chosen]
         template = next(template for template in FORMS if template == chosen)
-        self.draft = with_template(self.draft, template, self._domain)
+        self.draft = with_template(self.draft, template, self.domain)
         self._put(rebuild=True)
 
     def _build(self) -> None:
@@ -175,7 +176,7 @@ class QueryForm:
         if draft.template == "sql":
             self._statement()
             return
-        usable = usable_attributes(draft.template, self._domain)
+        usable = usable_attributes(draft.template, self.domain)
         if len(usable) < form.least:
             small("This dataset has no attribute for that.", "margin-top:14px")
             return
@@ -192,7 +193,7 @@ class QueryForm:
             self._ranges()
         if draft.template == "top":
             self._text("How many", "most").style("margin-top:14px")
-        FilterForm(self._domain, draft.filters, lambda filters: self._put(filters=filters))
+        FilterForm(self.domain, draft.filters, lambda filters: self._put(filters=filters))
 
     def _measure(self) -> None:
         """What is measured, and of which attribute."""
@@ -204,13 +205,13 @@ class QueryForm:
                 function = ui.select(dict(FUNCTIONS), value=draft.function, label="What")
                 function.on_value_change(lambda e: self._put(function=e.value, rebuild=True))
             if draft.measures:
-                numeric = [name for name in self._domain if is_numeric(self._domain[name])]
+                numeric = [name for name in self.domain if is_numeric(self.domain[name])]
                 of = ui.select(numeric, value=draft.of or None, label="Of")
                 of.on_value_change(lambda e: self._put(of=e.value))
 
     def _sides(self) -> None:
         """The two groups of a comparison."""
-        attribute = self._domain[self.draft.chosen[0].attribute]
+        attribute = self.domain[self.draft.chosen[0].attribute]
         with ui.element("div").classes("bf-stack").style("margin-top:8px"):
             if isinstance(attribute, Categorical):
                 value_choice(attribute, self.draft.first, "First group", lambda values: self._put(first=values))
@@ -237,7 +238,7 @@ class QueryForm:
             select = ui.select(usable, value=axis.attribute, label=form.labels[place])
             select.on_value_change(lambda e: self._choose_attribute(place, e.value))
             if not is_split:
-                steps = steps_of(self._domain[axis.attribute])
+                steps = steps_of(self.domain[axis.attribute])
                 step = ui.select(steps, value=axis.step, label="How finely")
                 step.on_value_change(lambda e: self._put(chosen=self._with(place, replace(axis, step=e.value))))
                 if len(steps) == 1:
@@ -253,16 +254,16 @@ class QueryForm:
         axes = list(self.draft.chosen)
         other = next((n for n, axis in enumerate(axes) if axis.attribute == name), None)
         if other is None:
-            axes[place] = usual_axis(self._domain, name)
+            axes[place] = usual_axis(self.domain, name)
         else:
             axes[place], axes[other] = axes[other], axes[place]
-        self.draft = with_sides(replace(self.draft, chosen=tuple(axes)), self._domain)
+        self.draft = with_sides(replace(self.draft, chosen=tuple(axes)), self.domain)
         self._put(rebuild=True)
 
     def _add(self) -> None:
         taken = {axis.attribute for axis in self.draft.chosen}
-        name = next(name for name in usable_attributes(self.draft.template, self._domain) if name not in taken)
-        self._put(chosen=(*self.draft.chosen, usual_axis(self._domain, name)), rebuild=True)
+        name = next(name for name in usable_attributes(self.draft.template, self.domain) if name not in taken)
+        self._put(chosen=(*self.draft.chosen, usual_axis(self.domain, name)), rebuild=True)
 
     def _drop(self, place: int) -> None:
         self._put(chosen=self.draft.chosen[:place] + self.draft.chosen[place + 1 :], rebuild=True)
@@ -272,7 +273,7 @@ class QueryForm:
         area = ui.textarea("Ranges", value=self.draft.spans).props(f'autogrow hint="{hint}" debounce=250')
         area.classes("w-full").style("margin-top:14px")
         area.on_value_change(lambda e: self._put(spans=e.value or ""))
-        if isinstance(self._domain[self.draft.chosen[0].attribute], Categorical):
+        if isinstance(self.domain[self.draft.chosen[0].attribute], Categorical):
             area.props("readonly")
 
     def _statement(self) -> None:
@@ -327,10 +328,20 @@ class AccuracyForm:
 
     def __init__(self, on_change: Callable[[], object], draft: AccuracyDraft | None = None) -> None:
         self.draft = draft or AccuracyDraft()
-        self._on_change = on_change
+        self._on_change, self._unit, self._usual = on_change, "", ""
         ways = {"accuracy": "Choose accuracy", "budget": "Choose budget"}
         choice(ways, self.draft.by, self._by, "Accuracy or budget")
         self._box = ui.element("div").style("margin-top:12px")
+        redraw(self._box, self._build)
+
+    def follow(self, query: QueryDraft, domain: Domain) -> None:
+        """Says the accuracy in the unit of a question; one that nobody has typed becomes the usual one."""
+        before, self._usual = self._usual, query.usual_alpha(domain)
+        if (query.unit(), before) == (self._unit, self._usual):
+            return
+        self._unit = query.unit()
+        if before == self.draft.alpha:
+            self.draft = replace(self.draft, alpha=self._usual)
         redraw(self._box, self._build)
 
     def _by(self, chosen: str) -> None:
@@ -344,7 +355,8 @@ class AccuracyForm:
     def _build(self) -> None:
         with ui.element("div").classes("bf-pair"):
             if self.draft.by == "accuracy":
-                self.amount = ui.input("Within ±", value=self.draft.alpha).props("debounce=200")
+                self.amount = ui.input("Within ±", value=self.draft.alpha, suffix=shortened(self._unit, 14) or None)
+                self.amount.props("debounce=200")
                 self.amount.on_value_change(lambda e: self._put(alpha=e.value or ""))
             else:
                 self.amount = ui.input("Spend epsilon", value=self.draft.epsilon).props("debounce=200")
