@@ -10,7 +10,6 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Axis, condition_code
 from blowfishdb.server.pages.query_draft import AccuracyDraft, QueryDraft
 
-
 NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
