@@ -14,10 +14,11 @@ import blowfishdb as bf
 from blowfishdb.accuracy.quote import ALIKE
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.preview import ExpensiveColumn, Pair, Preview, instead, not_protected, what_if
+from blowfishdb.engine.preview import ExpensiveColumn, Preview, instead, not_protected
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
+from blowfishdb.engine.what_if import Pair, what_if
 from blowfishdb.errors import Declined
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
@@ -220,3 +221,15 @@ def test_previews_read_nothing(tmp_path: Path) -> None:
     handle = DatasetHandle("visits", DOMAIN, POLICY, "account", 1, 1, 1, rows)
     prepare(handle, make_request(handle, CDF, accuracy_target(alpha=5))).preview(handle)
     assert rows.reads == 0
+
+
+def test_other_policies_are_priced_by_the_release_that_would_run() -> None:
+    wide = bf.domain({"cost": bf.integers(0, 49_999, null=0)})
+    policies = {"records": bf.Policy(), "people": bf.Policy(unit=bf.person("who", at_most=2, order_by="nr"))}
+    quantiles = bf.query("quantiles", "cost", levels=["0.5"])
+    chosen = what_if(wide, policies, quantiles, accuracy_target(epsilon=1))
+    assert {price.mechanism for price in chosen} == {"exponential-quantiles"}
+    columns = [bf.Aggregate("people", ("who",)), bf.Aggregate("count")]
+    table = what_if(wide, policies, bf.query("table", aggregates=columns), accuracy_target(epsilon=1))
+    assert "protects whole persons" in table[0].refusal
+    assert (table[1].epsilon, table[1].mechanism) == (0, "joint")

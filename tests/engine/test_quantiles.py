@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.accuracy.quantiles import quantiles_at, quantiles_within
+from blowfishdb.accuracy.quantiles import MOST_LEVELS, quantiles_at, quantiles_within
 from blowfishdb.engine.accounting import edge_losses
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import decode, prepare
@@ -21,9 +21,9 @@ from blowfishdb.engine.release import PlanRelease, Release
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import Number, accuracy_target
 from blowfishdb.errors import Declined, DigestMismatch
-from blowfishdb.mechanisms.quantiles import MOST_LEVELS, NAME
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import Query, query
+from blowfishdb.plan.quantiles import NAME
 from tests.engine.held import Rows
 
 DOMAIN = bf.domain(

@@ -74,6 +74,8 @@ histogram | SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY 2 DESC
 histogram | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) > 100
 histogram | SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) BETWEEN 50 AND 500
 histogram | SELECT ward, sex, COUNT(*) AS n FROM visits GROUP BY ward, sex HAVING COUNT(*) >= 20 OR COUNT(*) < 5
+histogram | SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1
+histogram | SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100
 histogram | SELECT * FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) t WHERE n > 10 ORDER BY n LIMIT 3
 histogram | WITH t AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT * FROM t ORDER BY n DESC
 histogram | SELECT insured, COUNT(*) FROM visits GROUP BY insured
@@ -153,6 +155,7 @@ table | SELECT ward, sex, COUNT(*), AVG(nights), SUM(nights) FROM visits WHERE d
 table | SELECT sex, SUM(cost * (1 - nights / 100)) AS discounted FROM visits GROUP BY sex
 table | SELECT SUM(2 * cost) AS twice, SUM(cost / 100.0) AS hundreds FROM visits
 table | SELECT ward, COUNT(*) AS n FROM visits WHERE sex = 'f' GROUP BY ward OPTIONS (within_n = '5 %')
+table | SELECT ward FROM visits GROUP BY ward ORDER BY AVG(cost) DESC LIMIT 2
 table | SELECT COUNT(DISTINCT patient) FROM visits
 table | SELECT COUNT(DISTINCT patient) AS patients FROM visits WHERE age >= 65
 table | SELECT ward, COUNT(DISTINCT patient) AS patients FROM visits GROUP BY ward ORDER BY patients DESC

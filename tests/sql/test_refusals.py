@@ -83,7 +83,7 @@ def question(text: str) -> Query:
         ("SELECT COUNT(*) FROM t OPTIONS (alpha = 5, per_query = maybe)", "TRUE"),
         ("SELECT COUNT(*) FROM t AS u(a, b)", "one name"),
         ("SELECT COUNT((SELECT 1)) FROM t", "COUNT takes"),
-        ("SELECT SUM(age * 2) FROM t", "product of attributes"),
+        ("SELECT SUM(age + day) FROM t", "two columns"),
         ("SELECT QUANTILES(age, 2) FROM t", "between 0 and 1"),
         ("SELECT COUNT(*) OVER () FROM t", "CDF"),
         ("SELECT MONTH(day), COUNT(*) FROM t GROUP BY 1", "DATE_TRUNC"),

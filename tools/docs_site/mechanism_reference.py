@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from blowfishdb.mechanisms import quantiles
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
+from blowfishdb.plan.quantiles import QuantilePlan
 from tools.docs_site.words import NOTE, code, first_line, table
 
 PROOFS = Path(__file__).resolve().parents[2] / "docs" / "proofs"
@@ -31,7 +31,7 @@ def page() -> str:
     plain = [
         (code(name), _module_line(propose), first_line(propose), _link(name)) for name, propose in MECHANISMS.items()
     ]
-    chosen = [(code(name), _module_line(quantiles.propose), _link(name)) for name in CHOICES]
+    chosen = [(code(name), _module_line(QuantilePlan), _link(name)) for name in CHOICES]
     aware = [(code(name), first_line(type(one)), _link(name)) for name, one in DATA_AWARE.items()]
     return "\n\n".join(
         [

@@ -40,7 +40,7 @@ from blowfishdb.sources.ibis_source import Seen, look_at_column, open_source, ta
 
 if TYPE_CHECKING:
     from blowfishdb.engine.compile import Compiled
-    from blowfishdb.engine.preview import Pair, PolicyPrice
+    from blowfishdb.engine.what_if import Pair, PolicyPrice
 
 
 class Curator:
@@ -155,7 +155,7 @@ class Curator:
     ) -> tuple[PolicyPrice, ...]:
         """What one question would cost under each of the policies, and what each would hide; reads no data."""
         # Loaded here, because commands that ask nothing should not wait for every mechanism.
-        from blowfishdb.engine.preview import what_if
+        from blowfishdb.engine.what_if import what_if
 
         domain = self.config.dataset(name).domain
 
@@ -167,7 +167,9 @@ class Curator:
     def true_counts(self, name: str, compiled: Compiled) -> Ints:
         """The true count of each cell of a question, for the curator's eyes alone; whoever calls this notes it."""
         handle = self._catalog.handle(name)
-        return handle.source.prepare(compiled.cells, handle.policy.unit).run()
+        from blowfishdb.engine.release import prepared_count
+
+        return prepared_count(handle, compiled).run()
 
     # --- versions
 

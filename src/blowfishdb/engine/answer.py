@@ -16,11 +16,11 @@ import numpy as np
 
 from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.accuracy.intervals import HalfWidths
+from blowfishdb.accuracy.quantiles import propose as propose_quantiles
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.inference.consistency import Consistent
-from blowfishdb.mechanisms import quantiles
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.document import Document, read_document, write_document
@@ -33,6 +33,7 @@ from blowfishdb.model.serialize import Field, Fields
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import Certificate, certify, reason
 from blowfishdb.plan.program import Allowance, Program
+from blowfishdb.plan.quantiles import NAME as EXPONENTIAL_QUANTILES
 from blowfishdb.plan.quantiles import certify_quantiles
 from blowfishdb.present.answer_values import (
     AnswerAxis,
@@ -410,9 +411,9 @@ def worked_out(evidence: Evidence, mechanism: str, epsilon: Fraction, version: i
         compiled = compile_query(document.domain, document.policy, read_query(dict(evidence.question)))
         if mechanism in DATA_AWARE:
             return program_certificate(DATA_AWARE[mechanism].program(compiled.problem, epsilon), compiled, version)
-        if mechanism == quantiles.NAME:
+        if mechanism == EXPONENTIAL_QUANTILES:
             graph, cells = compiled.problem.graph, compiled.cells.plain[0]
-            return certify_quantiles(quantiles.propose(graph, cells, compiled.query.levels, epsilon), graph)
+            return certify_quantiles(propose_quantiles(graph, cells, compiled.query.levels, epsilon), graph)
         if mechanism not in MECHANISMS:
             raise DigestMismatch(f"this version of BlowfishDB has no mechanism {mechanism!r}")
         plan, _ = certified_strategy(compiled.problem, MECHANISMS[mechanism](compiled.problem)).at(epsilon)

@@ -22,7 +22,6 @@ from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
 from blowfishdb.model.aggregates import column_alphas
 from blowfishdb.model.calendar import Dates
-from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.explain import constraint_list, explain
 from blowfishdb.model.graphs import ZERO, CellGraph
@@ -710,54 +709,3 @@ def _nowhere(graph: CellGraph, cell: int) -> str:
     rejected = "a record outside the filter" if graph.outside[cell] and graph.has_value_edges else ""
     absent = "an absent one" if graph.presence != "public" else ""
     return " or ".join(part for part in (rejected, absent) if part)
-
-
-LARGEST_POWER = 700.0
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two values of one attribute that somebody would like to tell apart."""
-
-    attribute: str
-    one: object
-    two: object
-
-
-@dataclass(frozen=True)
-class PolicyPrice:
-    """A question under one policy. `steps` has the distance of each pair, None where it is not hidden at all.
-
-    Where no mechanism can answer, `epsilon` and `alpha` are None and `refusal` says why.
-    """
-
-    name: str
-    epsilon: Fraction | None
-    alpha: float | None
-    mechanism: str
-    steps: tuple[int | None, ...]
-    refusal: str = ""
-
-    def odds(self, place: int) -> float | None:
-        """By what factor an observer's odds between a pair's values may change; None: they may become certain."""
-        steps = self.steps[place]
-        if steps is None or self.epsilon is None:
-            return None
-        return math.exp(min(float(self.epsilon) * steps, LARGEST_POWER))
-
-
-def what_if(
-    domain: Domain, policies: Mapping[str, Policy], query: Query, target: AccuracyTarget, pairs: Sequence[Pair] = ()
-) -> tuple[PolicyPrice, ...]:
-    """The price of one question under each policy, in the given order."""
-    prices = []
-    for name, policy in policies.items():
-        policy.check(domain)
-        steps = tuple(hidden_distance(domain, policy, pair.attribute, pair.one, pair.two) for pair in pairs)
-        try:
-            compiled = compile_query(domain, policy, query)
-            best = quotes_for(compiled, target).best
-            prices.append(PolicyPrice(name, best.epsilon, compiled.shown(best.alpha), best.mechanism, steps))
-        except BlowfishError as refusal:
-            prices.append(PolicyPrice(name, None, None, "", steps, refusal.message))
-    return tuple(prices)

@@ -19,13 +19,12 @@ from blowfishdb.engine.release import CellsRelease, PlanRelease, described, ledg
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, Declined
 from blowfishdb.inference.consistency import Consistent
-from blowfishdb.mechanisms.quantiles import NAME
 from blowfishdb.model.domain import Bins, Integers
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.predicate import Axis
 from blowfishdb.plan.certificate import Certificate
-from blowfishdb.plan.quantiles import POSITIONS
+from blowfishdb.plan.quantiles import NAME, POSITIONS
 from blowfishdb.present.answer_values import Bounds
 from blowfishdb.present.words import percent, question_words, readable, upper_end
 

@@ -123,10 +123,15 @@ class CellsRelease(Release):
 
     def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that counts the cells."""
-        cells, unit, table = self.compiled.cells, handle.policy.unit, self.compiled.table
-        if table is not None and table.counts_people and isinstance(unit, Person):
-            return handle.source.prepare_people(cells, unit)
-        return handle.source.prepare(cells, unit)
+        return prepared_count(handle, self.compiled)
+
+
+def prepared_count(handle: DatasetHandle, compiled: Compiled) -> Counting:
+    """The statement that counts the rows, or for persons the persons, in each cell of a query; reads no row."""
+    unit, table = handle.policy.unit, compiled.table
+    if table is not None and table.counts_people and isinstance(unit, Person):
+        return handle.source.prepare_people(compiled.cells, unit)
+    return handle.source.prepare(compiled.cells, unit)
 
 
 def ledger_document(

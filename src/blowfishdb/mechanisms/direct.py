@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import Declined
+from blowfishdb.model.aggregates import unchanged
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Bools, Floats, Ints
@@ -31,29 +32,48 @@ def propose(problem: Problem) -> DirectStrategy:
         raise Declined(NAME, "every cell is asked for, which is what identity measures")
     if answers > MOST_ROWS or answers * cells > MOST_ENTRIES:
         raise Declined(NAME, f"it measures up to {MOST_ROWS} asked rows, each with its own noise")
-    rows = np.asarray(sparse_columns(problem.workload).toarray(), dtype=np.int64)
+    columns = sparse_columns(problem.workload)
+    rows = np.asarray(columns.toarray(), dtype=np.int64)
     labels = problem.graph.components()
     is_total_known = not np.any(labels == ZERO)
     shifts = rows.min(axis=1) if is_total_known else np.zeros(answers, dtype=np.int64)
-    return DirectStrategy(problem, rows - shifts[:, None], shifts, _unchanged(rows, labels))
-
-
-def _unchanged(rows: Ints, labels: Ints) -> Bools:
-    """The rows that are constant on every component, and 0 where a record can leave or be absent."""
-    counted = np.flatnonzero(labels != ZERO)
-    _, first, inverse = np.unique(labels[counted], return_index=True, return_inverse=True)
-    is_constant = np.all(rows[:, counted] == rows[:, counted[first[inverse]]], axis=1)
-    return np.asarray(is_constant & ~np.any(rows[:, labels == ZERO], axis=1), dtype=np.bool_)
+    return DirectStrategy(shifts, unchanged(columns, labels), problem, rows - shifts[:, None])
 
 
 @dataclass(frozen=True, eq=False)
-class DirectStrategy:
+class ShiftedRows:
+    """Answers measured themselves, less their `shifts` times the total; those that nothing changes are exact."""
+
+    shifts: Ints
+    is_exact: Bools
+
+    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The answers; the last exact number is the total where anything is shifted."""
+        del variances
+        answers = np.empty((self.shifts.size, *measured.shape[1:]))
+        answers[~self.is_exact] = measured
+        answers[self.is_exact] = exact[: np.count_nonzero(self.is_exact)]
+        return answers + np.multiply.outer(self.shifts, exact[-1]) if np.any(self.shifts) else answers
+
+    def answer_variances(self, variances: Floats) -> Floats:
+        """The expected squared error of each answer."""
+        answers = np.zeros(self.shifts.size)
+        answers[~self.is_exact] = variances
+        return answers
+
+    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
+        """For each of the given answers its coefficient on every noise variable."""
+        del variances
+        noisy = np.flatnonzero(~self.is_exact)
+        return np.asarray(queries[:, None] == noisy[None, :], dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class DirectStrategy(ShiftedRows):
     """One noise variable per row that the policy can change. `rows` are the asked ones less their `shifts`."""
 
     problem: Problem
     rows: Ints
-    shifts: Ints
-    is_exact: Bools
 
     mechanism = NAME
 
@@ -67,20 +87,3 @@ class DirectStrategy:
         if np.any(self.shifts):
             exact = np.concatenate([exact, np.ones((1, self.rows.shape[1]), dtype=np.int64)])
         return Plan(unit, parts, Sparse(exact) if exact.size else None)
-
-    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
-        del variances
-        answers = np.empty((self.shifts.size, *measured.shape[1:]))
-        answers[~self.is_exact] = measured
-        answers[self.is_exact] = exact[: np.count_nonzero(self.is_exact)]
-        return answers + np.multiply.outer(self.shifts, exact[-1]) if np.any(self.shifts) else answers
-
-    def answer_variances(self, variances: Floats) -> Floats:
-        answers = np.zeros(self.shifts.size)
-        answers[~self.is_exact] = variances
-        return answers
-
-    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
-        """For each of the given answers its coefficient on every noise variable."""
-        del variances
-        return np.eye(self.shifts.size)[:, ~self.is_exact][queries]

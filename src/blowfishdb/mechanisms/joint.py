@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import kronecker, optimized, ordered
+from blowfishdb.mechanisms.direct import ShiftedRows
 from blowfishdb.mechanisms.strategy import Strategy
 from blowfishdb.model.aggregates import Blocks, unchanged
 from blowfishdb.model.cached import cached_property
@@ -56,7 +57,7 @@ def _measured(rows: Rows, labels: Ints, is_total_known: bool) -> MeasuredBlock:
         dense = np.asarray(columns.toarray(), dtype=np.int64)
         shifts = dense.min(axis=1) * ~is_exact
         rows = Sparse(dense - shifts[:, None])
-    return MeasuredBlock(rows, shifts, is_exact)
+    return MeasuredBlock(shifts, is_exact, rows)
 
 
 def _running(problem: Problem, times: int) -> RunningBlock:
@@ -82,12 +83,10 @@ def _running(problem: Problem, times: int) -> RunningBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredBlock:
-    """Rows that are measured themselves, less their `shifts`; those that nothing changes are exact."""
+class MeasuredBlock(ShiftedRows):
+    """Rows that are measured themselves, as parts of one plan."""
 
     rows: Rows
-    shifts: Ints
-    is_exact: Bools
 
     @cached_property
     def parts(self) -> tuple[Measurement | KroneckerMeasurement, ...]:
@@ -116,26 +115,6 @@ class MeasuredBlock:
     def noisy(self) -> int:
         """The number of noise variables."""
         return int(np.count_nonzero(~self.is_exact))
-
-    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
-        """The answers of the block."""
-        del variances
-        answers = np.empty((self.shifts.size, *measured.shape[1:]))
-        answers[~self.is_exact] = measured
-        answers[self.is_exact] = exact[: np.count_nonzero(self.is_exact)]
-        return answers + np.multiply.outer(self.shifts, exact[-1]) if np.any(self.shifts) else answers
-
-    def answer_variances(self, variances: Floats) -> Floats:
-        """The expected squared error of each answer."""
-        answers = np.zeros(self.shifts.size)
-        answers[~self.is_exact] = variances
-        return answers
-
-    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
-        """For each of the given answers its coefficient on every noise variable of the block."""
-        del variances
-        noisy = np.flatnonzero(~self.is_exact)
-        return np.asarray(queries[:, None] == noisy[None, :], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

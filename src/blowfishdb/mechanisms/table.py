@@ -16,10 +16,10 @@ from blowfishdb.mechanisms import (
     optimized,
     ordered,
     ordered_hierarchical,
-    quantiles,
     spanning_tree,
 )
 from blowfishdb.mechanisms.strategy import Mechanism
+from blowfishdb.plan.quantiles import NAME as EXPONENTIAL_QUANTILES
 
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     {
@@ -37,5 +37,5 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     }
 )
 
-CHOICES = (quantiles.NAME,)
+CHOICES = (EXPONENTIAL_QUANTILES,)
 """Mechanisms that choose answers to questions of one kind, and measure no rows."""

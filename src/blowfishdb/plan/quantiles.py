@@ -16,6 +16,7 @@ from blowfishdb.model.graphs import CellGraph
 from blowfishdb.plan.certificate import Certificate, reason
 from blowfishdb.plan.plan import check_positive
 
+NAME = "exponential-quantiles"
 POSITIONS = 2**16
 """Each cell has this many positions; its records are spread evenly over them, so that equal values break no order."""
 

@@ -21,6 +21,9 @@ from blowfishdb.sql.aggregates import ReadingContext, bare, read_aggregates
 from blowfishdb.sql.groups import read_axis, read_groups
 from blowfishdb.sql.statement import FUNCTIONS, Statement, parse, refuse
 
+CHOOSING = ("having", "order")
+"""Clauses that choose or sort groups; their aggregates are measured though they are not selected."""
+
 
 def query_of(statement: Statement, attributes: Iterable[str]) -> Query:
     """The query of a dataset with these attributes; QueryError with the nearest thing that works."""
@@ -39,7 +42,8 @@ def _query(statement: Statement, names: Names) -> Query:
     if any(isinstance(item, exp.Star) or (isinstance(item, exp.Column) and item.is_star) for item in items):
         refuse("Rows are never shown", table)
     measures = [item for item in select.expressions if not _is_group(_without_alias(item), names)]
-    if not measures:
+    is_chosen = any(select.args.get(part) is not None and select.args[part].find(exp.AggFunc) for part in CHOOSING)
+    if not measures and not is_chosen:
         refuse("Rows are never shown, only counts: COUNT(*) is missing", table)
     if any(isinstance(bare(item), exp.Window) for item in measures):
         raise QueryError(f"{FUNCTIONS['window']}.")
@@ -63,7 +67,7 @@ def _looked_at(select: exp.Select, context: ReadingContext, selected: list[Aggre
     """The aggregates of HAVING and ORDER BY that are not selected: they become columns too."""
     plain = [replace(part, name="") for part in selected]
     listed: list[Aggregate] = []
-    for clause in ("having", "order"):
+    for clause in CHOOSING:
         part = select.args.get(clause)
         nodes = (
             [] if part is None else [node for node in part.find_all(exp.AggFunc) if not node.find_ancestor(exp.AggFunc)]

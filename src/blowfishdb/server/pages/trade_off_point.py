@@ -15,9 +15,10 @@ from blowfishdb.catalog.dataset import Dataset, read_rows, read_value
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.effort import query_effort
-from blowfishdb.engine.preview import PolicyPrice, quotes_for, what_if
+from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.engine.what_if import PolicyPrice, what_if
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.domain import Domain

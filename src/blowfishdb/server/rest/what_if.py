@@ -11,9 +11,9 @@ from pydantic import Field
 
 from blowfishdb.analysis.risk import risk
 from blowfishdb.catalog.dataset import read_value
-from blowfishdb.engine.preview import Pair, PolicyPrice
 from blowfishdb.engine.request import read_query
 from blowfishdb.engine.target import read_target
+from blowfishdb.engine.what_if import Pair, PolicyPrice
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
