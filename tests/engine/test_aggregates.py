@@ -304,7 +304,7 @@ def test_an_answer_reads_back_and_its_certificate_is_worked_out_again() -> None:
         (lambda: Aggregate("sum", ("x",), tolerance=Fraction(-1)), "at least 0"),
         (lambda: query("table", "ward"), "has aggregates"),
         (lambda: query("count", aggregates=AGGREGATES), "has aggregates"),
-        (lambda: query("histogram", "ward", rows=3), "take rows"),
+        (lambda: query("linear", "ward", linear=[[1]], rows=3), "takes no rows"),
         (lambda: query("table", "ward", rows=0, aggregates=AGGREGATES), "whole number"),
         (lambda: compiled_of(Aggregate("share", of=("sex",))), "not grouped"),
         (lambda: compiled_of(Aggregate("sum", ("sex",))), "no bounded number"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from blowfishdb.sources.ibis_source import open_source
 WARDS = ["A1", "A2", "B1", "B2"]
 DOMAIN = bf.domain({"ward": bf.categorical(WARDS, null="A1", outside="A1"), "age": bf.integers(0, 999, null=0)})
 PERSONS = Aggregate("people", ("patient",))
+WARD = bf.col("ward") == "A1"
 
 
 def patients(rows: int) -> Person:
@@ -131,3 +134,12 @@ def test_loss_per_class_of_edges_is_not_split_for_persons() -> None:
 
     assert losses(Aggregate("count")) == {"moves ward": 1}
     assert losses(PERSONS) is None
+
+
+def test_an_engine_without_types_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "v.sqlite")) as engine:
+        engine.execute("CREATE TABLE visits (row INTEGER, patient TEXT, ward TEXT, age INTEGER)")
+    source = open_source(f"sqlite:///{tmp_path / 'v.sqlite'}#visits")
+    for asked in (query("table", "ward", aggregates=[PERSONS]), query("table", (), WARD, aggregates=[PERSONS])):
+        with pytest.raises(SourceError, match="or count rows"):
+            source.prepare_people(compile_query(DOMAIN, policy(2), asked).cells, patients(2))

@@ -59,6 +59,7 @@ CASES = [
     ),
     ("SELECT AVG(cost) FROM visits OPTIONS (within = '2 %')", Fraction(198, 100), "the width of the declared values"),
     ("SELECT SUM(cost) FROM visits OPTIONS (within = '1 %')", 3760, "the most that all 4,000 records"),
+    ("SELECT SUM(cost) FROM visits OPTIONS (within = '1 %', rows = 50)", 47, "the most that 50 records can add up to"),
     ("SELECT MEDIAN(cost) FROM visits OPTIONS (within = '1 %')", 40, "all 4,000 records"),
 ]
 

@@ -173,7 +173,7 @@ class Query:
             raise QueryError(f"two columns are called {twice}: give one of them another name")
         if self.kind != "points" and self.clusters is not None:
             raise QueryError("only points take clusters")
-        if self.kind in ("sum", "linear", "synopsis") and self.rows is not None:
+        if self.kind in ("linear", "synopsis") and self.rows is not None:
             raise QueryError(f"a {self.kind} takes no rows")
         for what, number, most in (("clusters", self.clusters, MOST_CLUSTERS), ("rows", self.rows, MOST_ROWS)):
             is_needed = self.kind == "points" or number is not None

@@ -58,7 +58,7 @@ def _query(statement: Statement, names: Names) -> Query:
     aggregates += _looked_at(select, context, aggregates)
     plain = None if statement.columns.within else _plain_query(aggregates, groups, condition)
     if plain is not None:
-        return plain if plain.kind == "sum" else replace(plain, rows=statement.columns.rows)
+        return replace(plain, rows=statement.columns.rows)
     columns = _with_own_accuracy(_distinct(aggregates), statement.columns.within)
     return query("table", groups, condition, aggregates=columns, rows=statement.columns.rows)
 
