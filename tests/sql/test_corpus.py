@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
@@ -14,6 +17,7 @@ from blowfishdb.engine.selection import select_rows
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import QueryError
 from blowfishdb.model.domain import Domain
+from blowfishdb.present.chart_terminal import drawing
 from blowfishdb.sql import names_of, parse, query_of, selection_of
 from tests.sql.corpus import ADULT, ADULT_QUESTIONS, REFUSALS, VISIT_QUESTIONS, VISITS, lines
 
@@ -106,3 +110,12 @@ def test_having_lists_by_published_numbers_and_says_what_that_means() -> None:
 def test_the_same_answer_sorted_by_an_attribute_keeps_its_declared_order() -> None:
     text = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY ward DESC"
     assert [row["ward"] for row in answered(VISITS, text).rows()] == ["B2", "B1", "A2", "A1"]
+
+
+def test_the_name_of_the_one_group_that_was_chosen_is_shown() -> None:
+    answer = answered(VISITS, "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1")
+    console = Console(width=100, file=io.StringIO())
+    console.print(drawing(answer))
+    (row,) = answer.rows()
+    assert isinstance(console.file, io.StringIO)
+    assert row["ward"] in console.file.getvalue()

@@ -184,7 +184,9 @@ class Chart:
 def chart_kind(answer: Released) -> ChartKind:
     """A number by itself; bars for one attribute, lying where names need room; a heat map for two; steps for running
     counts; dots in intervals for all else."""
-    if answer.raw.size == 1:
+    # Of one group that was chosen among others the name is the answer.
+    is_chosen = answer.kind == "table" and not answer.tables[0].crossed
+    if answer.raw.size == 1 and not is_chosen:
         return "number"
     if answer.running > 0:
         return "steps"
