@@ -18,6 +18,7 @@ from blowfishdb.accuracy import ranking
 from blowfishdb.audit import cases
 from blowfishdb.audit.tape import REAL
 from blowfishdb.engine import charge, infer, measure, release, sharing, synopsis_release
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.ledger.records import Cursor
 from blowfishdb.ledger.values import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
@@ -25,7 +26,7 @@ from blowfishdb.mechanisms.data_aware import dawa, regions
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartition
 from blowfishdb.model import aggregates, policy
 from blowfishdb.model.graphs import CellGraph, GridGraph, WindowGraph
-from blowfishdb.noise import sampler
+from blowfishdb.noise import coupling, sampler
 from blowfishdb.plan import certificate, encoding_1, loss
 from blowfishdb.plan import program as merge
 from blowfishdb.plan.loss import WorstEdge
@@ -147,6 +148,38 @@ def finer_noise_given(patch: pytest.MonkeyPatch) -> None:
         return usual(certified, counts, finer and replace(finer, unit=certified.plan.unit), coarser)
 
     patch.setattr(sharing, "measure_given", given)
+
+
+def coupled_by_another_weight(patch: pytest.MonkeyPatch) -> None:
+    """A value stays as it is at the next level a tenth less often than it must."""
+    usual = coupling.stay
+    patch.setattr(coupling, "stay", lambda step, of: usual(step, of) * 0.9)
+
+
+def changes_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    """Rows that are read again are taken for the same whatever happened to them."""
+    patch.setattr(sharing, "_content_mark", lambda ledger, handle: "the same")
+
+
+def star_for_a_chain(patch: pytest.MonkeyPatch) -> None:
+    """Levels are drawn from the finer one alone, as if nobody had a coarser one."""
+    patch.setattr(release.Sharing, "coarser", None)
+
+
+def drawn_from_the_finest(patch: pytest.MonkeyPatch) -> None:
+    """Levels are drawn from the finest one, past those in between."""
+    usual = release.Sharing.finer.fget
+
+    def finest(self: Any) -> Any:
+        return None if usual(self) is None else max(self.published, key=release.by_level)  # type: ignore[misc]
+
+    patch.setattr(release.Sharing, "finer", property(finest))
+
+
+def chains_across_versions(patch: pytest.MonkeyPatch) -> None:
+    """Answers of earlier versions and snapshots are built on."""
+    patch.setattr(DatasetHandle, "versions", lambda self: {})
+    patch.setattr(Cursor, "end_chains", lambda self, account: None)
 
 
 def sharing_where_it_is_off(patch: pytest.MonkeyPatch) -> None:

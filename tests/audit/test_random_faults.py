@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from blowfishdb.audit.chains import chain_lines, session_chain_lines
 from blowfishdb.audit.drills import joined_lines
 from blowfishdb.audit.exact import refusal_lines, threshold_lines
 from blowfishdb.audit.ledger_drills import ledger_lines
@@ -129,6 +131,10 @@ def one_row_taken_for_all(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(constraint_graph, "_check_unit", lambda policy, changed: None)
 
 
+def chain_sessions() -> Iterable[Line]:
+    return itertools.islice(session_chain_lines(quick=True, seed=1), 1)
+
+
 CASES: list[tuple[Fault, Lines]] = [
     (shares_too_small, threshold_lines),
     (many_edges_join_nothing, lambda: certificate_lines("by structure", quick=True, seed=1)),
@@ -143,6 +149,11 @@ CASES: list[tuple[Fault, Lines]] = [
     (keys_occur_twice, joined_lines),
     (faults.finer_noise_given, session_lines),
     (faults.sharing_where_it_is_off, session_lines),
+    (faults.changes_not_noticed, session_lines),
+    (faults.chains_across_versions, session_lines),
+    (faults.coupled_by_another_weight, chain_lines),
+    (faults.star_for_a_chain, chain_sessions),
+    (faults.drawn_from_the_finest, chain_sessions),
 ]
 
 
@@ -170,6 +181,8 @@ def test_drills_find_nothing_without_a_fault() -> None:
         *ledger_lines(),
         *session_lines(),
         *joined_lines(),
+        *chain_lines(),
+        *chain_sessions(),
     ]
     assert [line for line in found if line.verdict != "clean"] == []
 

@@ -12,6 +12,7 @@ from importlib import metadata
 
 from blowfishdb.audit.battery import battery
 from blowfishdb.audit.cases import Subject, dataset_cases
+from blowfishdb.audit.chains import chain_lines, session_chain_lines
 from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills, joined_lines
 from blowfishdb.audit.exact import exact_lines, refusal_lines, threshold_lines
@@ -75,10 +76,12 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             *replays,
             ("drills: the ledger", ledger_lines),
             ("drills: sessions", session_lines),
+            ("sessions that share noise", partial(session_chain_lines, quick=quick, seed=seed)),
             ("joined tables", joined_lines),
         ],
         "exact": [
             ("tiny domains, by hand", exact_lines),
+            ("levels that share noise", chain_lines),
             *((name, partial(_alone, check)) for name, check in selection_checks(quick=quick).items()),
             ("digests", digest_lines),
             ("costs of selections", cost_lines),

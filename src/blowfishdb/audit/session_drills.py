@@ -69,6 +69,7 @@ def session_lines() -> list[Line]:
             subject("analysts", _analysts(office), "each has their own answers", 6),
             subject("shared noise", _shared_noise(office), "nobody has more than they paid for", 4),
             subject("versions", _versions(office), "nothing is carried over but loss", 6),
+            subject("changed rows", _changed_rows(office), "nothing is built on answers of other rows", 2),
         ]
 
 
@@ -180,6 +181,22 @@ def _versions(office: Office) -> list[str]:
             "an answer of old rows is given for refreshed ones": office.spent() != before + PRICE,
             f"two records that change together count {factor} times": factor is not None and factor < 2,
             "the policy of one dataset changes the loss of another": office.spent(SECOND) != 0,
+        }
+    )
+
+
+def _changed_rows(office: Office) -> list[str]:
+    """More accuracy after rows changed without a word to anybody: the whole price, and independent noise."""
+    office.release(office.ana, SECOND, CHEAP)
+    before = office.spent(SECOND)
+    with closing(duckdb.connect(str(office.config.parent / "rows.duckdb"))) as database:
+        database.execute(f"UPDATE {SECOND} SET x = 0 WHERE x = 1")
+        database.execute("CHECKPOINT")
+    answer = office.release(office.ana, SECOND)
+    return broken(
+        {
+            "an answer is made more accurate over changed rows": answer.charged is not None,
+            "an answer over changed rows costs the difference": office.spent(SECOND) != before + PRICE,
         }
     )
 

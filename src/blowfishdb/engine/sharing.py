@@ -77,8 +77,10 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
     releases: list[PlanRelease]
     offers = _Offers(ledger, handle, analyst, plain.compiled, plain.target)
     is_open = plain.target.alpha is not None and plain.target.mechanism is None
-    quotes = [plain.best, *(offers.continued_quotes(plain.best.mechanism) if is_open else ())]
-    releases = [replace(plain, best=quote, sharing=sharing) for quote, sharing in map(offers.of, quotes)]
+    # Noise on edges is drawn at one level only.
+    alone, quotes = ([], [plain.best]) if isinstance(plain.plan, Plan) else ([plain], [])
+    quotes += offers.continued_quotes(plain.best.mechanism) if is_open else ()
+    releases = [*alone, *(replace(plain, best=best, sharing=sharing) for best, sharing in map(offers.of, quotes))]
     if is_open and all(one.price > 0 for one in releases):
         earlier = list(_earlier(ledger, handle, analyst, plain))
         other = _derived(ledger, handle, plain, earlier) or _supplement(ledger, plain, earlier, offers)
@@ -196,8 +198,8 @@ def shared_words(ledger: Ledger, handle: DatasetHandle, analyst: str, release: R
 
 
 def _sharable(handle: DatasetHandle, release: Release) -> PlanRelease | None:
-    """The release where its rows may be measured at several levels; edge noise and programs stay by themselves."""
-    if handle.sharing == OFF or not isinstance(release, PlanRelease) or not isinstance(release.plan, Plan):
+    """The release where it may build on others; programs, and what is free anyway, stay by themselves."""
+    if handle.sharing == OFF or not isinstance(release, PlanRelease):
         return None
     if release.target is None or release.target.fresh or release.epsilon == 0:
         return None
@@ -378,11 +380,13 @@ def _supplement(ledger: Ledger, plain: PlanRelease, earlier: Sequence[_Earlier],
     if not near:
         return None
     known = [Part(one.quote.candidate, one.past.link.level) for one in near]
-    quote = supplement(plain.best, plain.target, alpha, known)
-    if quote is None:
+    quoted = [plain.best] if isinstance(plain.plan, Plan) else quotes_for(plain.compiled, plain.target).offers
+    fresh = next((one for one in quoted if isinstance(one.candidate.plan, Plan)), None)
+    quote = None if fresh is None else supplement(fresh, plain.target, alpha, known)
+    if fresh is None or quote is None or quote.epsilon >= plain.price:
         return None
     mine = {past.link.chain for past in offers.links if past.analyst == offers.analyst}
-    _, sharing = offers.of(replace_level(plain.best, quote.epsilon), mine)
+    _, sharing = offers.of(replace_level(fresh, quote.epsilon), mine)
     return replace(plain, best=quote, sharing=sharing, beside=_beside(ledger, near))
 
 

@@ -1,0 +1,352 @@
+"""Chains of answers that share their noise: exact joint laws of small ones, and sessions on neighbouring tables."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from blowfishdb.audit.report import Line, Losses, amount, broken, judged
+from blowfishdb.audit.scratch import scratch
+from blowfishdb.engine import sharing
+from blowfishdb.engine.charge import Run, charged_payload, prepare
+from blowfishdb.engine.compile import ANALYSTS
+from blowfishdb.engine.measure import Level, measure_given
+from blowfishdb.engine.request import make_request
+from blowfishdb.engine.target import AccuracyTarget, accuracy_target
+from blowfishdb.errors import BlowfishError
+from blowfishdb.ledger.values import Charge, Receipt
+from blowfishdb.model.domain import domain, integers
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.policy import Policy, full, line
+from blowfishdb.model.predicate import Column
+from blowfishdb.model.query import Query, query
+from blowfishdb.model.workload import Kronecker
+from blowfishdb.noise.coupling import Exponentials, Step, between_law, coarser_law
+from blowfishdb.plan.certificate import CertifiedPlan
+from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.plan.program import Measured
+
+UNITS = (Fraction(2, 3), Fraction(1), Fraction(2))
+"""Units of three levels of one number, fine to coarse."""
+REACH = 40
+SHOWN = 5
+"""Values up to which laws are listed, and up to which outputs are compared."""
+PLACES = np.arange(-REACH, REACH + 1)
+EXACT = 1e-9
+SUMMED = 1e-6
+"""Relative errors of laws in closed form, and of sums over the listed values."""
+ONE = np.ones(1, dtype=np.int64)
+
+
+def chain_lines() -> Iterator[Line]:
+    """Three levels of one number, drawn in every order by the laws that the sampler uses, against the definition."""
+    _conditional.cache_clear()
+    _drawn.cache_clear()
+    violations, wanted = list[str](), _defined()
+    for order in itertools.permutations(range(len(UNITS))):
+        joint = _drawn(order)
+        words = f"levels drawn in the order {', '.join(str(place + 1) for place in order)}"
+        shown = np.abs(joint / wanted - 1.0)
+        violations += broken({f"{words} have another joint law": float(shown.max()) > EXACT})
+        for seen in ((0, 1, 2), (1, 2), (2,)):
+            loss, most = _loss(order, seen), float(1 / UNITS[min(seen)])
+            told = ", ".join(str(place + 1) for place in seen)
+            too_much = f"{words}: the levels {told} together lose {loss:.6g}, the finest alone {most:.6g}"
+            violations += broken({too_much: abs(loss / most - 1.0) > SUMMED})
+    yield judged("levels of one number", "joint law", violations, "the same in every order; the finest loses all", 6)
+
+
+def _laplace(unit: Fraction, at: Ints) -> Floats:
+    return np.asarray(math.tanh(0.5 / unit) * np.exp(-np.abs(at) / float(unit)))
+
+
+def _step(fine: Fraction, coarse: Fraction, at: Ints) -> Floats:
+    """The law of a coarser value less a finer one, as docs/proofs/sharing.md defines it."""
+    stays = (math.sinh(0.5 / coarse) / math.sinh(0.5 / fine)) ** 2
+    return np.asarray(stays * (at == 0) + (1.0 - stays) * _laplace(coarse, at))
+
+
+def _defined() -> Floats:
+    """The joint law of the three levels of the number 0, fine to coarse."""
+    first, second, third = np.indices((2 * SHOWN + 1,) * len(UNITS)) - SHOWN
+    fine, middle, coarse = UNITS
+    return _laplace(fine, first) * _step(fine, middle, second - first) * _step(middle, coarse, third - second)
+
+
+@cache
+def _conditional(finer: Fraction | None, unit: Fraction, coarser: Fraction | None, apart: int) -> Floats:
+    """The law of a new value less the finer one, as the sampler composes it; `apart` is how far the coarser one is."""
+    if coarser is None:
+        if finer is None:
+            return _laplace(unit, PLACES)
+        stays, moves = (float(one[0]) for one in coarser_law(Step.between(finer, unit).floats(ONE), Exponentials()))
+        return np.asarray(stays * (PLACES == 0) + moves * _laplace(unit, PLACES))
+    left, right = None if finer is None else Step.between(finer, unit), Step.between(unit, coarser)
+    distance, meets = np.array([float(abs(apart))]), np.array([float(apart == 0)])
+    before = None if left is None else left.floats(ONE)
+    ways = [float(way[0]) for way in between_law(before, right.floats(ONE), distance, meets, Exponentials())]
+    fall, both, to = float(right.fall), float(right.both), abs(apart)
+    law = ways[0] * (PLACES == 0) + ways[1] * (to == PLACES)
+    law = law + np.where(PLACES < 0, ways[2] * -math.expm1(-both) * np.exp(both * (PLACES + 1)), 0.0)
+    inside = np.where((PLACES >= 0) & (to >= PLACES), np.exp(-fall * PLACES), 0.0)
+    law = law + ways[3] * inside / inside.sum()
+    law = law + np.where(to < PLACES, ways[4] * -math.expm1(-both) * np.exp(-both * (PLACES - to - 1)), 0.0)
+    law = law / sum(ways)
+    return np.asarray(law[::-1] if apart < 0 else law)
+
+
+@cache
+def _drawn(order: tuple[int, ...], size: int = SHOWN) -> Floats:
+    """The joint law of the levels of the number 0, each drawn given its neighbours among those before it."""
+    grids = np.indices((2 * size + 1,) * len(UNITS)) - size
+    joint = np.ones(grids.shape[1:])
+    for number, place in enumerate(order):
+        before = order[:number]
+        finer = max((other for other in before if other < place), default=None)
+        coarser = min((other for other in before if other > place), default=None)
+        start = 0 if finer is None else grids[finer]
+        apart = np.zeros_like(joint, dtype=np.int64) if coarser is None else grids[coarser] - start
+        fine, coarse = (None if other is None else UNITS[other] for other in (finer, coarser))
+        laws = np.stack([_conditional(fine, UNITS[place], coarse, to) for to in range(-2 * size, 2 * size + 1)])
+        joint *= laws[apart + 2 * size, grids[place] - start + REACH]
+    return np.asarray(joint)
+
+
+def _loss(order: tuple[int, ...], seen: Sequence[int]) -> float:
+    """The largest log-ratio of the levels that somebody sees, when the number moves by one."""
+    wide = _drawn(order, 3 * SHOWN) if len(seen) < len(UNITS) else _drawn(order, SHOWN + 1)
+    hidden = tuple(place for place in range(len(UNITS)) if place not in seen)
+    law = np.log(wide.sum(axis=hidden))
+    middle = law.shape[0] // 2
+    here = tuple(slice(middle - 2, middle + 3) for _ in seen)
+    there = tuple(slice(middle - 1, middle + 4) for _ in seen)
+    return float(np.abs(law[here] - law[there]).max())
+
+
+ANALYSTS_HERE = ("ana", "bob")
+DRAW = "measure_given"
+VALUES, RECORDS, STEPS = 4, 6, 7
+DECLARED = domain({"x": integers(0, VALUES - 1, null=0)})
+POLICIES = {"full": Policy({"x": full()}), "line": Policy({"x": line()})}
+QUESTIONS: tuple[Query, ...] = (
+    query("histogram", "x"),
+    query("histogram", Column("x").bins(2)),
+    query("count", (), Column("x") < 2),
+    query("cdf", "x"),
+)
+LEVELS = tuple(Fraction(level, 10) for level in (1, 3, 6, 10))
+WITHIN = (3, 6, 12, 25)
+
+
+@dataclass
+class Drawn:
+    """One draw of rows: the plan, the counts where they were read, what it was given, and what came out."""
+
+    plan: Plan
+    counts: Ints | None
+    finer: Level | None
+    coarser: Level | None
+    noisy: Ints
+
+    def moved(self, counts: Ints) -> Fraction:
+        """How far other counts move the rows, in units of the noise of this draw: the loss of this level alone."""
+        distance = np.abs(_rows(self.plan, self.counts) - _rows(self.plan, counts))
+        return Fraction(int(distance @ self.plan.weights)) / self.plan.unit
+
+
+def _rows(plan: Plan, counts: Ints | None) -> Ints:
+    """The true values of the rows of a plan, from the rows written out."""
+    parts = [p.rows if isinstance(p, Measurement) else Kronecker(tuple(f.rows for f in p.factors)) for p in plan.parts]
+    return np.concatenate([np.asarray(part.dense(), dtype=np.int64) @ np.asarray(counts) for part in parts])
+
+
+@dataclass
+class Tape:
+    """The draws of a session; in the session that is played again, on a neighbour, they come out the same."""
+
+    played: list[Drawn] = field(default_factory=list)
+    draws: list[Drawn] = field(default_factory=list)
+    usual: Callable[..., Measured] = measure_given
+
+    def draw(
+        self, certified: CertifiedPlan, counts: Ints | None, finer: Level | None, coarser: Level | None
+    ) -> Measured:
+        """The engine's own draw, or the one that was played."""
+        plan = certified.plan
+        if not isinstance(plan, Plan):
+            raise TypeError("noise on edges is not drawn at several levels")
+        measured = self.usual(certified, counts, finer, coarser)
+        if len(self.played) > len(self.draws):
+            measured = Measured(self.played[len(self.draws)].noisy, measured.exact)
+        self.draws.append(Drawn(plan, counts, finer, coarser, measured.noisy))
+        return measured
+
+
+@contextmanager
+def _taped(tape: Tape) -> Iterator[None]:
+    usual = getattr(sharing, DRAW)
+    tape.usual = usual
+    setattr(sharing, DRAW, tape.draw)
+    try:
+        yield
+    finally:
+        setattr(sharing, DRAW, usual)
+
+
+Asked = tuple[str, Query, AccuracyTarget]
+"""Who asks what, and how accurately."""
+
+
+@dataclass
+class Session:
+    """What a session left behind: its answers, receipts, draws (with the receipt of each) and books."""
+
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    receipts: list[Receipt] = field(default_factory=list)
+    drawn: list[tuple[Receipt, Drawn]] = field(default_factory=list)
+    ways: Counter[str] = field(default_factory=Counter)
+    spent: Fraction = Fraction(0)
+    books: dict[str, Fraction] = field(default_factory=dict)
+    is_sound: bool = True
+    failures: list[str] = field(default_factory=list)
+
+
+def _session(policy: Policy, values: Sequence[int], steps: Sequence[Asked], played: list[Drawn]) -> Session:
+    """A real session of two analysts over a table in memory."""
+    session, tape, apart = Session(), Tape(played), list[Charge]()
+    with scratch(DECLARED, policy) as world, _taped(tape):
+        world.fill([{"x": value} for value in values])
+        handle = replace(world.handle, sharing=ANALYSTS, read_only=True)
+        for analyst, question, target in steps:
+            request = make_request(handle, question, target)
+            before = len(tape.draws)
+            try:
+                release = prepare(handle, request)
+                payload = charged_payload(world.ledger, handle, analyst, request.digest, lambda r=release: r, Run())  # type: ignore[misc]
+            except BlowfishError as refusal:
+                session.failures.append(f"a release of a session failed: {refusal.code}")
+                continue
+            receipt = world.ledger.charges_of(handle.account, analyst, 1)[0][0]
+            session.receipts.append(receipt)
+            if receipt.charge.link is None:
+                # Noise on edges, which other replays cover.
+                apart.append(receipt.charge)
+                continue
+            content = json.loads(payload)
+            del content["released"]
+            session.answers.append(content)
+            session.drawn += [(receipt, draw) for draw in tape.draws[before:]]
+            session.ways[_way(receipt)] += len(tape.draws) > before
+        session.spent = world.spent - sum((charge.epsilon for charge in apart), Fraction(0))
+        for name in ANALYSTS_HERE:
+            paid = sum((charge.received for charge in apart if charge.analyst == name), Fraction(0))
+            session.books[name] = world.ledger.budget_of(handle.account, name).spent - paid
+        session.is_sound = world.ledger.verify().is_sound
+    return session
+
+
+def _way(receipt: Receipt) -> str:
+    link, document = receipt.charge.link, json.loads(receipt.charge.certificate)
+    if link is None or link.received == link.level:
+        return "supplement" if "combined" in document else "fresh" if receipt.charge.epsilon else "degrade"
+    return "upgrade" if link.received else "free" if "family" in document else "degrade"
+
+
+def session_chain_lines(*, quick: bool, seed: int) -> Iterator[Line]:
+    """Random sessions of two analysts, each on a table and on a neighbour where the same values are drawn."""
+    sessions = 2 if quick else 25
+    for label, policy in POLICIES.items():
+        random = np.random.default_rng([seed, len(label), 15])
+        losses, violations, ways = Losses(), list[str](), Counter[str]()
+        for _ in range(sessions):
+            values = random.integers(VALUES, size=RECORDS).tolist()
+            # One record is one step away, which both policies hide.
+            other = [values[0] + (1 if values[0] < VALUES - 1 else -1), *values[1:]]
+            steps = [*_levels(random), *(_step_of(random) for _ in range(STEPS))]
+            first = _session(policy, values, steps, [])
+            second = _session(policy, other, steps, [draw for _, draw in first.drawn])
+            ways += first.ways
+            violations += [*first.failures, *_public(first, second), *_order(first), *_order(second)]
+            _compare(losses, first, second)
+        summary = f"loss {amount(losses.worst)} within what was charged; {', '.join(sorted(+ways))}"
+        yield judged(
+            f"sessions that share noise, {label}", "chains", [*violations, *losses.violations], summary, sessions
+        )
+
+
+def _levels(random: np.random.Generator) -> Iterator[Asked]:
+    """The same rows at all levels in some order, by one analyst or the other."""
+    for level in random.permutation(len(LEVELS)).tolist():
+        target = accuracy_target(epsilon=LEVELS[level], mechanism="identity")
+        yield ANALYSTS_HERE[random.integers(2)], QUESTIONS[0], target
+
+
+def _step_of(random: np.random.Generator) -> Asked:
+    analyst, question = ANALYSTS_HERE[random.integers(2)], QUESTIONS[random.integers(len(QUESTIONS))]
+    if random.integers(2):
+        return analyst, question, accuracy_target(epsilon=LEVELS[random.integers(len(LEVELS))], mechanism="identity")
+    return analyst, question, accuracy_target(alpha=WITHIN[random.integers(len(WITHIN))])
+
+
+def _public(first: Session, second: Session) -> list[str]:
+    """Everything but the draws must be the same on both tables, and the ledgers in order."""
+    charges = [[(one.charge.epsilon, one.charge.received) for one in each.receipts] for each in (first, second)]
+    return broken(
+        {
+            "neighbours are charged differently": charges[0] != charges[1] or first.spent != second.spent,
+            "what is published differs although all draws are the same": first.answers != second.answers,
+            "the ledger does not verify after a session": not (first.is_sound and second.is_sound),
+        }
+    )
+
+
+def _order(session: Session) -> Iterator[str]:
+    """Each level must be drawn given the published values next to it in its chain, and from data only without finer."""
+    published: dict[str, dict[Fraction, Ints]] = {}
+    for receipt, draw in session.drawn:
+        if receipt.charge.link is None:
+            yield "a draw that shares its noise is charged without a chain"
+            continue
+        chain = published.setdefault(receipt.charge.link.chain, {})
+        unit = draw.plan.unit
+        finer = max((other for other in chain if other <= unit), default=None)
+        coarser = min((other for other in chain if other > unit), default=None)
+        for place, given, name in ((finer, draw.finer, "finer"), (coarser, draw.coarser, "coarser")):
+            is_right = (place is None) == (given is None)
+            if place is not None and given is not None:
+                is_right = given.unit == place and np.array_equal(given.noisy, chain[place])
+            if not is_right:
+                yield f"a level is not drawn given the next {name} one of its chain"
+        if (draw.counts is None) != (finer is not None):
+            yield "rows are read although a finer level is published, or not read although none is"
+        chain[unit] = draw.noisy
+
+
+def _compare(losses: Losses, first: Session, second: Session) -> None:
+    """The loss of all chains, each at the finest level drawn from data, against the account and the books."""
+    by_chain: dict[str, Fraction] = {}
+    received: dict[tuple[str, str], Fraction] = {}
+    moved: dict[str, tuple[Fraction, Fraction]] = {}
+    for (receipt, draw), (_, other) in zip(first.drawn, second.drawn, strict=False):
+        chain = receipt.charge.link.chain if receipt.charge.link else ""
+        if draw.counts is not None and other.counts is not None:
+            loss = draw.moved(other.counts)
+            by_chain[chain] = max(by_chain.get(chain, Fraction(0)), loss)
+            moved[chain] = loss, draw.plan.unit
+        loss, unit = moved.get(chain, (Fraction(0), Fraction(1)))
+        key = receipt.charge.analyst, chain
+        received[key] = max(received.get(key, Fraction(0)), loss * unit / draw.plan.unit)
+    losses.compare("all answers of a session", sum(by_chain.values(), Fraction(0)), first.spent)
+    for name, spent in first.books.items():
+        mine = sum((loss for (analyst, _), loss in received.items() if analyst == name), Fraction(0))
+        losses.compare(f"all answers that {name} received", mine, spent)
