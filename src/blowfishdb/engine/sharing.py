@@ -27,6 +27,7 @@ from blowfishdb.ledger.values import BROKEN, Link, PastLink, Publication, Receip
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Ints
+from blowfishdb.model.query import Query
 from blowfishdb.noise.coupling import is_served
 from blowfishdb.plan.plan import Plan
 from blowfishdb.present.answer_values import MeasuredRows
@@ -41,6 +42,7 @@ MOST_COMBINED = 4
 """The number of earlier releases that a supplement is combined with."""
 TOO_COARSE = 5
 """An earlier release that is less accurate than asked by more than this factor is not worth combining."""
+MOST_REMEMBERED = 4096
 MEASURED = Measured()
 
 
@@ -336,23 +338,38 @@ class _Earlier:
 def _earlier(ledger: Ledger, handle: DatasetHandle, analyst: str, plain: PlanRelease) -> Iterator[_Earlier]:
     """The analyst's own releases that give the answers, the finest first; which they are depends on plans alone."""
     tried = 0
-    for past, certificate in ledger.finest_links(handle.account, analyst):
-        question = json.loads(certificate).get("measured")
-        if question is None or plain.target is None or tried == MOST_TRIED:
+    for level, charge, chain in ledger.finest_links(handle.account, analyst):
+        query = _measured_query(ledger, charge, chain)
+        if query is None or plain.target is None or not may_derive(plain.compiled.query, query):
             continue
-        query = read_query(question)
-        if not may_derive(plain.compiled.query, query):
-            continue
+        if tried == MOST_TRIED:
+            return
         tried += 1
         try:
-            compiled, measured = MEASURED.of(handle, json.dumps(question), query, past.link.chain.split(".")[1])
+            compiled, measured = MEASURED.of(handle, json.dumps(write_query(query)), query, chain.split(".")[1])
         except BlowfishError:
             continue
-        if _shape(measured.plan.digest()) not in past.link.chain:
+        if _shape(measured.plan.digest()) not in chain:
             continue
-        derived = derive(plain.compiled, plain.target, compiled, measured, past.link.level)
+        derived = derive(plain.compiled, plain.target, compiled, measured, level)
         if derived is not None:
-            yield _Earlier(past, compiled, *derived)
+            yield _Earlier(PastLink(charge, analyst, Link(chain, level, level), ""), compiled, *derived)
+
+
+_queries: dict[tuple[str, int, str], Query | None] = {}
+
+
+def _measured_query(ledger: Ledger, charge: int, chain: str) -> Query | None:
+    """The query whose cells an entry measured. Entries never change, so it is remembered."""
+    key = ledger.id, charge, chain
+    query = _queries.get(key)
+    if query is None:
+        receipt = ledger.receipt(charge)
+        question = None if receipt is None else json.loads(receipt.charge.certificate).get("measured")
+        query = _queries[key] = None if question is None else read_query(question)
+        if len(_queries) > MOST_REMEMBERED:
+            _queries.clear()
+    return query
 
 
 def _derived(

@@ -154,14 +154,12 @@ class Charging(OpenLedger):
             entries = cursor.entries(f"{condition} ORDER BY sequence DESC LIMIT ?", *values)
         return [(receipt_of(entry), str(entry.fields["at"])) for entry in entries]
 
-    def finest_links(self, account: str, analyst: str, most: int = MOST_CHARGES) -> list[tuple[PastLink, str]]:
-        """An analyst's first published link at the finest level of each chain, with its certificate; finest first."""
+    def finest_links(self, account: str, analyst: str) -> list[tuple[Fraction, int, str]]:
+        """Level, entry and chain of an analyst's first answer at the finest level of each chain, the finest first."""
         with self.store.read() as cursor:
-            links = [past for past in cursor.links(account) if past.analyst == analyst and past.is_published]
-            finest = {past.link.chain: past for past in sorted(links, key=lambda past: (past.link.level, -past.charge))}
-            newest = sorted(finest.values(), key=lambda past: (past.link.level, past.charge), reverse=True)[:most]
-            receipts = [(past, _receipt_at(cursor, past.charge)) for past in newest]
-        return [(past, receipt.charge.certificate) for past, receipt in receipts if receipt is not None]
+            levels = sorted(cursor.published_levels(account, analyst), key=lambda past: (past[0], -past[1]))
+        finest = {chain: (level, charge, chain) for level, charge, chain in levels}
+        return sorted(finest.values(), reverse=True)
 
     def receipt_of(self, account: str, analyst: str, key: str) -> Receipt | None:
         """The receipt that a key of this analyst already has."""

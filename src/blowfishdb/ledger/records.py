@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, UnknownAccount
 from blowfishdb.ledger.values import (
+    BROKEN,
     Account,
     AnalystBudget,
     Balance,
@@ -197,6 +198,12 @@ class Cursor(ABC):
     def chain(self, account: str, chain: str) -> list[PastLink]:
         """The charges of one chain, oldest first."""
         return [past for past in self.links(account, chain.partition(".")[0]) if past.link.chain == chain]
+
+    def published_levels(self, account: str, analyst: str) -> list[tuple[Fraction, int, str]]:
+        """Level, entry and chain of an analyst's published answers that share their noise."""
+        condition = "account = ? AND analyst = ? AND mark IS NOT NULL AND mark <> ?"
+        rows = self.rows(f"SELECT level, charge, chain FROM link WHERE {condition}", account, analyst, BROKEN)
+        return [(Fraction(text(level)), whole(charge), text(chain)) for level, charge, chain in rows]
 
     def add_link(self, charge: Charge, sequence: int) -> None:
         """Notes a charge in its chain."""
