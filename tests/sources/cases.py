@@ -15,6 +15,7 @@ from tests.sources.tables import (
     CHANGED,
     CLOCKS,
     EMPTY,
+    MEMBERS,
     MOMENTS,
     NUMBERS,
     SHOPS,
@@ -197,11 +198,18 @@ def clock_cases() -> list[Case]:
 SHOP = Join("shops", "shop", "number", {"region": "region", "shop_area": "area"})
 TOWN = Join("towns", "town", "town", {"town_size": "size"})
 JOINED = ((SHOP, SHOPS), (TOWN, TOWNS))
+OWN = (
+    (Join("members", "person", "name", {"age_class": "class", "home": "town"}), MEMBERS),
+    (Join("towns", "home", "town", {"home_size": "size"}), TOWNS),
+)
+"""What is known of each person, and of the town that it names."""
 VISIT_DOMAIN: dict[str, Attribute | list[str]] = {
     "amount": integers(0, 60),
     "region": ["east", "west"],
     "shop_area": bins(0, 30, width=10),
     "town_size": integers(1, 4),
+    "home_size": integers(1, 4),
+    "age_class": integers(0, 9),
     "town": ["north", "North", "south"],
 }
 AMOUNTS = col("amount").bins(20)
@@ -211,6 +219,11 @@ PEOPLE = [
     Case("bound before filter", VISITS, VISIT_DOMAIN, ("town",), col("amount") >= 20, Person("person", 3, "row_key")),
     Case("bound, all rows", VISITS, VISIT_DOMAIN, (), None, Person("person", 4, "row_key")),
     Case("bound by number, ordered by text", VISITS, VISIT_DOMAIN, (AMOUNTS,), None, Person("shop", 2, "person")),
+    Case("the table of people, bound", VISITS, VISIT_DOMAIN, ("age_class",), None, Person("person", 2, "row_key"), OWN),
+    Case("a table found by a table", VISITS, VISIT_DOMAIN, ("home_size", "age_class"), col("amount") < 40, ROW, OWN),
+    Case(
+        "found by a table alone", VISITS, VISIT_DOMAIN, (), col("home_size") >= 2, Person("person", 3, "row_key"), OWN
+    ),
     Case("joined by number", VISITS, VISIT_DOMAIN, ("region",), None, ROW, JOINED),
     Case("joined twice", VISITS, VISIT_DOMAIN, ("town_size", "shop_area"), col("amount") < 40, ROW, JOINED),
     Case("joined by text", VISITS, VISIT_DOMAIN, ("town_size", "town"), None, ROW, JOINED),

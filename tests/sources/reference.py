@@ -58,7 +58,6 @@ def column_of(name: str, main: Sample, joined: tuple[tuple[Join, Sample], ...]) 
             keys = dimension.column(join.key)
             times = Counter(keys)
             values = dict(zip(keys, dimension.column(join.attributes[name]), strict=True))
-            return [
-                values[key] if key is not None and times[key] == 1 else None for key in main.column(join.foreign_key)
-            ]
+            foreign = column_of(join.foreign_key, main, joined)
+            return [values[key] if key is not None and times[key] == 1 else None for key in foreign]
     return main.column(name)

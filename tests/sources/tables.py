@@ -237,6 +237,19 @@ TOWNS = Sample(
     {"town": "text", "size": "integer"},
     (("north", 1), ("North", 2), ("south", 3), ("south ", 4), ("south", 3)),
 )
+MEMBERS = Sample(
+    "members",
+    {"name": "text", "class": "integer", "town": "text"},
+    (
+        ("ann", 1, "north"),
+        ("bob", 2, "south "),
+        ("Ann", 3, None),
+        ("ann ", 4, "lost"),
+        ("ann ", 4, "lost"),
+        (None, 5, "x"),
+    ),
+)
+LISTS = Sample("lists", {"number": "integer", "word": "text"}, ((1, "a"), (2, "a"), (None, "b"), (None, "c")))
 EMPTY = Sample("empty", {"i": "integer", "x": "real", "s": "text", "d": "date"}, ())
 
-SAMPLES = (NUMBERS, WORDS, MOMENTS, CLOCKS, VISITS, SHOPS, TOWNS, EMPTY)
+SAMPLES = (NUMBERS, WORDS, MOMENTS, CLOCKS, VISITS, SHOPS, TOWNS, MEMBERS, LISTS, EMPTY)

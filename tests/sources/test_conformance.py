@@ -10,7 +10,8 @@ import pytest
 
 from blowfishdb.sources import Source, open_source
 from tests.sources import stores
-from tests.sources.cases import CASES, JOINED, Case
+from tests.sources.cases import CASES, Case
+from tests.sources.people import check_people
 from tests.sources.reference import expected_counts
 from tests.sources.tables import SAMPLES
 
@@ -18,13 +19,14 @@ EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=[case.name for case in C
 
 
 @functools.cache
-def opened(url: str, joined: bool) -> Source:
-    """A source that is shared by the tests of a table."""
-    return open_source(url, [join for join, _ in JOINED] if joined else ())
+def opened(url: str, tables: tuple[str, ...]) -> Source:
+    """A source that is shared by the tests of a table and the tables joined to it."""
+    joins = (case.joined for case in CASES if tuple(join.table for join, _ in case.joined) == tables)
+    return open_source(url, [join for join, _ in next(joins)])
 
 
 def check(url: str, case: Case, *, finite: bool = False) -> None:
-    source = opened(f"{url}#{stores.fragment(case.table.name)}", bool(case.joined))
+    source = opened(f"{url}#{stores.fragment(case.table.name)}", tuple(join.table for join, _ in case.joined))
     table = stores.without_infinities(case.table) if finite else case.table
     cells = case.cells()
     wanted = expected_counts(table, cells, case.unit, case.joined)
@@ -75,3 +77,21 @@ def test_postgres(postgres_store: str, case: Case) -> None:
 @EVERY_CASE
 def test_mariadb(mariadb_store: str, case: Case) -> None:
     check(mariadb_store, case, finite=True)
+
+
+def test_people_by_duckdb(duckdb_store: Path) -> None:
+    check_people(f"duckdb:///{duckdb_store}")
+
+
+def test_people_by_sqlite(sqlite_store: str) -> None:
+    check_people(sqlite_store)
+
+
+@pytest.mark.postgres
+def test_people_by_postgres(postgres_store: str) -> None:
+    check_people(postgres_store)
+
+
+@pytest.mark.mariadb
+def test_people_by_mariadb(mariadb_store: str) -> None:
+    check_people(mariadb_store)

@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import traceback
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -19,7 +20,7 @@ from blowfishdb.model.predicate import col
 from blowfishdb.sources import Join, open_source
 from blowfishdb.sources.sqlite import SQLite
 from tests.sources import stores
-from tests.sources.tables import EMPTY, MOMENTS, NUMBERS, SHOPS, VISITS
+from tests.sources.tables import EMPTY, MEMBERS, MOMENTS, NUMBERS, SHOPS, TOWNS, VISITS
 
 
 def cells_of(name: str, attribute: Attribute) -> Cells:
@@ -28,7 +29,8 @@ def cells_of(name: str, attribute: Attribute) -> Cells:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return stores.load_duckdb(tmp_path_factory.mktemp("failures") / "a.duckdb", (NUMBERS, MOMENTS, VISITS, SHOPS))
+    tables = (NUMBERS, MOMENTS, VISITS, SHOPS, MEMBERS, TOWNS)
+    return stores.load_duckdb(tmp_path_factory.mktemp("failures") / "a.duckdb", tables)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,7 @@ def test_bounds_that_cannot_work_are_refused(url: str, unit: Person) -> None:
         Join("shops", "shop", "number", {"amount": "area"}),
         Join("shops", "person", "number", {"region": "region"}),
         Join("shops", "shop", "area", {"region": "region"}),
+        Join("visits", "shop", "row_key", {"region": "town"}),
     ],
 )
 def test_joins_that_cannot_work_are_refused(url: str, join: Join) -> None:
@@ -80,6 +83,29 @@ def test_two_joins_cannot_give_one_attribute(url: str) -> None:
         open_source(f"{url}#visits", [join, join])
     with pytest.raises(SourceError):
         Join("shops", "shop", "number", {})
+
+
+@pytest.mark.parametrize(
+    ("joins", "reason"),
+    [
+        ([Join("members", "person", "name", {"home": "town"}), Join("shops", "home", "number", ["region"])], "home is"),
+        (
+            [Join("towns", "home", "town", ["size"]), Join("members", "person", "name", {"home": "town"})],
+            "members first",
+        ),
+        ([Join("towns", "b", "town", {"a": "size"}), Join("members", "a", "name", {"b": "town"})], "in a circle"),
+        ([Join("members", "person", "name", {"kind": "class"}), Join("towns", "kin", "town", ["size"])], "'kin'"),
+    ],
+)
+def test_joins_that_build_on_each_other_are_checked(url: str, joins: list[Join], reason: str) -> None:
+    with pytest.raises(SourceError, match=reason):
+        open_source(f"{url}#visits", joins).columns()
+
+
+@pytest.mark.parametrize("given", ["region", ["region", ""], [7], {"region": 7}, {"shop": "region"}])
+def test_joins_that_name_nothing_or_themselves_are_refused(given: Any) -> None:
+    with pytest.raises(SourceError):
+        Join("shops", "shop", "number", given)
 
 
 def test_an_engine_that_fails_says_nothing_to_the_analyst(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.sources import open_source
 from tests.sources import stores
 from tests.sources.cases import CASES
+from tests.sources.people import check_people
 from tests.sources.spark_session import running_spark
 from tests.sources.tables import SAMPLES
 from tests.sources.test_conformance import check
@@ -35,6 +36,7 @@ def test_spark_counts_like_every_other_engine(tmp_path: Path) -> None:
             except AssertionError as difference:
                 wrong[case.name] = str(difference)
         assert wrong == {}
+        check_people(url)
         check_folder(tmp_path)
         check_failure(session)
 

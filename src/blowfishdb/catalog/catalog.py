@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blowfishdb.catalog.config import Config, read_config
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.catalog.joins import PEOPLE, ROWS, of_people
+from blowfishdb.engine.compile import OFF, DatasetHandle
 from blowfishdb.errors import CatalogError, NotInForce
 from blowfishdb.ledger import Ledger, account_id, open_ledger
-from blowfishdb.ledger.values import Account
+from blowfishdb.ledger.values import SUM, Account
 from blowfishdb.model.document import Document, read_content
-from blowfishdb.sources.base import Join, Source
-from blowfishdb.sources.ibis_source import open_source
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.policy import Person, Policy
+from blowfishdb.sources.base import Join, People
+from blowfishdb.sources.ibis_source import IbisSource, open_source
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +28,19 @@ class Catalog:
 
     config: Config
     ledger: Ledger = field(repr=False)
-    sources: dict[str, Source] = field(default_factory=dict, repr=False)
+    sources: dict[str, IbisSource] = field(default_factory=dict, repr=False)
 
-    def source(self, name: str) -> Source:
+    def owner(self, name: str) -> str:
+        """The dataset that an asked name belongs to: `visits` for itself and for `visits.people`."""
+        base = str(name).removesuffix(PEOPLE)
+        return base if name not in self.config.datasets and base in self.config.datasets else name
+
+    def declared(self, name: str) -> tuple[Domain, Policy]:
+        """What the configuration declares of a dataset, or of its people."""
+        dataset = self.config.dataset(self.owner(name))
+        return (dataset.domain, dataset.policy) if dataset.name == name else of_people(dataset)
+
+    def source(self, name: str) -> IbisSource:
         """The rows of a dataset, opened at first use; reads none of them."""
         if name not in self.sources:
             dataset = self.config.dataset(name)
@@ -36,11 +49,11 @@ class Catalog:
 
     def account(self, name: str) -> Account:
         """The account of a dataset, found by the identity of its data."""
-        return self.ledger.account(account_id(self.source(name).identity()))
+        return self.ledger.account(account_id(self.source(self.owner(name)).identity()))
 
     def handle(self, name: str) -> DatasetHandle:
         """A dataset ready to be asked; NotInForce when its configuration was edited without a new version."""
-        dataset, account = self.config.dataset(name), self.account(name)
+        dataset, account = self.config.dataset(self.owner(name)), self.account(name)
         if dataset.name not in account.names:
             raise CatalogError(f"the dataset {dataset.name} is not registered; the curator adds it")
         if dataset.accounting != account.accounting:
@@ -49,7 +62,7 @@ class Catalog:
             raise NotInForce(dataset.name, "policy")
         if self.ledger.document(account.id, "domain", account.domain_version) != dataset.domain_document:
             raise NotInForce(dataset.name, "domain")
-        return DatasetHandle(
+        handle = DatasetHandle(
             name=dataset.name,
             domain=dataset.domain,
             policy=dataset.policy,
@@ -57,11 +70,27 @@ class Catalog:
             policy_version=account.policy_version,
             domain_version=account.domain_version,
             snapshot=account.snapshot,
-            source=self.source(name),
+            source=self.source(dataset.name),
             accounting=account.accounting,
             pad_to=dataset.pad_to,
             sharing=dataset.sharing,
             read_only=dataset.read_only,
+        )
+        return handle if dataset.name == name else self._people(handle, dataset)
+
+    def _people(self, handle: DatasetHandle, dataset: Dataset) -> DatasetHandle:
+        """The people of a dataset ready to be asked; they share no noise with rows, and all edges are charged alike."""
+        domain, policy = of_people(dataset)
+        id = dataset.policy.unit.id if isinstance(dataset.policy.unit, Person) else ""
+        return replace(
+            handle,
+            name=f"{dataset.name}{PEOPLE}",
+            domain=domain,
+            policy=policy,
+            source=self.source(dataset.name).of_people(People(id, ROWS)),
+            accounting=SUM,
+            sharing=OFF,
+            records=PEOPLE,
         )
 
 

@@ -357,9 +357,15 @@ def _dataset(name: str, entry: Entry) -> Dataset:
 def _join(entry: Entry) -> Join:
     entry.check_keys(JOIN_KEYS)
     entry.check_present(JOIN_KEYS)
-    attributes = entry.table("attributes")
     table, foreign_key, key = (entry.word(name) for name in JOIN_KEYS[:3])
-    return Join(table, foreign_key, key, {name: attributes.word(name) for name in attributes.content})
+    given = entry.content["attributes"]
+    if not isinstance(given, list):
+        attributes = entry.table("attributes")
+        given = {name: attributes.word(name) for name in attributes.content}
+    try:
+        return Join(table, foreign_key, key, given)
+    except InvalidInput as error:
+        raise entry.wrong(f": {error}") from None
 
 
 def _decimals_as_text(value: Any) -> Any:

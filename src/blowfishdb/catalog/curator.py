@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from blowfishdb.catalog.catalog import Catalog, ledger_of, read_asked_domains, read_in_force, read_known
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.catalog.joins import is_protected, table_roles
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch, with_past_attributes
 from blowfishdb.engine.effort import Compute, compute_here, query_effort
 from blowfishdb.engine.target import AccuracyTarget, Number, short_number
@@ -36,7 +37,9 @@ from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.sources.base import ColumnType, Join
-from blowfishdb.sources.ibis_source import Seen, look_at_column, open_source, tables_at
+from blowfishdb.sources.ibis_source import CapsSeen, IbisSource, Seen, look_at_column, open_source, tables_at
+
+MOST_CAPS = 20
 
 if TYPE_CHECKING:
     from blowfishdb.engine.compile import Compiled
@@ -44,7 +47,10 @@ if TYPE_CHECKING:
 
 
 class Curator:
-    """The keeper of a configuration and its ledger. Reads schemas; rows only in `true_counts` and `look_at_column`."""
+    """The keeper of a configuration and its ledger. Reads schemas and public joined tables.
+
+    Rows are read in `true_counts`, `look_at_column` and `look_at_caps` alone.
+    """
 
     def __init__(
         self, catalog: Catalog, by: str, *, shares_ledger: bool = False, compute: Compute = compute_here
@@ -103,6 +109,19 @@ class Curator:
         """What a column holds; reads rows, so whoever calls this says why that matters, and notes it."""
         return look_at_column(self.config.reachable(source), column)
 
+    def look_at_caps(self, name: str, caps: Sequence[int], unit: Person | None = None) -> CapsSeen:
+        """What several caps would count of each person's rows; reads rows, so whoever calls this notes it.
+
+        Without `unit` people are told apart, and their rows ordered, as the policy in force says.
+        """
+        person = self.dataset(name).policy.unit if unit is None else unit
+        if not isinstance(person, Person):
+            raise CatalogError(f"{name} protects rows, not people: say which column tells people apart, and a row key")
+        listed = sorted(set(caps))
+        if not 0 < len(listed) <= MOST_CAPS or any(type(cap) is not int or cap < 1 for cap in listed):
+            raise CatalogError(f"caps are 1 to {MOST_CAPS} whole numbers of rows, such as 1, 2, 5, 10")
+        return self._catalog.source(name).look_at_caps(person, listed)
+
     def known_account(self, source: str, joins: Sequence[Join] = ()) -> Account | None:
         """The account that the data at an address has already, under whatever name."""
         try:
@@ -126,6 +145,7 @@ class Curator:
             )
         source = open_source(self.config.reachable(dataset.source), dataset.joins)
         _check_columns(dataset, source.columns())
+        self._check_tables(dataset, source)
         terms = Terms(
             source.identity(),
             dataset.epsilon,
@@ -193,6 +213,8 @@ class Curator:
         if seen is not None and seen != version:
             raise StaleVersion("policy version", seen, version)
         account, new, stretch = self._with_policy(name, policy)
+        if new.joins and new.policy.unit != self.dataset(name).policy.unit:
+            self._check_tables(new, self._catalog.source(name))
         return self._new_version(account, "policy", new, stretch, reason)
 
     def set_domain(
@@ -209,6 +231,7 @@ class Curator:
         new = replace(in_force, domain=declared, joins=in_force.joins if joins is None else tuple(joins))
         source = open_source(self.config.reachable(new.source), new.joins)
         _check_columns(new, source.columns())
+        self._check_tables(new, source)
         # An attribute that comes back is no new one: it is compared with every domain that was asked.
         past = read_asked_domains(in_force, account, self.ledger)
         stretches = [domain_stretch(one, new) for one in (*past, in_force)]
@@ -318,6 +341,38 @@ class Curator:
         return self.ledger.verify(progress)
 
     # --- inside
+
+    def _check_tables(self, dataset: Dataset, source: IbisSource) -> None:
+        """Refuses joined tables that another account pays for, or that are public here and protected elsewhere.
+
+        The keys of public ones are read: each must occur once.
+        """
+        roles = table_roles(dataset, source)
+        scheme = dataset.source.partition("://")[0]
+        for other in self.config.datasets.values():
+            # Tables of another kind of engine are other tables, whatever they are called.
+            if other.name == dataset.name or other.source.partition("://")[0] != scheme:
+                continue
+            if not dataset.joins and not other.joins:
+                continue
+            clash = roles.clash(table_roles(other, self._catalog.source(other.name)))
+            if clash is not None:
+                raise CatalogError(
+                    f"{clash}: the dataset {other.name} reads the same table. A table of protected rows belongs to one "
+                    "dataset, whose account pays for it, and is public nowhere"
+                )
+        for join, identity in source.joined_identities():
+            try:
+                charges = self.ledger.account(account_id(identity)).charges
+            except UnknownAccount:
+                charges = 0
+            if charges:
+                raise CatalogError(f"{join.table} was asked as a dataset before: its rows have an account of their own")
+            if not is_protected(join, dataset.policy) and source.repeats_keys(join):
+                raise SourceError(
+                    f"{join.key} occurs more than once in {join.table}: a joined table has one row for each key. Its "
+                    "rows would give NULL wherever the key is repeated; remove the repetitions, or join by another key"
+                )
 
     def _with_policy(self, name: str, policy: Policy) -> tuple[Account, Dataset, Stretch]:
         """The account, the dataset under a new policy, and the stretch over every attribute that was ever asked for.

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from blowfishdb.catalog.joins import write_join
 from blowfishdb.engine.accounting import check_parallel
 from blowfishdb.engine.compile import ANALYSTS, SHARING
 from blowfishdb.engine.target import Number, short_number
@@ -163,12 +164,6 @@ class Dataset:
         if self.joins:
             entry["joins"] = [write_join(join) for join in self.joins]
         return entry
-
-
-def write_join(join: Join) -> dict[str, Any]:
-    """The table of a join in the configuration."""
-    keys = {"table": join.table, "foreign_key": join.foreign_key, "key": join.key}
-    return {**keys, "attributes": dict(join.attributes)}
 
 
 LARGEST_GRAPH = 2**26

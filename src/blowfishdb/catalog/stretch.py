@@ -119,7 +119,7 @@ def domain_stretch(old: Dataset, new: Dataset) -> Stretch:
 def _origin(dataset: Dataset, name: str) -> object:
     for join in dataset.joins:
         if name in join.attributes:
-            return join.table, join.foreign_key, join.key, join.attributes[name]
+            return join.table, join.foreign_key, join.key, join.attributes[name], _origin(dataset, join.foreign_key)
     return None
 
 

@@ -37,6 +37,7 @@ class DatasetHandle:
     """Data with its domain, policy and account, at the versions in force. Never given to an analyst.
 
     `sharing` says whose answers may share noise; `read_only` that the curator vouches for rows that never change.
+    `records` tells apart what else is counted of the same data: its people.
     """
 
     name: str
@@ -51,6 +52,7 @@ class DatasetHandle:
     pad_to: Fraction | None = None
     sharing: str = OFF
     read_only: bool = False
+    records: str = ""
 
     def content(self) -> str | None:
         """A digest that is the same as long as every row is; None where nobody can tell."""
@@ -58,12 +60,13 @@ class DatasetHandle:
 
     def versions(self) -> dict[str, str | int]:
         """What an answer belongs to: the account, the versions and the snapshot."""
-        return {
+        versions: dict[str, str | int] = {
             "account": self.account,
             "policy": self.policy_version,
             "domain": self.domain_version,
             "snapshot": self.snapshot,
         }
+        return {**versions, "records": self.records} if self.records else versions
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,12 +97,11 @@ def local_backend(
         return list(live.now().config.datasets)
 
     def declared(name: str) -> tuple[Domain, Policy]:
-        dataset = live.now().config.dataset(name)
-        return dataset.domain, dataset.policy
+        return live.now().declared(name)
 
     def opened(name: str, query: Query, domain: Domain) -> DatasetHandle:
         """The dataset at the versions in force; a version may come into force a moment before its file is written."""
-        gate(name)
+        gate(live.now().owner(name))
         try:
             handle = live.now().handle(name)
         except NotInForce:

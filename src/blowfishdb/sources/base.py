@@ -6,7 +6,7 @@ import functools
 import importlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -49,12 +49,13 @@ class ColumnType:
 Counts = TypeVar("Counts", covariant=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Join:
-    """A dimension table, joined by a foreign key of the main table to its own key; many rows to one.
+    """A further table whose `key` a foreign key points to: many rows to one, so that a join never adds or drops a row.
 
-    `attributes` maps names of the domain to columns of the dimension table. A key that is missing there, or that
-    occurs there more than once, gives NULL, so that a join never adds or drops a row of the main table.
+    The foreign key is a column of the main table, or an attribute that an earlier join gives. `attributes` maps names
+    of the domain to columns of the table; a list names both alike. A key that the table does not have, or has more than
+    once, gives NULL. A table joined by the id of a person is protected with that person's rows; any other is public.
     """
 
     table: str
@@ -62,12 +63,32 @@ class Join:
     key: str
     attributes: Mapping[str, str]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
-        if not self.table or not self.foreign_key or not self.key:
-            raise SourceError("a join names the dimension table, the foreign key and the key it points to")
-        if not self.attributes:
-            raise SourceError(f"the join with {self.table} gives no attribute; name at least one")
+    def __init__(
+        self, table: str, foreign_key: str, key: str, attributes: Mapping[str, str] | Sequence[str] = ()
+    ) -> None:
+        columns = attributes if isinstance(attributes, Mapping) else {name: name for name in attributes}
+        values = {"table": table, "foreign_key": foreign_key, "key": key, "attributes": MappingProxyType(dict(columns))}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        words = (table, foreign_key, key, *columns, *columns.values())
+        if isinstance(attributes, str) or not all(isinstance(word, str) and word for word in words):
+            raise SourceError("a join names a table, the foreign key, the key it points to, and the columns it gives")
+        if not columns:
+            raise SourceError(f"the join with {table} gives no attribute; name at least one")
+        if foreign_key in columns:
+            raise SourceError(f"the join with {table} would find its rows by {foreign_key}, which it gives itself")
+
+    def gives(self, other: Join) -> bool:
+        """Whether the other join finds its rows by an attribute of this one."""
+        return other.foreign_key in self.attributes
+
+
+@dataclass(frozen=True)
+class People:
+    """One record for each person in place of its rows: the id that tells people apart, and a name for their number."""
+
+    id: str
+    rows: str
 
 
 class Count(Protocol[Counts]):

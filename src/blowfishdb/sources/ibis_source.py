@@ -16,46 +16,103 @@ from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import ROW, Person, Row
-from blowfishdb.sources.base import ColumnType, Counting, Engine, Join, Kind, Source, Tally
+from blowfishdb.sources.base import ColumnType, Counting, Engine, Expr, Join, Kind, People, Tally
 from blowfishdb.sources.location import Location, TableName, parse_location, parse_table
-from blowfishdb.sources.statement import IBIS_TYPES, Places, Statement, Table, Tables, make_statement, people_statement
+from blowfishdb.sources.statement import (
+    IBIS_TYPES,
+    Places,
+    Statement,
+    Table,
+    Tables,
+    caps_expression,
+    make_statement,
+    people_statement,
+    repeated_keys,
+    whole_numbers,
+)
 
 Result = TypeVar("Result")
 
 
-class IbisSource:
-    """A table and its dimension tables in one engine."""
+def check_order(joins: Sequence[Join]) -> None:
+    """Refuses attributes that two joins give, and a foreign key that a later join gives."""
+    names = [name for join in joins for name in join.attributes]
+    if len(set(names)) != len(names):
+        raise SourceError("two joins give an attribute of the same name")
+    for place, join in enumerate(joins):
+        later = [other.table for other in joins[place + 1 :] if other.gives(join)]
+        if later:
+            raise SourceError(
+                f"{join.table} is found by {join.foreign_key}, which {later[0]} gives: name {later[0]} first. Where "
+                "each needs the other, the joins go round in a circle and lead to no row"
+            )
 
-    def __init__(self, engine: Engine, table: TableName, joins: Sequence[Join] = ()) -> None:
-        names = [name for join in joins for name in join.attributes]
-        if len(set(names)) != len(names):
-            raise SourceError("two joins give an attribute of the same name")
+
+class IbisSource:
+    """A table and the tables that are joined to it, in one engine."""
+
+    def __init__(
+        self, engine: Engine, table: TableName, joins: Sequence[Join] = (), people: People | None = None
+    ) -> None:
+        check_order(joins)
         self._engine = engine
         self._table = engine.qualified(table)
         self._joins = tuple(joins)
+        self._people = people
 
     def __repr__(self) -> str:
         return f"IbisSource({self.identity()!r})"
 
+    def of_people(self, people: People) -> IbisSource:
+        """The people behind the rows, to be counted in their place."""
+        return IbisSource(self._engine, self._table, self._joins, people)
+
     @cached_property
     def _identity(self) -> str:
-        return redact_errors(lambda: self._engine.identity(self._table), SourceFailed, type(self._engine).__name__)
+        return self._identity_of(self._table)
+
+    def _identity_of(self, table: TableName) -> str:
+        return redact_errors(lambda: self._engine.identity(table), SourceFailed, type(self._engine).__name__)
+
+    def joined_identities(self) -> list[tuple[Join, str]]:
+        """The joins, each with the identity of its table."""
+        tables = ((join, self._engine.qualified(parse_table(join.table))) for join in self._joins)
+        return [(join, self._identity_of(table)) for join, table in tables]
+
+    def repeats_keys(self, join: Join) -> bool:
+        """Whether a key of a joined table occurs more than once; reads that table, so it must be public."""
+        table = self._describe(self._engine.qualified(parse_table(join.table)))
+        return bool(self._fetch(repeated_keys(table, join, self._engine)))
+
+    def look_at_caps(self, unit: Person, caps: Sequence[int]) -> CapsSeen:
+        """Reads how many rows each cap would count, for a curator who asked for it."""
+        (row,) = self._fetch(caps_expression(self._describe(self._table), unit, caps, self._engine))
+        rows, people, nobodys, *numbers = whole_numbers(row).tolist()
+        effects = zip(caps, numbers[::2], numbers[1::2], strict=True)
+        return CapsSeen(rows, nobodys, people, tuple(CapSeen(*effect) for effect in effects))
+
+    def _fetch(self, expression: Expr) -> list[tuple[object, ...]]:
+        sql = self._engine.write(expression)
+        return redact_errors(lambda: self._engine.fetch(sql, DEADLINE), SourceFailed, type(self._engine).__name__)
 
     def _tables(self) -> Tables:
         """The tables as they are now; asked anew each time, because columns change while a session lasts."""
         main = self._describe(self._table)
         joined = tuple((join, self._describe(self._engine.qualified(parse_table(join.table)))) for join in self._joins)
+        tables = Tables(main, joined)
         for join, table in joined:
+            if table.name == main.name:
+                raise SourceError(
+                    f"{join.table} is the table itself: its rows are protected, so it cannot be looked up"
+                )
             for column in (join.key, *join.attributes.values()):
                 if column not in table.columns:
                     raise SourceError(f"{join.table} has no column {column!r}; {suggest(column, table.columns)}")
-            if join.foreign_key not in main.columns:
-                known = suggest(join.foreign_key, main.columns)
-                raise SourceError(f"{self._table.name} has no column {join.foreign_key!r}; {known}")
             hidden = [name for name in join.attributes if name in main.columns]
             if hidden:
                 raise SourceError(f"{hidden[0]} is a column of the main table; give the joined attribute another name")
-        return Tables(main, joined)
+            tables.check_key(join, table)
+        return tables
 
     def _describe(self, table: TableName) -> Table:
         columns = redact_errors(lambda: self._engine.columns(table), SourceFailed, type(self._engine).__name__)
@@ -94,7 +151,7 @@ class IbisSource:
     def _prepared(
         self, places: Places, unit: Row | Person, read: Callable[[Places, Mapping[str, Ints], Ints], Result]
     ) -> IbisCount[Places, Result]:
-        return self._ready(make_statement(self._tables(), places, unit, self._engine), read)
+        return self._ready(make_statement(self._tables(), places, self._people or unit, self._engine), read)
 
     def _ready(
         self, statement: Statement[Places], read: Callable[[Places, Mapping[str, Ints], Ints], Result]
@@ -151,7 +208,7 @@ SCHEMES = {
 """The module below `blowfishdb.sources` and the function that serve each scheme."""
 
 
-def open_source(url: str, joins: Sequence[Join] = ()) -> Source:
+def open_source(url: str, joins: Sequence[Join] = ()) -> IbisSource:
     """The table at an address such as `duckdb:///shop.duckdb#sales`, `postgresql://host/db#t` or `data/*.parquet`."""
     engine, table = _open_engine(parse_location(url))
     return IbisSource(engine, table, joins)
@@ -177,6 +234,29 @@ TABLES = """SELECT table_schema, table_name FROM information_schema.tables
     WHERE lower(table_schema) NOT IN ('information_schema', 'pg_catalog', 'performance_schema', 'mysql', 'sys')
     ORDER BY table_schema, table_name"""
 BOUNDED = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP)
+
+
+@dataclass(frozen=True)
+class CapSeen:
+    """What one cap does: the rows that count under it, and the people who have more."""
+
+    at_most: int
+    counted: int
+    people_over: int
+
+
+@dataclass(frozen=True)
+class CapsSeen:
+    """The rows of a table, those of nobody, its people, and what several caps would do."""
+
+    rows: int
+    nobodys: int
+    people: int
+    caps: tuple[CapSeen, ...]
+
+    def dropped(self, cap: CapSeen) -> int:
+        """The rows of people that do not count under a cap."""
+        return self.rows - self.nobodys - cap.counted
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Bools, Ints
-from blowfishdb.model.policy import Person, Row
+from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.predicate import Both, Either, Negation, Predicate, atoms
 from blowfishdb.model.projection import passing
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Join, Kind
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Join, Kind, People
 from blowfishdb.sources.keys import (
     LIST_LIMIT,
     Key,
@@ -74,7 +74,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Tables:
-    """The main table and its joined dimension tables."""
+    """The main table and the tables that are joined to it."""
 
     main: Table
     joined: tuple[tuple[Join, Table], ...] = ()
@@ -86,6 +86,15 @@ class Tables:
                 column = join.attributes[attribute]
                 return join, column, table.find(column, tuple(Kind), f"the attribute {attribute}")
         return None, attribute, self.main.find(attribute, tuple(Kind), "an attribute of the domain")
+
+    def check_key(self, join: Join, table: Table) -> None:
+        """Refuses a join whose foreign key or key is missing, or which differ in kind."""
+        given = ((one, other.attributes[join.foreign_key]) for other, one in self.joined if other.gives(join))
+        owner, column = next(given, (self.main, join.foreign_key))
+        foreign = owner.find(column, MATCHED, f"the foreign key to {join.table}")
+        key = table.find(join.key, MATCHED, "the key of a join")
+        if foreign.kind != key.kind:
+            raise SourceError(f"{join.foreign_key} is {foreign.native}, but {join.key} is {key.native}")
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,7 @@ class Statement(Generic[Places]):
     def codes(self, rows: Sequence[tuple[object, ...]]) -> tuple[dict[str, Ints], Ints]:
         """The value codes of each fetched group by attribute, and its number of rows."""
         columns = [list(map(itemgetter(place), rows)) for place in range(len(rows[0]))] if rows else []
-        numbers = _whole_numbers(columns[-1] if rows else [])
+        numbers = whole_numbers(columns[-1] if rows else [])
         codes, place = {}, 0
         for name, key in self.keys.items():
             codes[name] = key.decode(columns[place : place + key.fetched]) if rows else np.empty(0, dtype=np.int64)
@@ -108,15 +117,16 @@ class Statement(Generic[Places]):
         return codes, numbers
 
 
-def _whole_numbers(values: Sequence[object]) -> Ints:
+def whole_numbers(values: Sequence[object]) -> Ints:
+    """Counts as an engine gives them, NULL as 0."""
     if not set(map(type, values)) <= {int}:
         values = [int(value) if isinstance(value, int | Decimal) else 0 for value in values]
     return np.array(values, dtype=np.int64)
 
 
-def make_statement(tables: Tables, places: Places, unit: Row | Person, engine: Engine) -> Statement[Places]:
-    """The statement that counts the rows of the tables in the cells, or at the points, of a query."""
-    homes = {name: tables.home(name) for name in places.attributes}
+def make_statement(tables: Tables, places: Places, unit: Row | Person | People, engine: Engine) -> Statement[Places]:
+    """The statement that counts the rows of the tables, or their people, in the cells or at the points of a query."""
+    homes = {name: _home(tables, name, unit) for name in places.attributes}
     for name, (_, _, kind) in homes.items():
         check_type(name, places.cuts[name].attribute, kind)
     rows, column = _rows(tables, homes, unit, engine)
@@ -179,7 +189,13 @@ def _cell_key(axis: AxisCells, condition_of: Callable[[Bools], Expr | None]) -> 
         return None
     codes = first_codes(axis)
     cell = ibis.cases(*((part, ibis.literal(number, "int64")) for number, part in enumerate(conditions)))
-    return Key((cell,), lambda fetched: codes[_whole_numbers(fetched[0])])
+    return Key((cell,), lambda fetched: codes[whole_numbers(fetched[0])])
+
+
+def _home(tables: Tables, name: str, unit: Row | Person | People) -> tuple[Join | None, str, ColumnType]:
+    if isinstance(unit, People) and name == unit.rows:
+        return None, name, ColumnType(Kind.INTEGER, "a number of rows")
+    return tables.home(name)
 
 
 def _counted(rows: Expr, keys: Sequence[Key]) -> Expr:
@@ -211,31 +227,48 @@ def _worked_out(
 
 
 def _rows(
-    tables: Tables, homes: Mapping[str, tuple[Join | None, str, ColumnType]], unit: Row | Person, engine: Engine
+    tables: Tables,
+    homes: Mapping[str, tuple[Join | None, str, ColumnType]],
+    unit: Row | Person | People,
+    engine: Engine,
 ) -> tuple[Expr, dict[str, str]]:
     """The rows that may count, and the column of each attribute among them."""
-    used = [(join, table) for join, table in tables.joined if any(home[0] is join for home in homes.values())]
+    used = _used(tables, homes)
+    foreign = {join.foreign_key: tables.home(join.foreign_key) for join, _ in used}
     of_main = {name: column for name, (join, column, _) in homes.items() if join is None}
-    bounding = (unit.id, unit.order_by) if isinstance(unit, Person) else ()
-    main = _ibis_table(tables.main, {*of_main.values(), *(join.foreign_key for join, _ in used), *bounding})
+    keys = {name: column for name, (join, column, _) in foreign.items() if join is None}
+    if isinstance(unit, People):
+        main = _people(tables.main, unit, engine)
+    else:
+        bounding = (unit.id, unit.order_by) if isinstance(unit, Person) else ()
+        main = _ibis_table(tables.main, {*of_main.values(), *keys.values(), *bounding})
     columns_of_rows = {f"a{place}": main[column] for place, column in enumerate(of_main.values())}
     where = {name: f"a{place}" for place, name in enumerate(of_main)}
+    key_of = {name: f"f{place}" for place, name in enumerate(foreign)}
+    columns_of_rows |= {key_of[name]: engine.comparable(main[name], foreign[name][2].kind) for name in keys}
+    rows = _bounded(main, columns_of_rows, tables.main, ROW if isinstance(unit, People) else unit, engine)
     for place, (join, table) in enumerate(used):
-        foreign = tables.main.find(join.foreign_key, MATCHED, f"the foreign key to {join.table}")
-        key = table.find(join.key, MATCHED, "the key of a join")
-        if foreign.kind != key.kind:
-            raise SourceError(f"{join.foreign_key} is {foreign.native}, but {join.key} is {key.native}")
-        columns_of_rows[f"f{place}"] = engine.comparable(main[join.foreign_key], foreign.kind)
-    rows = _bounded(main, columns_of_rows, tables.main, unit, engine)
-    for place, (join, table) in enumerate(used):
-        wanted = {name: column for name, (home, column, _) in homes.items() if home is join}
-        dimension = _dimension(table, join, wanted.values(), engine)
-        joined = rows.left_join(dimension, rows[f"f{place}"] == dimension["key"])
-        names = {name: f"d{place}_{number}" for number, name in enumerate(wanted)}
-        columns = {names[name]: dimension[f"c{number}"] for number, name in enumerate(wanted)}
+        tables.check_key(join, table)
+        names = {name: f"d{place}_{number}" for number, name in enumerate(homes) if homes[name][0] is join}
+        onward = [name for name in foreign if foreign[name][0] is join]
+        dimension = _dimension(table, join, {names[name]: homes[name][1] for name in names}, onward, engine)
+        joined = rows.left_join(dimension, rows[key_of[join.foreign_key]] == dimension["key"])
+        columns = {column: dimension[column] for column in names.values()}
+        columns |= {key_of[name]: dimension[f"to_{number}"] for number, name in enumerate(onward)}
         rows = joined.select(**{name: rows[name] for name in rows.columns}, **columns)
         where |= names
     return rows, where
+
+
+def _used(tables: Tables, homes: Mapping[str, tuple[Join | None, str, ColumnType]]) -> list[tuple[Join, Table]]:
+    """The joins that give an attribute, or the foreign key of one that does, in their order."""
+    used: list[tuple[Join, Table]] = []
+    wanted = set(homes)
+    for join, table in reversed(tables.joined):
+        if wanted & set(join.attributes):
+            used.insert(0, (join, table))
+            wanted.add(join.foreign_key)
+    return used
 
 
 def _bounded(main: Expr, columns: Mapping[str, Expr], table: Table, unit: Row | Person, engine: Engine) -> Expr:
@@ -244,29 +277,76 @@ def _bounded(main: Expr, columns: Mapping[str, Expr], table: Table, unit: Row | 
     The running count includes all rows with an equal key, so which rows stay never depends on anything but the keys.
     Rows without an id belong to nobody whose rows could be bounded: they do not count.
     """
-    import ibis
-
     if isinstance(unit, Row):
         return main.select(**columns) if columns else main
+    ranked = _ranked(main, columns, table, unit, engine)
+    return ranked.filter((ranked["rank"] <= unit.at_most) & ranked.person.notnull())
+
+
+def _ranked(main: Expr, columns: Mapping[str, Expr], table: Table, unit: Person, engine: Engine) -> Expr:
+    """The rows with their person and their rank: how many rows of the person come up to their key, ties included."""
+    import ibis
+
     id_kind = table.find(unit.id, MATCHED, "the id of a person").kind
     order_kind = table.find(unit.order_by, ORDERED, "the order of rows").kind
     person, order = engine.comparable(main[unit.id], id_kind), engine.comparable(main[unit.order_by], order_kind)
     keyed = main.select(**columns, person=person, key=order, keyless=null_flag(order))
     window = ibis.window(group_by=keyed.person, order_by=[keyed.keyless, keyed.key], range=(None, 0))
-    ranked = keyed.select(*columns, "person", rank=keyed.count().over(window))
-    return ranked.filter((ranked["rank"] <= unit.at_most) & ranked.person.notnull())
+    return keyed.select(*columns, "person", rank=keyed.count().over(window))
 
 
-def _dimension(table: Table, join: Join, columns: Iterable[str], engine: Engine) -> Expr:
-    """The dimension table by key, without keys that occur twice: they could multiply rows."""
+def _people(table: Table, unit: People, engine: Engine) -> Expr:
+    """One row for each person: the id, which further tables are found by, and how many rows the person has."""
+    kind = table.find(unit.id, MATCHED, "the id of a person").kind
+    rows = _ibis_table(table, {unit.id})
+    ids = rows.select(person=engine.comparable(rows[unit.id], kind))
+    named = ids.filter(ids.person.notnull())
+    people = named.group_by("person").aggregate(n=named.count())
+    return people.select(**{unit.id: people.person, unit.rows: people.n})
+
+
+def caps_expression(table: Table, unit: Person, caps: Sequence[int], engine: Engine) -> Expr:
+    """The number of rows, of people and of rows of nobody; then for each cap the rows it counts and who has more."""
+    ranked = _ranked(_ibis_table(table, {unit.id, unit.order_by}), {}, table, unit, engine)
+    people = ranked.group_by("person").aggregate(
+        number=ranked.count(),
+        **{f"c{place}": (ranked["rank"] <= cap).sum() for place, cap in enumerate(caps)},
+    )
+    named = people.person.notnull()
+    numbers = {"total": people.number.sum(), "people": named.sum(), "nobody": people.number.sum(where=~named)}
+    for place, cap in enumerate(caps):
+        numbers[f"counted{place}"] = people[f"c{place}"].sum(where=named)
+        numbers[f"over{place}"] = (named & (people.number > cap)).sum()
+    return people.aggregate(**numbers)
+
+
+def repeated_keys(table: Table, join: Join, engine: Engine) -> Expr:
+    """One row where a key of a joined table occurs more than once, else none."""
+    rows = _ibis_table(table, {join.key})
+    keyed = rows.select(key=engine.comparable(rows[join.key], table.columns[join.key].kind))
+    known = keyed.filter(keyed["key"].notnull())
+    groups = known.group_by("key").aggregate(n=known.count())
+    return groups.filter(groups.n > 1).limit(1)
+
+
+def _dimension(table: Table, join: Join, columns: Mapping[str, str], onward: Sequence[str], engine: Engine) -> Expr:
+    """The joined table by key, without keys that occur twice: they could multiply rows.
+
+    `columns` names what is read of it; `onward` are attributes by which further tables are found.
+    """
     import ibis
 
-    wanted = list(columns)
-    raw = _ibis_table(table, {join.key, *wanted})
-    key = engine.comparable(raw[join.key], table.columns[join.key].kind)
-    keyed = raw.select(key=key, **{f"c{number}": raw[column] for number, column in enumerate(wanted)})
-    names = [f"c{number}" for number in range(len(wanted))]
-    counted = keyed.select("key", *names, same=keyed.count().over(ibis.window(group_by=keyed["key"])))
+    foreign = [join.attributes[name] for name in onward]
+    raw = _ibis_table(table, {join.key, *columns.values(), *foreign})
+
+    def matched(column: str) -> Expr:
+        return engine.comparable(raw[column], table.columns[column].kind)
+
+    given = {name: raw[column] for name, column in columns.items()}
+    given |= {f"to_{number}": matched(column) for number, column in enumerate(foreign)}
+    keyed = raw.select(key=matched(join.key), **given)
+    same = keyed.count().over(ibis.window(group_by=keyed["key"]))
+    counted = keyed.select("key", *given, same=same)
     return counted.filter((counted.same == 1) & counted["key"].notnull())
 
 
