@@ -134,8 +134,9 @@ FIRST = bf.person("id", at_most=1, order_by="key")
         (bf.Policy(unit=FIRST, presence="only"), bf.Policy(presence="only"), 2),
         (bf.Policy(unit=FIRST, presence="secret"), bf.Policy(presence="secret"), 2),
         (bf.Policy(unit=FIRST, presence="secret"), bf.Policy(presence="secret", constraints=["rows"]), None),
-        # The first of three vanishes, and three with the same key, which did not fit, count: four steps.
-        (bf.Policy(unit=PERSON, presence="only"), bf.Policy(presence="only"), Fraction(4, 3)),
+        # The first of three vanishes, and three with the same key, which did not fit, count: four steps for three. But
+        # one person more has two rows and one less has three: two steps for one.
+        (bf.Policy(unit=PERSON, presence="only"), bf.Policy(presence="only"), 2),
         (bf.Policy(unit=FIRST, presence="only"), bf.Policy(unit=PERSON, presence="only"), 1),
         (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("id", at_most=9, order_by="key")), 1),
         (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("other", at_most=3, order_by="key")), None),
@@ -167,7 +168,9 @@ def test_rows_that_give_way_take_one_step_more_than_was_paid_for() -> None:
                 after = counted([-1 if place == row else key for place, key in enumerate(keys)], most)
                 worst = max(worst, (before - after).total() + (after - before).total())
         old = bf.Policy(unit=bf.person("id", at_most=most, order_by="key"), presence="only")
-        assert policy_stretch(DOMAIN, old, bf.Policy(presence="only")).factor == Fraction(worst, most)
+        people = 2
+        factor = policy_stretch(DOMAIN, old, bf.Policy(presence="only")).factor
+        assert factor == max(Fraction(worst, most), Fraction(people, 1))
 
 
 def make(domain: dict[str, object], joins: list[bf.Join] | None = None) -> Dataset:

@@ -12,6 +12,7 @@ import duckdb
 import blowfishdb as bf
 from blowfishdb.cli import run
 from blowfishdb.model.document import Document
+from examples.patients_and_visits import TABLES
 from tests.docs.blocks import ROOT
 
 ROWS = 4000
@@ -70,6 +71,16 @@ def empty(folder: Path) -> World:
     return World(folder, {})
 
 
+def several_tables(folder: Path) -> World:
+    """Visits, patients and postcodes, and a configuration without a dataset."""
+    with duckdb.connect(str(folder / "clinic.duckdb")) as connection:
+        connection.execute(TABLES)
+    with duckdb.connect(str(folder / "ward.duckdb")) as connection:
+        connection.execute(TABLES)
+    (folder / "blowfish.toml").write_text(FILES["blowfish.toml"])
+    return World(folder, {})
+
+
 def clinic(folder: Path) -> World:
     """The same with the dataset `visits` and a large budget."""
     world = empty(folder)
@@ -124,6 +135,7 @@ WORLDS: dict[str, Callable[[Path], World]] = {
     "docs/ledger.md": modest,
     "docs/command-line.md": modest,
     "docs/sources.md": empty,
+    "docs/joins.md": several_tables,
 }
 """Pages that begin otherwise than with `asking`."""
 

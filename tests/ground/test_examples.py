@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "examples"
-JUDGED = {"decision_tree.py", "curator.py", "analyst.py", "synopsis.py", "server_client.py"}
+JUDGED = {"decision_tree.py", "curator.py", "analyst.py", "synopsis.py", "server_client.py", "patients_and_visits.py"}
 
 
 def shown_by(example: Path, folder: Path) -> str:
@@ -31,6 +31,13 @@ def test_the_curator_sees_sound_books(tmp_path: Path) -> None:
     shown = shown_by(FOLDER / "curator.py", tmp_path)
     assert "the books are sound: True" in shown
     assert "values at most 5 apart are hidden" in shown
+
+
+def test_several_tables_are_one_dataset(tmp_path: Path) -> None:
+    shown = shown_by(FOLDER / "patients_and_visits.py", tmp_path)
+    assert "at most  5: 1550 visits count, 440 do not" in shown
+    assert "of at most 5 rows per patient" in shown
+    assert "epsilon 1 of visits.people" in shown
 
 
 def test_the_analyst_pays_once(tmp_path: Path) -> None:

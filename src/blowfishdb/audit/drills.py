@@ -23,7 +23,7 @@ from blowfishdb.engine.release import ProgramRelease, Release
 from blowfishdb.errors import AllowanceExceeded
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import categorical, domain
-from blowfishdb.model.policy import ROW, Person, Policy, Row, full, person
+from blowfishdb.model.policy import ROW, Person, Policy, Row, person
 from blowfishdb.model.predicate import Column
 from blowfishdb.plan.program import Program
 from blowfishdb.sources.base import Join
@@ -153,7 +153,7 @@ def _budget(world: Scratch, recorder: Recorder, release: Release, limit: Fractio
     )
 
 
-DECLARED = domain({"kind": categorical(["a", "b"], outside="b")})
+DECLARED = domain({"kind": categorical(["a", "b"], outside="b"), "grade": categorical(["a", "b"], outside="b")})
 KEYS = [(1, "a"), (2, "b"), (3, "a"), (3, "a"), (4, "a"), (4, "b"), (5, None), (6, "c"), (None, "a"), (None, "b")]
 """Of these only 1, 2, 5 and 6 are keys of one row."""
 KINDS = {1: "a", 2: "b", 6: "b"}
@@ -162,24 +162,30 @@ UNITS: dict[str, Row | Person] = {"rows": ROW, "people": person("who", at_most=A
 
 
 def joined_lines() -> list[Line]:
-    """Keys that are missing, that occur twice, that are NULL; for rows, and for people with rows too many."""
+    """Keys that are missing, that occur twice, that are NULL; for rows, and for people with rows too many.
+
+    The second table is one of people, found by their id.
+    """
     rows = [(place % 8 or None, place % 4, place) for place in range(32)]
     watch, database = Watch(), duckdb.connect(":memory:", config={"threads": 1})
     database.execute("CREATE TABLE main_rows (ref BIGINT, who BIGINT, nr BIGINT)")
     database.execute("CREATE TABLE kinds (id BIGINT, name VARCHAR)")
     database.executemany("INSERT INTO main_rows VALUES (?, ?, ?)", rows)
     database.executemany("INSERT INTO kinds VALUES (?, ?)", KEYS)
+    database.execute("CREATE TABLE owners AS SELECT id - 1 AS id, name AS grade FROM kinds")
     engine = watched_engine(database, watch, "joined")
-    source = IbisSource(engine, TableName("main_rows"), [Join("kinds", "ref", "id", {"kind": "name"})])
+    joins = [Join("kinds", "ref", "id", {"kind": "name"}), Join("owners", "who", "id", ["grade"])]
+    source = IbisSource(engine, TableName("main_rows"), joins)
     lines = []
     for label, unit in UNITS.items():
         counted = rows if isinstance(unit, Row) else [row for row in rows if row[2] < 4 * AT_MOST]
-        wanted = Counter(KINDS.get(ref or 0) for ref, _, _ in counted)
         violations = []
-        for where, kinds in ((None, ("a", "b", None)), (Column("kind") == "a", ("a",))):
-            cells = compile_cells(DECLARED, Policy({"kind": full()}, unit=unit), "kind", where)
-            if not np.array_equal(source.prepare(cells, unit).run(None), [wanted[kind] for kind in kinds]):
-                violations.append("a joined table makes rows count more than once, or not at all")
-        lines.append(judged(f"a joined table, {label}", "counting", violations, "each row counts once", 2))
+        for name, keys in (("kind", [row[0] or 0 for row in counted]), ("grade", [row[1] + 1 for row in counted])):
+            wanted = Counter(KINDS.get(key) for key in keys)
+            for where, kinds in ((None, ("a", "b", None)), (Column(name) == "a", ("a",))):
+                cells = compile_cells(DECLARED, Policy(unit=unit), name, where)
+                if not np.array_equal(source.prepare(cells, unit).run(None), [wanted[kind] for kind in kinds]):
+                    violations.append("a joined table makes rows count more than once, or not at all")
+        lines.append(judged(f"a joined table, {label}", "counting", violations, "each row counts once", 4))
     database.close()
     return lines

@@ -16,6 +16,7 @@ from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch, 
 from blowfishdb.engine.effort import Compute, compute_here, query_effort
 from blowfishdb.engine.target import AccuracyTarget, Number, short_number
 from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, StaleVersion, UnknownAccount
+from blowfishdb.incidents import curator_log
 from blowfishdb.ledger import (
     Account,
     AnalystBudget,
@@ -110,7 +111,7 @@ class Curator:
         return look_at_column(self.config.reachable(source), column)
 
     def look_at_caps(self, name: str, caps: Sequence[int], unit: Person | None = None) -> CapsSeen:
-        """What several caps would count of each person's rows; reads rows, so whoever calls this notes it.
+        """What several caps would count of each person's rows; reads rows, and the curator's log notes it.
 
         Without `unit` people are told apart, and their rows ordered, as the policy in force says.
         """
@@ -120,6 +121,7 @@ class Curator:
         listed = sorted(set(caps))
         if not 0 < len(listed) <= MOST_CAPS or any(type(cap) is not int or cap < 1 for cap in listed):
             raise CatalogError(f"caps are 1 to {MOST_CAPS} whole numbers of rows, such as 1, 2, 5, 10")
+        curator_log.warning("%s looks at what caps drop of %s, told apart by %s", self._by, name, person.id)
         return self._catalog.source(name).look_at_caps(person, listed)
 
     def known_account(self, source: str, joins: Sequence[Join] = ()) -> Account | None:

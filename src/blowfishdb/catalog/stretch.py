@@ -53,11 +53,12 @@ def with_past_attributes(domain: Domain, past: Iterable[Domain]) -> Domain:
 def _giving_way(old: Policy, new: Policy) -> Fraction:
     """What a row that vanishes on its own did to the rows of its person that counted, relative to what was paid for.
 
-    It leaves, and up to k rows with one key that did not fit before come in: k + 1 steps, of which k were paid for.
+    It leaves, and up to k rows with one key that did not fit before come in: k + 1 steps, of which k were paid for. A
+    count of people by their rows has one person less in one place and one more in another: 2 steps, of which 1 was.
     """
     if not isinstance(old.unit, Person) or isinstance(new.unit, Person) or new.presence == "public":
         return Fraction(1)
-    return Fraction(old.unit.at_most + 1, old.unit.at_most)
+    return max(Fraction(old.unit.at_most + 1, old.unit.at_most), Fraction(2))
 
 
 def _plain_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:

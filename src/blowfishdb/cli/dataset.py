@@ -1,8 +1,9 @@
-"""blowfish dataset: add, list, show, remove, budget, domain and refreshed."""
+"""blowfish dataset: add, list, show, remove, budget, domain, caps and refreshed."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -51,6 +52,12 @@ def add(
       age=0..110 null=0                   NULL counts as 0; also null=cell,
                                           null=public, outside=cell or =public
     \b
+    Words for --join
+      patients on patient = id gives age, sex = gender
+                                          the row of patients whose id is this
+                                          row's patient; joined by the person's
+                                          id it is protected, else public
+    \b
     Words for --policy
       full, public, line, within 5, cuts 18, 65, blocks a, b | c
     \b
@@ -63,18 +70,21 @@ def add(
           --source 'mysql://ana:${PASSWORD}@host/shop#orders' \\
           --person customer --at-most 5 --order-by order_id
     """
+    from blowfishdb.catalog.joins import read_join
     from blowfishdb.cli.declaration import declare, limited, look_up, show_added
 
     with new_or_existing(config, by) as curator:
         if name in curator.datasets():
             raise CatalogError(f"there is a dataset {name} already; `blowfish dataset show {name}` shows it")
-        columns = look_up(curator, options.source, as_json=as_json)
+        joins = [read_join(words) for words in options.join or []]
+        columns = look_up(curator, options.source, joins, as_json=as_json)
         known = curator.known_account(options.source)
         if known is not None and options.is_silent:
             dataset = limited(curator.as_known(name, options.source), options)
+            columns = look_up(curator, options.source, dataset.joins, as_json=as_json)
         else:
             ask = sys.stdin.isatty() and not (options.domain or options.document or as_json)
-            dataset = declare(name, options, columns, known, ask=ask)
+            dataset = replace(declare(name, options, columns, known, ask=ask), joins=tuple(joins))
         account = curator.add(dataset)
         show_added(dataset, account, columns, curator.config.path, as_json=as_json)
 
@@ -228,6 +238,38 @@ def domain(
     version = change.next_version
     message = f"Domain version {version} of {name} is the one in force."
     print_result({"name": name, "domain_version": version, "attributes": changed}, message, as_json=as_json)
+
+
+@app.command()
+def caps(
+    name: Name,
+    at_most: Annotated[str, typer.Option(metavar="NUMBERS", help="Caps to compare, side by side.")] = "1,2,3,5,10,20",
+    person: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="What tells people apart. [as the policy says]")
+    ] = None,
+    order_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="The row key. [as the policy says]")] = None,
+    by: CuratorOption = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Shows how many rows count, and how many do not, under several caps per person. Reads rows, and logs it.
+
+    What is shown is data: a cap chosen by it depends on the rows. Analysts buy the same from NAME.people.
+
+    \b
+    Example
+      blowfish dataset caps visits --at-most 1,2,5,10
+    """
+    from blowfishdb.cli.declaration import show_caps
+    from blowfishdb.model.policy import Person
+
+    numbers = [int(part) if part.strip().isdecimal() else 0 for part in at_most.split(",")]
+    if (person is None) != (order_by is None):
+        raise CatalogError("--person and --order-by go together")
+    unit = None if person is None or order_by is None else Person(person, 1, order_by)
+    with existing(config, by) as curator:
+        seen = curator.look_at_caps(name, numbers, unit)
+    show_caps(name, seen, as_json=as_json)
 
 
 @app.command()

@@ -21,6 +21,7 @@ from blowfishdb.catalog.dataset import (
     read_attribute,
     read_family,
 )
+from blowfishdb.catalog.joins import is_protected, join_words
 from blowfishdb.cli.options import USUAL_CONFIG, DatasetOptions
 from blowfishdb.cli.output import LOG, budget_line, bullets, console, exact, print_json, say, short, table
 from blowfishdb.engine.target import short_number
@@ -32,7 +33,8 @@ from blowfishdb.model.explain import explain
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.policy import ROW, Family, Full, Line, Person, Policy, Threshold
 from blowfishdb.model.serialize import write_domain, write_policy
-from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.base import ColumnType, Join, Kind
+from blowfishdb.sources.ibis_source import CapsSeen
 
 PERSON = re.compile(r"person\s+(?P<at_most>\d+)\s+by\s+(?P<order_by>\S+)")
 Value = TypeVar("Value")
@@ -41,10 +43,13 @@ SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
 """Schemes whose columns come from a catalogue, so that a failure to get them cannot quote a row."""
 
 
-def look_up(curator: Curator, source: str, *, as_json: bool) -> Mapping[str, ColumnType]:
-    """The columns at an address. Where a server fails to list them its message is shown: it has read no row."""
+def look_up(curator: Curator, source: str, joins: Sequence[Join] = (), *, as_json: bool) -> Mapping[str, ColumnType]:
+    """The columns at an address and of the tables joined to it.
+
+    Where a server fails to list them its message is shown: it has read no row.
+    """
     try:
-        return curator.columns(source)
+        return curator.columns(source, joins)
     except SourceFailed:
         if not as_json and source.partition(":")[0] in SERVERS:
             say(f"The database says: {LOG.last}", error=True)
@@ -148,7 +153,7 @@ def show_added(
             }
         )
         return
-    say(f"{dataset.name}: {plural(len(columns), 'column')}, no rows read.")
+    say(f"{dataset.name}: {plural(len(columns), 'column')}, no {'protected ' if dataset.joins else ''}rows read.")
     rows = [(name, columns[name].kind.value, *_attribute_row(dataset, name)) for name in domain]
     say(table("", ("attribute", "column", "the public may know", "hidden"), rows))
     texts = [name for name in domain if columns[name].kind == Kind.TEXT and not isinstance(domain[name], Categorical)]
@@ -165,6 +170,7 @@ def show_added(
     if isinstance(unit, Person):
         counting = f"at most {plural(unit.at_most, 'row')} of each {'counts' if unit.at_most == 1 else 'count'}"
         say(f"People: by {unit.id}; {counting}, first by {unit.order_by}.")
+    show_joins(dataset)
     if unused:
         say(f"Not used: {', '.join(unused)}")
     share = "" if account.analyst_limit is None else f", {exact(account.analyst_limit)} per analyst"
@@ -175,6 +181,29 @@ def show_added(
     say(f"Budget: epsilon {exact(account.limit)} in all{share}{spent}.")
     say(f"Written to {near} (policy version {account.policy_version}).")
     say(f"Next: blowfish policy show {quote(dataset.name)}{config}", style="dim", soft_wrap=True)
+
+
+def show_joins(dataset: Dataset) -> None:
+    """Prints the tables that are joined, and whether they are protected or taken to be public."""
+    for join in dataset.joins:
+        person = "protected with the rows of each person"
+        say(f"Joined: {join_words(join)} ({person if is_protected(join, dataset.policy) else 'public'}).")
+
+
+def show_caps(name: str, seen: CapsSeen, *, as_json: bool) -> None:
+    """Prints what several caps count of the rows of a dataset."""
+    listed = [
+        {"at_most": cap.at_most, "counted": cap.counted, "dropped": seen.dropped(cap), "people_over": cap.people_over}
+        for cap in seen.caps
+    ]
+    if as_json:
+        print_json({"name": name, "rows": seen.rows, "nobodys": seen.nobodys, "people": seen.people, "caps": listed})
+        return
+    say(f"{name}: {plural(seen.rows, 'row')} of {plural(seen.people, 'person', 'people')}, {seen.nobodys:,} of nobody.")
+    rows = [tuple(f"{number:,}" for number in one.values()) for one in listed]
+    heads = ("at most", "rows that count", "rows that do not", "people with more")
+    say(table("", heads, rows, right=heads))
+    say("These are true numbers, and that you looked is logged. A cap chosen by them depends on the rows.", style="dim")
 
 
 def _attribute_row(dataset: Dataset, name: str) -> tuple[str, str]:
@@ -210,6 +239,7 @@ def show_dataset(dataset: Dataset, account: Account, analysts: Sequence[AnalystB
     say(f"  {dataset.source}", style="dim")
     rows = [(name, *_attribute_row(dataset, name)) for name in dataset.domain]
     say(table("", ("attribute", "the public may know", "hidden"), rows))
+    show_joins(dataset)
     show_words(dataset, account)
     say(f"\nBudget: epsilon {budget_line(account.spent, account.limit)}")
     _show_analysts(analysts)

@@ -197,6 +197,10 @@ class DatasetOptions:
     order_by: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The row key that says which rows of a person count.")
     ] = None
+    join: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS", help='A further table: "patients on patient = id gives age, sex"; repeat it.'),
+    ] = None
     epsilon: Annotated[
         str | None, typer.Option(metavar="NUMBER", help="What the data may lose in all. [1, or what it has already]")
     ] = None
@@ -207,7 +211,8 @@ class DatasetOptions:
     @property
     def is_silent(self) -> bool:
         """Whether nothing is said about the columns, so that data which is known stays as it was declared."""
-        return not (self.domain or self.policy or self.document or self.person or self.at_most or self.order_by)
+        said = (self.domain, self.policy, self.document, self.person, self.at_most, self.order_by, self.join)
+        return not any(said)
 
 
 @dataclass(frozen=True)

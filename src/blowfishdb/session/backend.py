@@ -15,6 +15,7 @@ from blowfishdb.errors import DocumentError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
+from blowfishdb.sources.base import Join
 
 Value = TypeVar("Value")
 
@@ -75,6 +76,7 @@ class Backend:
     analyst: str
     names: Callable[[], list[str]]
     declared: Callable[[str], tuple[Domain, Policy]]
+    joins: Callable[[str], tuple[Join, ...]]
     budget: Callable[[str], Budget]
     preview: Callable[[str, Query, Domain, AccuracyTarget], AnyPreview]
     release: Callable[[str, Query, Domain, AccuracyTarget, Run], Released]

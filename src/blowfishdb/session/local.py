@@ -187,6 +187,7 @@ def local_backend(
         analyst=analyst,
         names=names,
         declared=declared,
+        joins=lambda name: live.now().config.dataset(live.now().owner(name)).joins,
         budget=lambda name: redact_errors(lambda: _budget(live.now(), name, analyst)),
         preview=preview,
         release=release,

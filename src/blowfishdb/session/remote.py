@@ -32,6 +32,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field
 from blowfishdb.session.backend import Backend, Budget, Past, Published
+from blowfishdb.sources.base import Join
 
 if TYPE_CHECKING:
     import httpx
@@ -100,6 +101,10 @@ def open_remote(
         document = read_document(text, "json")
         return document.domain, document.policy
 
+    def joins(dataset: str) -> tuple[Join, ...]:
+        listed = ask("GET", place(dataset)).json().get("joins", [])
+        return tuple(Join(one["table"], one["foreign_key"], one["key"], one["attributes"]) for one in listed)
+
     def get(kind: Any, *path: object) -> Any:
         """What the server has at a path, read as the given type."""
         return Field(ask("GET", place(*path)).json(), "the server's reply", DocumentError).read(kind)
@@ -129,6 +134,7 @@ def open_remote(
         analyst=str(me["name"]),
         names=names,
         declared=declared,
+        joins=joins,
         budget=lambda dataset: cast(Budget, get(Budget, dataset, "budget")),
         preview=preview,
         release=release,

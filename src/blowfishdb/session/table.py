@@ -30,6 +30,7 @@ from blowfishdb.model.query import Query, query, synopsis_of
 from blowfishdb.present.words import question_words
 from blowfishdb.session.backend import Backend, expect
 from blowfishdb.session.sizes import sized_question
+from blowfishdb.sources.base import Join
 
 USUAL_ROWS = 10_000
 """Where nobody says about how many records there are, and nobody may count them."""
@@ -204,6 +205,11 @@ class Table(Questions[Question]):
     def policy(self) -> Policy:
         """What is hidden about a record, as declared."""
         return self._backend.declared(self.name)[1]
+
+    @property
+    def joins(self) -> tuple[Join, ...]:
+        """The tables that the curator joined to this one, whose attributes belong to it."""
+        return self._backend.joins(self.name)
 
     def policy_words(self) -> tuple[str, ...]:
         """What is hidden about a record, and what is not, in words."""

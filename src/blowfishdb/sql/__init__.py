@@ -1,5 +1,6 @@
 """The SQL face: one SELECT, parsed and never executed, becomes the same Query that the Python face makes."""
 
+from blowfishdb.sql.joins import without_joins
 from blowfishdb.sql.query import names_of, query_of, read_axes, read_where
 from blowfishdb.sql.selection import selection_of
 from blowfishdb.sql.statement import Statement, merged, parse, split, write_options
@@ -14,5 +15,6 @@ __all__ = [
     "read_where",
     "selection_of",
     "split",
+    "without_joins",
     "write_options",
 ]

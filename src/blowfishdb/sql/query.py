@@ -19,7 +19,7 @@ from blowfishdb.model.predicate import Axis, Predicate, as_axes
 from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.sql.aggregates import ReadingContext, bare, read_aggregates
 from blowfishdb.sql.groups import read_axis, read_groups
-from blowfishdb.sql.statement import FUNCTIONS, Statement, parse, refuse
+from blowfishdb.sql.statement import FUNCTIONS, JOINS, Statement, parse, refuse
 
 CHOOSING = ("having", "order")
 """Clauses that choose or sort groups; their aggregates are measured though they are not selected."""
@@ -36,6 +36,8 @@ def query_of(statement: Statement, attributes: Iterable[str]) -> Query:
 
 def _query(statement: Statement, names: Names) -> Query:
     select, table = statement.select, statement.table
+    if select.args.get("joins"):
+        refuse(JOINS, table)
     items = [_without_alias(item) for item in select.expressions]
     if not items:
         refuse("Nothing is asked for", table)

@@ -26,7 +26,6 @@ AGGREGATES = "COUNT(*), COUNT(x), SUM(x), AVG(x), STDDEV(x), MEDIAN(x), QUANTILE
 CLAUSES = {
     "distinct": "DISTINCT is not known here: GROUP BY an attribute counts each of its declared values",
     "into": "Nothing can be written: leave INTO out",
-    "joins": "Joins are declared by the curator, and their attributes then belong to the dataset: name one dataset",
     "laterals": "LATERAL is not known here: name one dataset",
     "pivots": "PIVOT is not known here: GROUP BY two attributes",
     "qualify": "QUALIFY would choose by counts that are secret: leave it out, and filter the answer",
@@ -38,6 +37,7 @@ CLAUSES = {
 }
 """Clauses of SELECT that are refused, by sqlglot's names for them."""
 
+JOINS = "Joins are declared by the curator, and their attributes then belong to the dataset: name one dataset"
 FUNCTIONS = {
     "min": "The least value is one person's: QUANTILES(x, 0.01) is the nearest thing",
     "max": "The greatest value is one person's: QUANTILES(x, 0.99) is the nearest thing",
@@ -190,7 +190,7 @@ OPTION_NAMES = (*READERS, *ALIASES, "confidence", "rows")
 LONGEST_STATEMENT = 20_000
 LONGEST_SCRIPT = 100_000
 MOST_STATEMENTS = 32
-KNOWN_CLAUSES = ("expressions", "from_", "where", "group", "having", "order", "limit", "offset")
+KNOWN_CLAUSES = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset")
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,8 +312,12 @@ def _table(select: exp.Select) -> tuple[str, tuple[str, ...]]:
         refuse("FROM is followed by the name of one dataset")
     name = str(table.this.this)
     if table.args.get("joins"):
-        refuse(CLAUSES["joins"], name)
-    if table.args.get("db") or table.args.get("catalog"):
+        refuse(JOINS, name)
+    owner = table.args.get("db")
+    if owner is not None and not table.args.get("catalog") and name.lower() == "people":
+        table.set("db", None)
+        return f"{owner.this}.people", (name, *(str(table.alias),) * bool(table.alias))
+    if owner is not None or table.args.get("catalog"):
         refuse(f"A dataset has one name without dots; quote it if it has odd characters: {shown(name)}")
     if not only(table, "this", "alias"):
         refuse("FROM is followed by the name of one dataset, and by nothing but an alias", name)

@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.catalog.joins import write_join
 from blowfishdb.model.document import read_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
@@ -18,6 +19,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.serialize import write_domain, write_policy
 from blowfishdb.server.access import Caller, DataCurator, Member
 from blowfishdb.server.rest import Strict
+from blowfishdb.sources.base import Join
 
 
 def plain_document(domain: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
@@ -39,8 +41,17 @@ def policy_tag(policy: Policy) -> str:
 router = APIRouter(prefix="/datasets", tags=["datasets"])
 
 
+class JoinedTable(Strict):
+    """A table that a foreign key points to, and the columns it gives, by the names of the domain."""
+
+    table: str
+    foreign_key: str
+    key: str
+    attributes: dict[str, str] | list[str]
+
+
 class NewDataset(Strict):
-    """A dataset to add: the address of its table, its domain and policy as documents, and its budgets."""
+    """A dataset to add: the address of its table, its domain and policy as documents, its budgets and joins."""
 
     name: str
     source: str
@@ -48,6 +59,7 @@ class NewDataset(Strict):
     policy: dict[str, Any] = Field(default_factory=dict)
     epsilon: str = "1"
     per_analyst: str | None = None
+    joins: list[JoinedTable] = Field(default_factory=list)
 
 
 class Reason(Strict):
@@ -82,6 +94,7 @@ def dataset(name: str, caller: Member) -> dict[str, Any]:
         "domain": write_domain(domain),
         "policy": write_policy(policy),
         "policy_words": list(explain(domain, policy)),
+        "joins": [write_join(join) for join in caller.backend().joins(name)],
         "paused": _pause(caller, name),
     }
 
@@ -90,8 +103,9 @@ def dataset(name: str, caller: Member) -> dict[str, Any]:
 def add(sent: NewDataset, caller: DataCurator) -> dict[str, Any]:
     """Adds a dataset; reads its schema and none of its rows."""
     document = read_document(plain_document(sent.domain, sent.policy), "json")
-    plain = sent.model_dump(exclude={"domain", "policy"})
-    account = caller.curator().add(Dataset(**plain, domain=document.domain, policy=document.policy))
+    plain = sent.model_dump(exclude={"domain", "policy", "joins"})
+    joins = [Join(**one.model_dump()) for one in sent.joins]
+    account = caller.curator().add(Dataset(**plain, domain=document.domain, policy=document.policy, joins=joins))
     caller.note("added a dataset", sent.name)
     return {"name": sent.name, "account": account.id, "epsilon": str(account.limit)}
 
