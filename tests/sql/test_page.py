@@ -67,6 +67,7 @@ def test_the_examples_are_priced(statement: str) -> None:
 def test_refused(refused: str) -> None:
     whole = {
         "UNION": "SELECT COUNT(*) FROM visits UNION SELECT 1",
+        "JOIN": "SELECT COUNT(*) FROM visits JOIN doctors USING (id)",
         "COUNT": f"SELECT {refused} FROM visits",
         "SELECT": refused.replace("...", "FROM visits"),
     }

@@ -38,7 +38,7 @@ class Catalog:
     def declared(self, name: str) -> tuple[Domain, Policy]:
         """What the configuration declares of a dataset, or of its people."""
         dataset = self.config.dataset(self.owner(name))
-        return (dataset.domain, dataset.policy) if dataset.name == name else of_people(dataset)
+        return (dataset.domain, dataset.policy) if dataset.name == name else _people(dataset)
 
     def source(self, name: str) -> IbisSource:
         """The rows of a dataset, opened at first use; reads none of them."""
@@ -80,7 +80,7 @@ class Catalog:
 
     def _people(self, handle: DatasetHandle, dataset: Dataset) -> DatasetHandle:
         """The people of a dataset ready to be asked; they share no noise with rows, and all edges are charged alike."""
-        domain, policy = of_people(dataset)
+        domain, policy = _people(dataset)
         id = dataset.policy.unit.id if isinstance(dataset.policy.unit, Person) else ""
         return replace(
             handle,
@@ -92,6 +92,10 @@ class Catalog:
             sharing=OFF,
             records=PEOPLE,
         )
+
+
+def _people(dataset: Dataset) -> tuple[Domain, Policy]:
+    return of_people(dataset.name, dataset.domain, dataset.policy, dataset.joins)
 
 
 def read_in_force(dataset: Dataset, account: Account, ledger: Ledger) -> Dataset:

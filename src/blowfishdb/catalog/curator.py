@@ -349,7 +349,7 @@ class Curator:
 
         The keys of public ones are read: each must occur once.
         """
-        roles = table_roles(dataset, source)
+        roles = table_roles(dataset.policy, source)
         scheme = dataset.source.partition("://")[0]
         for other in self.config.datasets.values():
             # Tables of another kind of engine are other tables, whatever they are called.
@@ -357,7 +357,7 @@ class Curator:
                 continue
             if not dataset.joins and not other.joins:
                 continue
-            clash = roles.clash(table_roles(other, self._catalog.source(other.name)))
+            clash = roles.clash(table_roles(other.policy, self._catalog.source(other.name)))
             if clash is not None:
                 raise CatalogError(
                     f"{clash}: the dataset {other.name} reads the same table. A table of protected rows belongs to one "

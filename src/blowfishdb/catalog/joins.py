@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from blowfishdb.errors import CatalogError
 from blowfishdb.model.domain import Domain, integers
 from blowfishdb.model.policy import Person, Policy, public
 from blowfishdb.sources.base import Join
 from blowfishdb.sources.ibis_source import IbisSource
-
-if TYPE_CHECKING:
-    from blowfishdb.catalog.dataset import Dataset
 
 PEOPLE = ".people"
 """What follows a dataset's name where its people are asked about, not their rows."""
@@ -73,36 +70,36 @@ class TableRoles:
         return named[twice[0]] if self.main != other.main and twice else None
 
 
-def table_roles(dataset: Dataset, source: IbisSource) -> TableRoles:
+def table_roles(policy: Policy, source: IbisSource) -> TableRoles:
     """What a dataset takes each of its tables to be."""
     main = source.identity()
     protected, public = {main: "its own table"}, dict[str, str]()
     for join, identity in source.joined_identities():
-        (protected if is_protected(join, dataset.policy) else public)[identity] = join.table
+        (protected if is_protected(join, policy) else public)[identity] = join.table
     return TableRoles(main, protected, public)
 
 
-def of_people(dataset: Dataset) -> tuple[Domain, Policy]:
+def of_people(name: str, domain: Domain, policy: Policy, joins: Sequence[Join]) -> tuple[Domain, Policy]:
     """What is declared of the people of a dataset: the number of their rows, and what is joined by their id.
 
     One record stands for one person. The number of a person's rows changes only where the person comes or goes.
     """
-    unit, policy = dataset.policy.unit, dataset.policy
+    unit = policy.unit
     if not isinstance(unit, Person):
-        raise CatalogError(f"{dataset.name} protects rows, not people: only a policy with a person has {PEOPLE[1:]}")
-    given = {name for join in _of_person(dataset.joins, unit) for name in join.attributes if name in dataset.domain}
+        raise CatalogError(f"{name} protects rows, not people: only a policy with a person has {PEOPLE[1:]}")
+    given = {one for join in _of_person(joins, unit) for one in join.attributes if one in domain}
     grids = [grid for grid in policy.joint if given >= set(grid.attributes)]
     apart = {name for grid in policy.joint if grid not in grids for name in grid.attributes}
-    attributes = {name: dataset.domain[name] for name in dataset.domain if name in given - apart}
+    attributes = {name: domain[name] for name in domain if name in given - apart}
     if ROWS in attributes:
-        raise CatalogError(f"{dataset.name}: people cannot be asked about while a joined attribute is called {ROWS}")
+        raise CatalogError(f"{name}: people cannot be asked about while a joined attribute is called {ROWS}")
     families = {name: policy.family(name) for name in attributes if policy.grid_of(name) is None}
     number = integers(1, max(FEWEST_ROWS, 10 * unit.at_most), null=1)
     people = Policy({**families, ROWS: public()}, composition=policy.composition, presence=policy.presence, joint=grids)
     return Domain(((ROWS, number), *attributes.items())), people
 
 
-def _of_person(joins: tuple[Join, ...], unit: Person) -> list[Join]:
+def _of_person(joins: Sequence[Join], unit: Person) -> list[Join]:
     """The tables found by the id of a person, and those found by them."""
     of_person: list[Join] = []
     for join in joins:
