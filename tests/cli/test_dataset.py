@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
+
+from blowfishdb.cli import run
+from examples.patients_and_visits import clinic as clinic_of_three_tables
 from tests.cli.conftest import Run
 
 ADD = ("dataset", "add", "people", "--source", "people.csv")
@@ -212,3 +217,30 @@ def test_numbers_in_text_are_said_to_be_so(blowfish: Run) -> None:
         *("dataset", "add", "people", "--source", "people.csv"), *("--domain", "age=0..99", "--domain", "state=NC, VA")
     )
     assert "Read from text: age. What cannot be read as declared counts as NULL." in said.out
+
+
+def test_joined_tables_and_caps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    clinic_of_three_tables(tmp_path)
+    Path("blowfish.toml").write_text('ledger = "sqlite:///a.ledger"\nmark = "a.mark"\n')
+    added = ["dataset", "add", "visits", "--source", "duckdb:///clinic.duckdb#visits", "--domain", "age=0..99 null=0"]
+    people = ["--person", "patient", "--at-most", "5", "--order-by", "visit_id"]
+    join = ["--join", "patients on patient = id gives age"]
+    assert run([*added, "--join", "patients by id"]) != 0
+    assert "is no join" in capsys.readouterr().err
+    assert run([*added, *join, *people]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Joined: patients on patient = id gives age (protected with the rows of each person)" in shown
+    assert run(["dataset", "caps", "visits", "--at-most", "1,5", "--json"]) == 0
+    seen = json.loads(capsys.readouterr().out)
+    assert seen["caps"][1] == {"at_most": 5, "counted": 1550, "dropped": 440, "people_over": 176}
+    assert run(["dataset", "caps", "visits", "--at-most", "2", "--person", "patient", "--order-by", "visit_id"]) == 0
+    assert "1,235" in capsys.readouterr().out
+    assert "what caps drop of visits" in Path("blowfish.log").read_text()
+    assert run(["dataset", "caps", "visits", "--at-most", "x"]) != 0
+    assert run(["dataset", "caps", "visits", "--person", "patient"]) != 0
+    # Taken out and added again without a word, it has its joins from the ledger.
+    assert run(["dataset", "remove", "visits", "--yes"]) == 0
+    assert run(["dataset", "add", "visits", "--source", "duckdb:///clinic.duckdb#visits"]) == 0

@@ -252,7 +252,7 @@ def caps(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Shows how many rows count, and how many do not, under several caps per person. Reads rows, and logs it.
+    """Shows how many rows several caps drop. Reads rows, and logs it.
 
     What is shown is data: a cap chosen by it depends on the rows. Analysts buy the same from NAME.people.
 
