@@ -1,4 +1,4 @@
-"""One server and one browser for all browser tests; every test gets a window of its own."""
+"""One server and one browser for all browser tests; every test gets a page of its own, with no cookies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.fixture import Place, launch, make_folder, serve
 
@@ -29,13 +29,21 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def window(chromium: Browser) -> Iterator[BrowserContext]:
+    """One for all tests of a module: the framework's scripts are fetched and compiled once."""
     context = chromium.new_context(viewport={"width": 1440, "height": 900})
-    opened = context.new_page()
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(window: BrowserContext) -> Iterator[Page]:
+    window.clear_cookies()
+    opened = window.new_page()
     tell(opened)
     yield opened
-    context.close()
+    opened.close()
 
 
 def tell(page: Page) -> None:

@@ -8,7 +8,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -61,11 +61,10 @@ class Checker:
 
 
 @pytest.fixture
-def calm(chromium: Browser) -> Iterator[Page]:
+def calm(page: Page) -> Page:
     """A page of somebody who wants no animations: nothing is caught in the middle of one."""
-    context = chromium.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-    yield context.new_page()
-    context.close()
+    page.emulate_media(reduced_motion="reduce")
+    return page
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from blowfishdb.present.chart import (
 from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
 from blowfishdb.present.table import column_names, row_labels
 from blowfishdb.present.words import Digits, accuracy_words, digits_of, epsilon_words, percent
-from blowfishdb.server.pages.controls import Column, called, choice, in_row, paged_table, redraw, scrolled, small
+from blowfishdb.server.pages.controls import called, choice, in_row, listed_table, pill, redraw, scrolled, small
 from blowfishdb.server.pages.page_context import sentence
 
 TALLEST = 620
@@ -161,14 +161,19 @@ def show_comparison(comparison: Comparison) -> None:
         return
     if comparison.difference is not None:
         show_chart(_differences(comparison, comparison.difference), "Chart of the differences. The numbers are below.")
-    names, shown = comparison.head(), range(min(first.raw.size, MOST_ROWS))
-    labels = len(column_names(first))
-    columns = {f"c{place}": Column(name, "" if place < labels else "is-number") for place, name in enumerate(names)}
-    rows: list[dict[str, object]] = [
-        {"id": place} | {f"c{column}": part for column, part in enumerate(line)}
-        for place, line in zip(shown, comparison.cells(shown), strict=True)
-    ]
-    paged_table(columns, rows, "Both answers")
+    shown = range(min(first.raw.size, MOST_ROWS))
+    listed_table(comparison.head(), len(column_names(first)), comparison.cells(shown), "Both answers")
+
+
+def answer_pills(answer: Answer, *others: str, cost: str = "") -> None:
+    """What is promised of an answer, what it counts, what it cost, and whatever else is worth a word."""
+    with in_row().style("gap:6px;margin:6px 0 8px"):
+        pill(accuracy_words(answer), "is-accent")
+        if answer.counted:
+            pill(answer.counted, "is-accent")
+        pill(cost or f"epsilon {epsilon_words(answer.epsilon)}", "is-brand")
+        for words in others:
+            pill(words)
 
 
 def _differences(comparison: Comparison, difference: Estimate) -> Chart:

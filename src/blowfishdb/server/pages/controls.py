@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -251,6 +251,15 @@ def paged_table(columns: Mapping[str, Column], rows: list[dict[str, Any]], label
     with scrolled(label):
         table = ui.table(columns=listed, rows=rows, row_key="id", pagination=per_page).props("flat dense")
     return called(table.classes("w-full").props("" if len(rows) > per_page else "hide-bottom"), label)
+
+
+def listed_table(names: Sequence[str], words: int, rows: Iterable[Sequence[str]], label: str) -> None:
+    """A long table of text; its first columns, `words` of them, are words, and the others numbers."""
+    columns = {f"c{n}": Column(name, "" if n < words else "is-number") for n, name in enumerate(names)}
+    listed: list[dict[str, Any]] = [
+        {"id": place, **{f"c{n}": part for n, part in enumerate(row)}} for place, row in enumerate(rows)
+    ]
+    paged_table(columns, listed, label)
 
 
 def wanted_dataset(context: PageContext, names: Sequence[str]) -> str | None:

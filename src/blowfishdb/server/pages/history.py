@@ -15,8 +15,8 @@ from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import BlowfishError, InvalidInput
 from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL
-from blowfishdb.present.words import accuracy_words, epsilon_words
-from blowfishdb.server.pages.answer_chart import show_chart, show_comparison
+from blowfishdb.present.words import accuracy_words
+from blowfishdb.server.pages.answer_chart import answer_pills, show_chart, show_comparison
 from blowfishdb.server.pages.controls import (
     card,
     empty,
@@ -25,7 +25,6 @@ from blowfishdb.server.pages.controls import (
     in_row,
     link_button,
     paragraph,
-    pill,
     small,
     spread,
 )
@@ -173,12 +172,7 @@ async def compare(context: PageContext) -> None:
         for answer in answers:
             with card():
                 heading(answer.title)
-                with in_row().style("gap:6px;margin:6px 0 8px"):
-                    pill(accuracy_words(answer), "is-accent")
-                    if answer.counted:
-                        pill(answer.counted, "is-accent")
-                    pill(f"epsilon {epsilon_words(answer.epsilon)}", "is-brand")
-                    pill(f"{answer.mechanism}, {answer.released[:10]}")
+                answer_pills(answer, f"{answer.mechanism}, {answer.released[:10]}")
                 show_chart(chart_of(answer, DETAIL), f"Chart of {answer.title}: {accuracy_words(answer)}.", top)
     with card().style("margin-top:16px"):
         heading("Taken together")

@@ -16,9 +16,9 @@ from blowfishdb.model.numbers import Floats
 from blowfishdb.present.files import TABLES, is_map, map_file
 from blowfishdb.present.page import note_parts
 from blowfishdb.present.table import cells, column_names, headings, row_labels
-from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words
-from blowfishdb.server.pages.answer_chart import AnswerChart, show_comparison
-from blowfishdb.server.pages.controls import Column, heading, in_row, notice, paged_table, pill, small
+from blowfishdb.present.words import digits_of
+from blowfishdb.server.pages.answer_chart import AnswerChart, answer_pills, show_comparison
+from blowfishdb.server.pages.controls import heading, listed_table, notice, small
 from blowfishdb.server.pages.page_context import PageContext
 
 
@@ -56,7 +56,8 @@ def show_answer(
     with ui.element("div").classes("bf-top"):
         heading(answer.title)
         _downloads(context, answer)
-    _pills(answer, free=free)
+    version = [f"policy v{answer.policy_version}"] if answer.policy_version else []
+    answer_pills(answer, answer.mechanism, *version, cost="free: read off a synopsis" if free else "")
     if answer.caveat:
         notice(answer.caveat, "" if free else "is-accent").style("margin-top:12px")
     with ui.tabs().props("dense align=left no-caps inline-label").style("margin-top:10px") as tabs:
@@ -78,59 +79,29 @@ def show_answer(
             code_block(code)
 
 
-def _pills(answer: Answer, *, free: bool) -> None:
-    cost = "free: read off a synopsis" if free else f"epsilon {epsilon_words(answer.epsilon)}"
-    with in_row().style("gap:6px;margin-top:6px"):
-        pill(accuracy_words(answer), "is-accent")
-        if answer.counted:
-            pill(answer.counted, "is-accent")
-        pill(cost, "is-brand")
-        pill(answer.mechanism)
-        if answer.policy_version:
-            pill(f"policy v{answer.policy_version}")
-
-
 def _table(answer: Answer) -> None:
-    digits, size = digits_of(answer), min(answer.row_count, MOST_ROWS)
+    """The numbers of an answer; of a table of aggregates a row for each group, each aggregate with its interval."""
+    shown = range(min(answer.row_count, MOST_ROWS))
+    names = column_names(answer)
     if answer.columns:
-        _aggregates(answer, size)
-        return
-    labels = row_labels(answer, range(size))
-    bounds, pointwise = answer.bounds, answer.pointwise_bounds
-    numbers: dict[str, tuple[str, Callable[[float], str], Floats]] = {
-        "value": (answer.value_name, digits.value, answer.values),
-        "low": ("low", digits.low, bounds.low),
-        "high": ("high", digits.high, bounds.high),
-        "raw": ("as measured", digits.value, answer.raw),
-        "pointwise_low": ("low, on its own", digits.low, pointwise.low),
-        "pointwise_high": ("high, on its own", digits.high, pointwise.high),
-    }
-    columns = {f"l{n}": Column(name) for n, name in enumerate(column_names(answer))}
-    columns |= {key: Column(name, "is-number") for key, (name, _, _) in numbers.items()}
-    rows = [
-        {"id": place}
-        | {f"l{n}": part for n, part in enumerate(label)}
-        | {key: words(float(values[place])) for key, (_, words, values) in numbers.items()}
-        for place, label in enumerate(labels)
-    ]
-    paged_table(columns, rows, "The numbers")
-    if answer.raw.size > size:
-        small(f"The first {size:,} of {answer.raw.size:,} rows; a file holds them all.")
-
-
-def _aggregates(answer: Answer, size: int) -> None:
-    """A row for each group, and in it each aggregate with its interval."""
-    labels = len(column_names(answer))
-    columns = {
-        f"c{n}": Column(name) if n < labels else Column(name, "is-number") for n, name in enumerate(headings(answer))
-    }
-    rows = [
-        {"id": place} | {f"c{n}": part for n, part in enumerate(parts)}
-        for place, parts in enumerate(cells(answer, range(size)))
-    ]
-    paged_table(columns, rows, "The numbers")
-    if answer.row_count > size:
-        small(f"The first {size:,} of {answer.row_count:,} rows; a file holds them all.")
+        listed_table(headings(answer), len(names), cells(answer, shown), "The numbers")
+    else:
+        digits, bounds, pointwise = digits_of(answer), answer.bounds, answer.pointwise_bounds
+        numbers: dict[str, tuple[Callable[[float], str], Floats]] = {
+            answer.value_name: (digits.value, answer.values),
+            "low": (digits.low, bounds.low),
+            "high": (digits.high, bounds.high),
+            "as measured": (digits.value, answer.raw),
+            "low, on its own": (digits.low, pointwise.low),
+            "high, on its own": (digits.high, pointwise.high),
+        }
+        rows = (
+            [*labels, *(words(float(values[place])) for words, values in numbers.values())]
+            for place, labels in zip(shown, row_labels(answer, shown), strict=True)
+        )
+        listed_table([*names, *numbers], len(names), rows, "The numbers")
+    if answer.row_count > len(shown):
+        small(f"The first {len(shown):,} of {answer.row_count:,} rows; a file holds them all.")
 
 
 def _meaning(answer: Answer) -> None:
