@@ -201,6 +201,7 @@ def test_the_questions_of_the_dictionary_work_when_clicked(page: Page, towns: Pl
     expect(page.get_by_test_id("price")).to_be_visible()
     run(page)
     expect(page.get_by_test_id("number")).to_have_count(4)
+    expect(page).to_have_url(re.compile("answer="))
     page.reload()
     settle(page)
     expect(page.get_by_test_id("number")).to_have_count(4)
