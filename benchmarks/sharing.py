@@ -132,11 +132,10 @@ def _breadth_first(table: Table) -> Explore:
 
 
 def _drill_down(table: Table) -> Explore:
-    """Size and histogram of each group of ages, level by level: by 20 years, by 10, by 5 and by single years."""
+    """Histograms of age by 20 years, then of each of these groups by 10, of each of those by 5, and by single years."""
     groups = [(0, AGES)]
     for width in (20, 10, 5, 1):
         for low, high in groups:
-            yield _range(table, low, high).count()
             yield _range(table, low, high).histogram(bf.col("age").bins(width))
         groups = [(start, start + width) for start in range(0, AGES, width)]
 
