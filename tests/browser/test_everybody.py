@@ -104,6 +104,8 @@ def walk_analyst(page: Page, place: Place, check: Callable[[str], object]) -> No
     page.get_by_test_id("run").click()
     page.get_by_test_id("confirm").wait_for()
     check("the price")
+    collect_and_price(page, place)
+    check("my questions")
     for path in (
         "/dictionary",
         "/history",
@@ -119,6 +121,20 @@ def walk_analyst(page: Page, place: Place, check: Callable[[str], object]) -> No
     ):
         page.goto(f"{place.url}{path}") if "no-such" in path else open_page(page, place, path)
         check(path)
+
+
+def collect_and_price(page: Page, place: Place) -> None:
+    """Collects a question in Explore and two statements, and waits for their price."""
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_test_id("collect").click()
+    open_page(page, place, "/questions")
+    expect(page.get_by_text("1 collected")).to_be_visible()
+    page.get_by_text("Add questions in SQL").click()
+    statements = "SELECT ward, COUNT(*) FROM clinic GROUP BY ward; SELECT COUNT(*) FROM clinic WHERE ward = 'Elm'"
+    page.get_by_test_id("sql").fill(statements)
+    page.get_by_test_id("add").click()
+    expect(page.get_by_text("3 collected")).to_be_visible()
+    page.get_by_test_id("release").wait_for()
 
 
 def walk_curator(page: Page, place: Place, check: Callable[[str], object]) -> None:

@@ -12,10 +12,10 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.engine.compile import Compiled, compile_query
-from blowfishdb.engine.derived import derive, may_derive, merged_cells
+from blowfishdb.engine.derived import derive, may_derive
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.cells import Cells, compile_cells
+from blowfishdb.model.cells import Cells, compile_cells, merged_cells
 from blowfishdb.model.domain import domain as make_domain
 from blowfishdb.model.predicate import Predicate, as_axes
 from blowfishdb.model.query import query

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -46,6 +47,28 @@ def test_sql_is_a_question(shared: Place) -> None:
     assert ana.post(f"{ROOT}/previews", json=within).json()["offers"] == quote["offers"]
     each = {**sent, "accuracy_target": {"alpha": "50", "guarantee": "per-query"}}
     assert ana.post(f"{ROOT}/previews", json=each).json()["accuracy_target"]["guarantee"] == "per-query"
+
+
+def test_several_questions_are_planned_and_released_together(shared: Place) -> None:
+    ana = shared.program("ana")
+    statements = "SELECT CDF(age) FROM visits; SELECT COUNT(*) FROM visits WHERE age < 60 OPTIONS (alpha = 40)"
+    sent = {"sql": statements, "accuracy_target": {"alpha": "50"}}
+    plan = ana.post(f"{ROOT}/plans", json=sent).json()
+    assert Fraction(plan["total"]) < Fraction(plan["one_by_one"])
+    assert [one["accuracy_target"]["alpha"] for one in plan["questions"]] == ["50", "40"]
+    assert code(ana.post(f"{ROOT}/plans/answers", json={**sent, "spend": "0.001"})) == "spending-cap-reached"
+    answers = ana.post(f"{ROOT}/plans/answers", json=sent, headers={"Idempotency-Key": "both"})
+    assert [one["kind"] for one in answers.json()] == ["cdf", "count"]
+    again = ana.post(f"{ROOT}/plans/answers", json=sent, headers={"Idempotency-Key": "both"})
+    assert [one["epsilon"] for one in again.json()] == [plan["total"]] * 2
+    query = {"query": {"kind": "cdf", "axes": [{"attribute": "age"}]}, "accuracy_target": {"alpha": "50"}}
+    listed = {"questions": [query, {**query, "accuracy_target": {}}], "accuracy_target": {"alpha": "60"}}
+    assert ana.post(f"{ROOT}/plans", json=listed).json()["total"] == "0"
+    for wrong in ({}, {**sent, **listed}, {"questions": []}, {"questions": [{**query, "accuracy_target": {}}]}):
+        assert ana.post(f"{ROOT}/plans", json=wrong).status_code in (400, 422)
+    other = {"sql": "SELECT COUNT(*) FROM visits; SELECT COUNT(*) FROM others", "accuracy_target": {"alpha": "5"}}
+    assert ana.post(f"{ROOT}/plans", json=other).status_code in (400, 422)
+    assert shared.program("aude").post(f"{ROOT}/plans", json=sent).status_code == 403
 
 
 def test_synopses_are_asked_by_all_roles(shared: Place) -> None:

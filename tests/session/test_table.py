@@ -186,14 +186,19 @@ def test_the_accuracy_of_a_mean_is_in_its_own_units(db: Session) -> None:
         db.sql("SELECT COUNT(*) AS n FROM visits OPTIONS (within_x = 3)")
 
 
+def _both(outcome: object) -> list[object]:
+    assert isinstance(outcome, list)
+    return outcome
+
+
 def test_a_script_is_priced_before_anything_is_charged(db: Session) -> None:
     two = "SELECT COUNT(*) FROM visits WHERE age < 9; SELECT ward, AVG(age) FROM visits GROUP BY ward;"
-    first, second = db.script(two, epsilon="1")
+    first, second = _both(db.sql(two, epsilon="1"))
     assert isinstance(first, bf.Answer)
     assert isinstance(second, bf.Answer)
     before = db.budget("visits").remaining
     with pytest.raises(BudgetExceeded):
-        db.script("SELECT COUNT(*) FROM visits WHERE age < 8; SELECT COUNT(*) FROM visits WHERE age < 7", epsilon="5")
+        db.sql("SELECT COUNT(*) FROM visits WHERE age < 8; SELECT COUNT(*) FROM visits WHERE age < 7", epsilon="5")
     assert db.budget("visits").remaining == before
 
 

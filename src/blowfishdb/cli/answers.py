@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -17,7 +18,7 @@ from blowfishdb.engine.preview import HOW_KNOWN, Preview
 from blowfishdb.engine.target import TargetOptions, short_number, target_options
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.present.words import readable, upper_end
-from blowfishdb.session import Question, Session
+from blowfishdb.session import Question, QuestionPlan, Session
 from blowfishdb.sql import parse, read_axes, read_where, write_options
 
 if TYPE_CHECKING:
@@ -198,11 +199,45 @@ def run_sql(
         if isinstance(outcome, Answer):
             print_answer(session, outcome, files, taken, as_json=as_json)
             return
+        if isinstance(outcome, list):
+            print_several(outcome, files, as_json=as_json)
+            return
+    if isinstance(outcome, QuestionPlan):
+        print_plan(outcome, as_json=as_json)
+        return
     text, options = outcome.statement, option_words(analyst)
     command = ["sql", text, *options]
     print_preview(
         outcome.run_by(""), command, lambda epsilon: ["sql", explained(text, epsilon), *options], as_json=as_json
     )
+
+
+def print_several(outcomes: Sequence[Answer | Preview], files: FileOptions, *, as_json: bool) -> None:
+    """Prints the answers and previews of several statements, and writes their files with numbers in the names."""
+    if as_json:
+        print_json([json.loads(one.to_json()) if isinstance(one, Answer) else one.to_dict() for one in outcomes])
+    for number, one in enumerate(outcomes, start=1):
+        if isinstance(one, Answer):
+            show_answer(one, _numbered(files, number), as_json=None if as_json else False)
+        elif not as_json:
+            say(str(one))
+
+
+def _numbered(files: FileOptions, number: int) -> FileOptions:
+    save, plot = (
+        None if path is None else path.with_stem(f"{path.stem}-{number}") for path in (files.save, files.plot)
+    )
+    return replace(files, save=save, plot=plot)
+
+
+def print_plan(plan: QuestionPlan, *, as_json: bool) -> None:
+    """Prints what several statements cost together."""
+    if as_json:
+        print_json(plan.to_dict())
+        return
+    columns = ("question", "accuracy", "alone", "share")
+    rows = [*plan.rows(), ("together", "", short(plan.one_by_one), short(plan.total))]
+    say(table(f"{len(plan.questions)} questions of {plan.dataset}", columns, rows, right=columns[2:]), *plan.notes())
 
 
 def explained(statement: str, epsilon: str) -> str:
@@ -221,12 +256,17 @@ def print_answer(session: Session, answer: Answer, files: FileOptions, taken: Se
         show_remaining(session, answer.dataset)
 
 
-def show_answer(answer: Answer, files: FileOptions, remark: str = "", *, as_json: bool) -> None:
-    """Prints an answer with its caveat and a remark below, where there are any, and writes its files."""
+def show_answer(answer: Answer, files: FileOptions, remark: str = "", *, as_json: bool | None) -> None:
+    """Prints an answer with its caveat and a remark below, where there are any, and writes its files.
+
+    With None for `as_json` it is written to its files alone.
+    """
     if files.save is not None:
         answer.save(files.save)
     if files.plot is not None:
         answer.save_plot(files.plot)
+    if as_json is None:
+        return
     if as_json:
         sys.stdout.write(answer.to_json(indent=2) + "\n")
         return

@@ -60,10 +60,12 @@ class Conversation:
         """The price of a question and the accuracy of its answer. Reads no data and costs nothing."""
 
         def work() -> dict[str, Any]:
+            from blowfishdb.engine.preview import Preview
+            from blowfishdb.session.backend import expect
             from blowfishdb.sql import parse
 
             text = sql if parse(sql).explain else f"EXPLAIN {sql}"
-            preview = self.session.sql(text, alpha=within, confidence=confidence, epsilon=epsilon)
+            preview = expect(self.session.sql(text, alpha=within, confidence=confidence, epsilon=epsilon), Preview)
             return {"epsilon": str(preview.epsilon), "mechanism": preview.mechanism, "text": str(preview)}
 
         return self._answered(work)

@@ -64,7 +64,12 @@ def release(
 
 @spread
 def sql(
-    statement: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT, or EXPLAIN SELECT for its preview.")],
+    statement: Annotated[
+        str,
+        typer.Argument(
+            metavar="SQL", help="SELECT, or EXPLAIN SELECT for its preview; several are separated by semicolons."
+        ),
+    ],
     accuracy: AccuracyOptions,
     run: RunOptions,
     files: FileOptions,
@@ -73,7 +78,8 @@ def sql(
 ) -> None:
     """Answers a SELECT that counts. It is parsed, never executed; EXPLAIN in front of it shows what it would cost.
 
-    The accuracy may stand in the statement: OPTIONS (alpha = 50, beta = 0.05).
+    The accuracy may stand in the statement: OPTIONS (alpha = 50, beta = 0.05). Several statements, separated by
+    semicolons, are priced together; with EXPLAIN before each, only the price is shown.
 
     \b
     Examples
@@ -81,6 +87,7 @@ def sql(
       blowfish sql "EXPLAIN SELECT ward, COUNT(*) FROM visits GROUP BY 1" --within 20
       blowfish sql "SELECT CDF(cost) FROM visits OPTIONS (alpha = 50, beta = 0.05)"
       blowfish sql "SELECT QUANTILES(cost, 0.25, 0.5) FROM visits" --epsilon 0.1
+      blowfish sql "SELECT CDF(age) FROM visits; SELECT COUNT(*) FROM visits WHERE age < 18" --within 50
     """
     from blowfishdb.cli.answers import run_sql
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 
@@ -170,6 +170,39 @@ class Answer(Released):
         return answer_fragment(self)
 
 
+def joined_answer(title: str, parts: tuple[Answer, ...]) -> Answer:
+    """Several answers of one release as one, their numbers one after the other."""
+    ends = ("low", "high")
+    together, alone = (
+        Bounds(*(np.concatenate([getattr(one, end) for one in bounds]) for end in ends))
+        for bounds in ([part.bounds for part in parts], [part.pointwise_bounds for part in parts])
+    )
+    starts = np.cumsum([0, *(part.raw.size for part in parts)])
+    exact = [start + part.widths.exact for start, part in zip(starts, parts, strict=False)]
+    widths = HalfWidths(
+        np.concatenate([part.widths.per_answer for part in parts]),
+        max(part.widths.simultaneous for part in parts),
+        np.concatenate(exact).astype(np.int64),
+    )
+    notes = dict.fromkeys(part.consistent.note for part in parts if part.consistent.note)
+    feasible = all(part.consistent.feasible for part in parts)
+    return replace(
+        parts[0],
+        kind="joint",
+        title=title,
+        tables=tuple(table for part in parts for table in part.tables),
+        raw=np.concatenate([part.raw for part in parts]),
+        consistent=Consistent(np.concatenate([part.values for part in parts]), feasible, "; ".join(notes)),
+        widths=widths,
+        beta=max(part.beta for part in parts),
+        simultaneous=together,
+        pointwise=alone,
+        columns=(),
+        subject="",
+        parts=parts,
+    )
+
+
 def now() -> str:
     """The time of a release, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -182,6 +215,14 @@ LATER = ("counted", "subject", "question")
 
 def _document(answer: Answer) -> dict[str, Any]:
     """The answer as dictionaries, lists and arrays."""
+    if answer.parts:
+        return {
+            "schema": SCHEMA,
+            "kind": answer.kind,
+            "title": answer.title,
+            "parts": [_document(part) for part in answer.parts],
+            **_shared_document(answer),
+        }
     proof = answer.certificate
     axes = [[{**vars(axis), "edges": np.array(axis.edges)} for axis in table.axes] for table in answer.tables]
     # An answer that costs nothing is exact altogether.
@@ -222,12 +263,25 @@ def _document(answer: Answer) -> dict[str, Any]:
         "evidence": None if answer.evidence is None else asdict(answer.evidence),
         **{key: part for key in LATER if (part := getattr(answer, key))},
         **({"columns": [[column.name, column.function] for column in answer.columns]} if answer.columns else {}),
+        **_shared_document(answer),
+    }
+
+
+def _shared_document(answer: Answer) -> dict[str, Any]:
+    """The measured rows and what the answer rests on."""
+    return {
         **({} if answer.measured is None else {"measured": answer.measured.to_dict()}),
         **({} if answer.charged is None else {"charged": str(answer.charged), "rests_on": list(answer.rests_on)}),
     }
 
 
 def _read_answer(content: Fields) -> Answer:
+    if "parts" in content:
+        parts = content["parts"].each(lambda part: _read_answer(part.fields()))
+        if not parts or any(part.parts for part in parts):
+            raise InvalidInput("its parts are answers to one question each")
+        whole = joined_answer(content["title"].text(), parts)
+        return replace(whole, **_read_shared(content))
     evidence, mechanism = content.optional("evidence", _read_evidence), content["mechanism"].text()
     certificate = read_certificate(content["certificate"].fields())
     if content["epsilon"].text() != str(certificate.epsilon):
@@ -260,10 +314,22 @@ def _read_answer(content: Fields) -> Answer:
         counted=content.optional("counted", Field.text) or _counted_of(evidence),
         subject=content.optional("subject", Field.text) or "",
         question=content.optional("question", _plain),
-        measured=content.optional("measured", _read_measured),
-        charged=content.optional("charged", Field.fraction),
-        rests_on=content["rests_on"].each(Field.whole) if "rests_on" in content else (),
+        **_read_shared(content),
     )
+
+
+def _read_shared(content: Fields) -> _SharedFields:
+    return {
+        "measured": content.optional("measured", _read_measured),
+        "charged": content.optional("charged", Field.fraction),
+        "rests_on": content["rests_on"].each(Field.whole) if "rests_on" in content else (),
+    }
+
+
+class _SharedFields(TypedDict):
+    measured: MeasuredRows | None
+    charged: Fraction | None
+    rests_on: tuple[int, ...]
 
 
 def _counted_of(evidence: Evidence | None) -> str:

@@ -16,6 +16,7 @@ from blowfishdb.engine.accounting import edge_losses
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, with_tolerances
 from blowfishdb.engine.parts import divided, parts_release
+from blowfishdb.engine.planning import joint_release
 from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
 from blowfishdb.engine.preview import AnyPreview, quotes_for
@@ -67,6 +68,8 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
     query, target = request.query, request.target
     if query.kind == "points":
         return points_release(handle, query, target)
+    if query.kind == "joint":
+        return joint_release(handle, query, target)
     if query.kind != "synopsis":
         query = with_tolerances(query, target.alpha)
         tables = divided(handle.domain, handle.policy, query)

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.sparse import csc_array
 
+from blowfishdb.engine.joined import Joined, join
 from blowfishdb.errors import QueryError
 from blowfishdb.ledger.values import SUM
 from blowfishdb.model.aggregates import Aggregate, AggregateTable, column_alphas, compile_table, table_cells, unchanged
@@ -75,6 +76,7 @@ class Compiled:
 
     `table` has the blocks and columns of a table of aggregates. For sums and means `measure` tells what each cell
     counts for; their rows are in units of one over `scale`. `known` are totals of cells that public constraints tell.
+    `joined` has the questions of a joint query.
     """
 
     query: Query
@@ -83,11 +85,12 @@ class Compiled:
     measure: Measure | None = None
     known: ConstrainedParts | None = None
     table: AggregateTable | None = None
+    joined: Joined | None = None
 
     @property
     def answers(self) -> int:
         """How many numbers the answer will have."""
-        if self.table is not None:
+        if self.table is not None or self.joined is not None:
             return sum(each.size for each in self.tables)
         if self.query.kind in ("sum", "mean"):
             return 1
@@ -136,6 +139,10 @@ def compile_query(domain: Domain, policy: Policy, query: Query) -> Compiled:
     """The cells and the problem of a query that has an answer."""
     if query.kind in PUBLISHED:
         raise QueryError(f"{query.kind} is published, not answered: ask for a histogram, or publish it")
+    if query.kind == "joint":
+        parts = [compile_query(domain, policy, with_tolerances(part.query, part.alpha)) for part in query.parts]
+        joined = join(domain, policy, query, parts)
+        return Compiled(query, joined.cells, joined.problem, joined=joined)
     if query.kind == "table":
         table = compile_table(domain, policy, query.axes, query.where, query.aggregates, query.rows)
         return Compiled(query, table.cells, Problem(table.cells.graph, table.workload), table=table)
@@ -169,6 +176,8 @@ NAMED_ANSWERS = 2_000_000
 def _answer_tables(compiled: Compiled) -> tuple[AnswerTable, ...]:
     """The tables whose rows are the answers, in the order of the answers; QueryError for quantiles of no numbers."""
     kind = compiled.query.kind
+    if compiled.joined is not None:
+        return tuple(table for part in compiled.joined.parts for table in part.compiled.tables)
     if compiled.table is not None:
         return tuple(_column_table(compiled.table, part) for part in compiled.table.aggregates)
     if kind in ("sum", "mean"):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -16,20 +14,22 @@ from blowfishdb.accuracy.candidates import CertifiedCandidate, EstimatesCells, c
 from blowfishdb.accuracy.intervals import Assessment, noise_widths
 from blowfishdb.accuracy.quote import Quote
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
+from blowfishdb.engine.joined import PartStrategy, looked_at
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError
+from blowfishdb.mechanisms.joint import Groups, JointStrategy
 from blowfishdb.mechanisms.strategy import CellStrategy, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.cells import Cells
+from blowfishdb.model.cells import Cells, merged_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Rows, Sparse
+from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 
-MOST_PIECES = 2**18
 MOST_ENTRIES = 2**21
 """Answers times measured cells, and measured cells times rows, up to which an answer is derived."""
 MOST_IN_RANGES = 256
@@ -40,11 +40,13 @@ CLOSE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class DerivedStrategy(CellStrategy):
-    """The answers to another workload over the cells that a strategy estimates."""
+    """The answers to another workload over the cells that a strategy estimates; `place` is their group among others."""
 
     mechanism: str
     problem: Problem
     inner: Strategy
+    answers: Rows
+    place: int = 0
 
     def plan(self, unit: Fraction) -> Plan:
         """The measurements of the strategy."""
@@ -55,9 +57,17 @@ class DerivedStrategy(CellStrategy):
 
     def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The count of every measured cell."""
-        if not isinstance(self.inner, EstimatesCells):
+        inner = self.inner
+        if isinstance(inner, JointStrategy):
+            inner, noisy, known = inner.piece(self.place)
+            measured, exact, variances = measured[noisy], exact[known], variances[noisy]
+        if not isinstance(inner, EstimatesCells):
             raise TypeError("this strategy estimates no cells")
-        return self.inner.estimate_cells(measured, exact, variances)
+        return inner.estimate_cells(measured, exact, variances)
+
+    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The answer to every query."""
+        return np.asarray(self.answers.dot(self.estimate_cells(measured, exact, variances)))
 
     def answer_variances(self, variances: Floats) -> Floats:
         """The expected squared error of each answer."""
@@ -98,15 +108,46 @@ class Measured:
 
 def may_derive(query: Query, past: Query) -> bool:
     """Whether a look at the attributes leaves it possible that the cells of a query are made of those of a past one."""
-    return {axis.attribute for axis in query.axes} <= {axis.attribute for axis in past.axes}
+    measured = [part.query for part in past.parts] or [past]
+    return {axis.attribute for axis in query.axes} <= {name for one in measured for name in looked_at(one)}
 
 
 def derive(
     compiled: Compiled, target: AccuracyTarget, past: Compiled, measured: CertifiedCandidate, level: Fraction
 ) -> tuple[Compiled, Quote] | None:
     """The query over the cells of a past release, and what its rows promise at their level; None where they cannot."""
-    merged = merged_cells(compiled.cells, past.cells)
-    if merged is None or compiled.measure is not None or not isinstance(measured.strategy, EstimatesCells):
+    joined = past.joined
+    if joined is None:
+        return _read_off(compiled, target, past, measured, level, past.cells, 0)
+    for part in joined.parts:
+        if part.compiled.query == compiled.query:
+            rows = csr_array(sparse_columns(past.problem.workload))[part.start : part.stop]
+            rows.data //= part.times
+            problem = Problem(past.problem.graph, Sparse(rows))
+            strategy = PartStrategy(problem, measured.strategy, part.start, part.stop, part.times)
+            return _promised(part.compiled, target, strategy, measured, level)
+    for place, group in enumerate(joined.groups):
+        derived = _read_off(compiled, target, past, measured, level, group.cells, place)
+        if derived is not None:
+            return derived
+    return None
+
+
+def _read_off(
+    compiled: Compiled,
+    target: AccuracyTarget,
+    past: Compiled,
+    measured: CertifiedCandidate,
+    level: Fraction,
+    estimated: Cells,
+    place: int,
+) -> tuple[Compiled, Quote] | None:
+    """The query over cells that a past release estimates: all of its cells, or those of one of its groups."""
+    inner = measured.strategy
+    if isinstance(inner, JointStrategy):
+        inner, _, _ = inner.piece(place)
+    merged = merged_cells(compiled.cells, estimated)
+    if merged is None or compiled.measure is not None or not isinstance(inner, EstimatesCells):
         return None
     rows, cells = compiled.problem.workload.shape[0], past.problem.graph.cells
     if max(rows, measured.weights.size) * cells > MOST_ENTRIES:
@@ -115,13 +156,25 @@ def derive(
     into = csr_array(
         coo_array(
             (np.ones(int(counted.sum()), dtype=np.int64), (merged[counted], np.flatnonzero(counted))),
-            shape=(compiled.problem.graph.cells, cells),
+            shape=(compiled.problem.graph.cells, merged.size),
         )
     )
-    workload = Sparse(csr_array(compiled.problem.workload.dot(into.toarray())))
-    problem = Problem(past.problem.graph, workload)
-    strategy = DerivedStrategy(measured.strategy.mechanism, problem, measured.strategy)
-    candidate = CertifiedCandidate(problem, strategy, measured.plan, measured.certificate)
+    answers = Sparse(csr_array(compiled.problem.workload.dot(into.toarray())))
+    groups = past.problem.workload.groups if isinstance(past.problem.workload, Groups) else ()
+    problem = Problem(past.problem.graph, groups[place].lifted(answers) if groups else answers)
+    strategy = DerivedStrategy(measured.strategy.mechanism, problem, measured.strategy, answers, place)
+    return _promised(compiled, target, strategy, measured, level)
+
+
+def _promised(
+    compiled: Compiled,
+    target: AccuracyTarget,
+    strategy: DerivedStrategy | PartStrategy,
+    measured: CertifiedCandidate,
+    level: Fraction,
+) -> tuple[Compiled, Quote] | None:
+    """The query over the cells of a past release, with the accuracy of the strategy; None where it promises none."""
+    candidate = CertifiedCandidate(strategy.problem, strategy, measured.plan, measured.certificate)
     if candidate.is_exact or not _is_unbiased(candidate, level):
         return None
     try:
@@ -129,7 +182,7 @@ def derive(
     except BlowfishError:
         return None
     quote = Quote(candidate, level, alpha, float(target.beta), target.guarantee, method)
-    return replace(compiled, problem=problem, known=None), quote
+    return replace(compiled, problem=strategy.problem, known=None), quote
 
 
 def family_width(quote: Quote, past: Compiled) -> float:
@@ -138,18 +191,22 @@ def family_width(quote: Quote, past: Compiled) -> float:
     So it holds for a question chosen after that release was seen. Two families are bounded, each at half of beta: all
     cells, whose errors add up, and all ranges of cells where there is one axis.
     """
-    candidate, cells = quote.candidate, past.problem.graph.cells
-    inner = candidate.strategy.inner if isinstance(candidate.strategy, DerivedStrategy) else candidate.strategy
+    candidate, strategy = quote.candidate, quote.strategy
+    if not isinstance(strategy, DerivedStrategy):
+        # A question of a plan was chosen with it.
+        return quote.alpha
+    estimated = past.cells if past.joined is None else past.joined.groups[strategy.place].cells
+    cells = estimated.graph.cells
     # Variances of continuous noise, which the bound asks for.
     variances = 2.0 * np.square(candidate.scales(quote.epsilon))
 
     def width(workload: Rows) -> float:
-        family = DerivedStrategy(quote.mechanism, Problem(past.problem.graph, workload), inner)
+        family = replace(strategy, answers=workload)
         return noise_widths(family.answer_variances(variances), quote.beta / 2).simultaneous
 
-    rows = candidate.problem.workload.dense()
+    rows = strategy.answers.dense()
     widths = np.abs(rows).sum(axis=1) * width(Identity(cells))
-    if len(past.cells.axes) == 1 and cells <= MOST_IN_RANGES:
+    if len(estimated.axes) == 1 and cells <= MOST_IN_RANGES:
         is_range = np.array([_is_range(row) for row in rows])
         widths = np.where(is_range, np.minimum(widths, width(AllRanges(cells))), widths)
     return float(widths.max(initial=0.0))
@@ -172,38 +229,3 @@ def _is_unbiased(candidate: CertifiedCandidate, level: Fraction) -> bool:
     exact = np.empty((0, each.shape[0])) if plan.exact is None else np.asarray(plan.exact.dot(each), dtype=np.float64)
     answers = candidate.strategy.decode(measured, exact, candidate.variances(level))
     return bool(np.allclose(answers, candidate.problem.workload.dense(), rtol=0.0, atol=CLOSE))
-
-
-def merged_cells(new: Cells, past: Cells) -> Ints | None:
-    """For each cell of the past query the cell of the new one it lies in (ZERO: it does not count there).
-
-    None where a past cell is cut, or where the new query counts records that the past one did not.
-    """
-    names = list(dict.fromkeys([*past.attributes, *new.attributes]))
-    if not names:
-        return np.zeros(1, dtype=np.int64)
-    codes = []
-    for name in names:
-        cuts = [cells.cuts[name] for cells in (past, new) if name in cells.cuts]
-        starts = np.unique(np.concatenate([cut.starts for cut in cuts]))
-        slots = np.array([slot.code for slot in cuts[0].slots], dtype=np.int64)
-        codes.append(np.concatenate([starts, slots]).astype(np.int64))
-    sizes = [code.size for code in codes]
-    if math.prod(sizes) > MOST_PIECES:
-        return None
-    columns: Mapping[str, Ints] = {
-        name: np.broadcast_to(code.reshape([-1 if n == place else 1 for n in range(len(names))]), sizes).reshape(-1)
-        for place, (name, code) in enumerate(zip(names, codes, strict=True))
-    }
-    before, after = (_places(cells, columns, math.prod(sizes)) for cells in (past, new))
-    if np.any((before == ZERO) & (after != ZERO)):
-        return None
-    merged = np.full(past.graph.cells, ZERO, dtype=np.int64)
-    counted = before != ZERO
-    merged[before[counted]] = after[counted]
-    return merged if np.array_equal(merged[before[counted]], after[counted]) else None
-
-
-def _places(cells: Cells, columns: Mapping[str, Ints], size: int) -> Ints:
-    """The cell of each combination of values."""
-    return cells.cell_of(columns) if cells.attributes else np.zeros(size, dtype=np.int64)

@@ -37,6 +37,9 @@ def query_effort(domain: Domain, policy: Policy, asked: Query) -> int:
 
     1 for a query that is refused: its refusal takes no time.
     """
+    if asked.parts:
+        # Each is quoted alone, and again with others.
+        return len(asked.parts) * sum(query_effort(domain, policy, part.query) for part in asked.parts)
     histogram = query("histogram", asked.axes, asked.where) if asked.kind in PUBLISHED else asked
     try:
         problem = compile_query(domain, policy, histogram).problem

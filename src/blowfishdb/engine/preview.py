@@ -121,6 +121,20 @@ class Way:
         return f"{self.name} {readable(float(self.epsilon))} ({WAYS[self.name].format(rests_on)}{within})"
 
 
+@dataclass(frozen=True)
+class PartPrice:
+    """One of several questions that are answered together: its accuracy, its price alone, and its share of the price.
+
+    The shares are in proportion to the prices alone.
+    """
+
+    title: str
+    alpha: Fraction
+    beta: Fraction
+    alone: Fraction
+    share: Fraction
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class AnyPreview:
     """What a release would cost; no data was read, and nothing was charged. `left` is what an analyst may spend."""
@@ -167,6 +181,8 @@ class Preview(AnyPreview):
     relative: str = ""
     """What an accuracy in percent was taken of, in words."""
     counted: str = ""
+    parts: tuple[PartPrice, ...] = ()
+    """The questions, where several are answered together."""
     shared: Shared | None = None
     """The part that was paid before, where the answer shares its noise with an earlier one."""
     ways: tuple[Way, ...] = ()
@@ -466,6 +482,8 @@ def quotes_for(compiled: Compiled, target: AccuracyTarget, among: Container[str]
 
 def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mechanism]:
     """The mechanisms to ask: the named one; for sums and means the one that measures them directly; else all."""
+    if compiled.joined is not None:
+        raise Declined(joint.NAME, "questions that are answered together have a plan of their own")
     if target.mechanism in CHOICES:
         raise Declined(target.mechanism, "it chooses quantiles, and counts or measures nothing else")
     if target.mechanism is not None:

@@ -305,7 +305,11 @@ class PlanRelease(CellsRelease):
 
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """The finished answer as JSON."""
-        return described(self.answer(counts), handle, self.compiled).to_json().encode()
+        return self.described(self.answer(counts), handle).to_json().encode()
+
+    def described(self, answer: Answer, handle: DatasetHandle) -> Answer:
+        """The answer as it will be stored."""
+        return described(answer, handle, self.compiled)
 
     def shared_payload(self, rows: MeasuredRows, handle: DatasetHandle, receipt: Receipt) -> bytes:
         """The finished answer of rows that share their noise, as JSON: with the rows, and the analyst's entries."""
@@ -315,7 +319,7 @@ class PlanRelease(CellsRelease):
         mine = tuple(one.charge for one in past if one.analyst == charge.analyst)
         # The total is that of the cells that were measured.
         measured = rows if self.derived_from is None else replace(rows, total=None)
-        answer = described(self.answer_of(measured), handle, self.compiled)
+        answer = self.described(self.answer_of(measured), handle)
         if self.derived_from is not None:
             evidence = evidence_of(handle.domain, handle.policy, self.derived_from.query)
             answer = replace(answer, evidence=evidence, caveat=f"{DERIVED} {family_words(self.family, self.best.beta)}")

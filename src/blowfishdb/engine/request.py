@@ -25,7 +25,7 @@ from blowfishdb.model.predicate import (
     Negation,
     Predicate,
 )
-from blowfishdb.model.query import Query, levels_of
+from blowfishdb.model.query import Part, PartGroup, Query, levels_of
 from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Plain, write_attribute, write_literal
 
 STORED_KINDS = {"points": "node weights"}
@@ -93,6 +93,9 @@ def write_query(query: Query) -> dict[str, Plain]:
         return content | {"clusters": query.clusters, "rows": query.rows}
     if query.kind == "linear":
         return content | {"linear": [[[cell, weight] for cell, weight in row] for row in query.linear]}
+    if query.kind == "joint":
+        groups: list[Plain] = [_write_group(group) for group in query.groups]
+        return content | {"parts": [_write_part(part) for part in query.parts]} | ({"groups": groups} if groups else {})
     if query.kind != "table":
         return content if query.rows is None else content | {"rows": query.rows}
     seen = [0]
@@ -111,6 +114,16 @@ def _write_aggregate(aggregate: Aggregate, seen: list[int]) -> Plain:
     content |= {"affine": [[str(scale), str(more)] for scale, more in aggregate.affine]} if aggregate.affine else {}
     content |= {"name": _write_text(aggregate.name)} if aggregate.name else {}
     return content | ({} if aggregate.tolerance is None else {"tolerance": str(aggregate.tolerance)})
+
+
+def _write_part(part: Part) -> Plain:
+    _exactly(part, (Part,))
+    content: dict[str, Plain] = {"query": write_query(part.query), "alpha": str(part.alpha), "beta": str(part.beta)}
+    return content | ({"per_query": True} if part.per_query else {})
+
+
+def _write_group(group: PartGroup) -> Plain:
+    return {"members": list(group.members), "mechanism": group.mechanism, "level": str(group.level)}
 
 
 def _write_axis(axis: Axis) -> Plain:
@@ -165,13 +178,16 @@ def _check(what: str, count: int, limit: int) -> None:
 
 QUERY_KEYS = ("kind", "axes", "where", "boxes", "subsets", "ways", "levels", "clusters", "rows", "aggregates", "linear")
 AGGREGATE_KEYS = ("function", "factors", "where", "level", "of", "times", "name", "tolerance", "affine")
+JOINT_KEYS = ("parts", "groups")
+PART_KEYS = ("query", "alpha", "beta", "per_query")
+GROUP_KEYS = ("members", "mechanism", "level")
 AXIS_KEYS = ("attribute", "width", "edges", "unit", "groups")
 
 
 def read_query(content: object) -> Query:
     """The query that `write_query` wrote; QueryError for anything else."""
     try:
-        fields = Field(content, "the query", QueryError).fields(QUERY_KEYS)
+        fields = Field(content, "the query", QueryError).fields((*QUERY_KEYS, *JOINT_KEYS))
         levels = fields["levels"].each(_level) if "levels" in fields else ()
         kind = fields["kind"].short_text()
         query = Query(
@@ -186,6 +202,8 @@ def read_query(content: object) -> Query:
             rows=fields.optional("rows", Field.whole),
             aggregates=fields["aggregates"].each(_read_aggregate) if "aggregates" in fields else (),
             linear=fields["linear"].each(lambda row: row.each(_range)) if "linear" in fields else (),
+            parts=fields["parts"].each(_read_part) if "parts" in fields else (),
+            groups=fields["groups"].each(_read_group_of_parts) if "groups" in fields else (),
         )
         write_query(query)
     except QueryError:
@@ -208,6 +226,20 @@ def _read_aggregate(aggregate: Field) -> Aggregate:
         tolerance=fields.optional("tolerance", _level),
         affine=fields["affine"].each(_affine) if "affine" in fields else (),
     )
+
+
+def _read_part(part: Field) -> Part:
+    fields = part.fields(PART_KEYS)
+    content = fields["query"]
+    content.fields(QUERY_KEYS)
+    per_query = fields.optional("per_query", Field.truth) or False
+    return Part(read_query(content.value), _level(fields["alpha"]), _level(fields["beta"]), per_query)
+
+
+def _read_group_of_parts(group: Field) -> PartGroup:
+    fields = group.fields(GROUP_KEYS)
+    members, mechanism = fields["members"].each(Field.whole), fields["mechanism"].short_text()
+    return PartGroup(members, mechanism, _level(fields["level"]))
 
 
 def _read_axis(axis: Field) -> Axis:

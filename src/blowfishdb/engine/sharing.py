@@ -32,7 +32,7 @@ from blowfishdb.noise.coupling import is_served
 from blowfishdb.plan.plan import Plan
 from blowfishdb.present.answer_values import MeasuredRows
 
-SHARED_KINDS = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum", "mean", "quantiles")
+SHARED_KINDS = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum", "mean", "quantiles", "joint")
 """Queries whose rows may be measured at several levels; a table of several aggregates stays by itself."""
 MOST_ROWS = 2**20
 """Answers of more measured rows do not carry them, so nothing is built on them."""
@@ -78,6 +78,8 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
         return Ways((release,))
     releases: list[PlanRelease]
     offers = _Offers(ledger, handle, analyst, plain.compiled, plain.target)
+    if plain.compiled.joined is not None:
+        return Ways((replace(plain, sharing=offers.new_chain(plain.best)),))
     is_open = plain.target.alpha is not None and plain.target.mechanism is None
     # Noise on edges is drawn at one level only.
     alone, quotes = ([], [plain.best]) if isinstance(plain.plan, Plan) else ([plain], [])
@@ -272,9 +274,13 @@ class _Offers:
                 at_level = quote if is_same else _quote_at(self.compiled, self.target, quote.mechanism, level)
                 offers.append((at_level, sharing))
         if not offers:
-            level = quote.epsilon
-            return quote, Sharing(Link(f"{self._start(quote)}{len(chains) + 1}", level, level), level)
+            return quote, self.new_chain(quote)
         return min(offers, key=lambda offer: (offer[1].link.received, offer[1].epsilon))
+
+    def new_chain(self, quote: Quote) -> Sharing:
+        """The first link of a chain of its own."""
+        level = quote.epsilon
+        return Sharing(Link(f"{self._start(quote)}{len(self.chains(quote)) + 1}", level, level), level)
 
     def continued_quotes(self, best: str) -> Iterator[Quote]:
         """What the other mechanisms ask by which the analyst had these rows before."""

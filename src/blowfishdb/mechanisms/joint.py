@@ -1,4 +1,4 @@
-"""Joint: all blocks of a table in one plan, counts and sums measured as they are, running counts by a tree."""
+"""Joint: one plan for all blocks of a table, or for several questions, whose rows are measured side by side."""
 
 from __future__ import annotations
 
@@ -16,15 +16,67 @@ from blowfishdb.mechanisms.direct import ShiftedRows
 from blowfishdb.mechanisms.strategy import Strategy
 from blowfishdb.model.aggregates import Blocks, unchanged
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.graphs import ZERO
+from blowfishdb.model.encoding import encode
+from blowfishdb.model.graphs import ZERO, CellGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.workload import Kronecker, Rows, Sparse, Stacked
+from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
 
 NAME = "joint"
 COARSE = 1e6
 MOST_WEIGHT = 2**40
+FINENESS = 2**12
+"""Groups of questions have their weights to one part in this many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Rows over cells of their own, which a mechanism measures at an epsilon, the `level`, if it were alone.
+
+    `into` has a row for each of these cells, with a 1 for each common cell that lies in it; None where they are the
+    common cells themselves.
+    """
+
+    graph: CellGraph
+    rows: Rows
+    mechanism: str
+    level: Fraction
+    into: csr_array | None = None
+
+    @property
+    def problem(self) -> Problem:
+        """The group by itself."""
+        return Problem(self.graph, self.rows)
+
+    def lifted(self, rows: Rows) -> Rows:
+        """Rows over the cells of the group, over the common cells."""
+        if self.into is None:
+            return rows
+        return Sparse(csr_array(csr_array(sparse_columns(rows)) @ self.into))
+
+    def fingerprint(self) -> bytes:
+        """Bytes that determine the group."""
+        into = (
+            () if self.into is None else tuple(part.astype(np.int64) for part in (self.into.indptr, self.into.indices))
+        )
+        return encode((self.problem.fingerprint(), self.mechanism, self.level, *into))
+
+
+@dataclass(frozen=True, eq=False)
+class Groups(Stacked):
+    """The rows of several questions over common cells, group by group."""
+
+    groups: tuple[Group, ...] = ()
+
+    def fingerprint(self) -> bytes:
+        return encode(("groups", *(group.fingerprint() for group in self.groups)))
+
+
+def stacked(groups: tuple[Group, ...]) -> Groups:
+    """The workload of the groups."""
+    return Groups(tuple(group.lifted(group.rows) for group in groups), groups)
 
 
 def propose(problem: Problem) -> JointStrategy:
@@ -33,11 +85,13 @@ def propose(problem: Problem) -> JointStrategy:
     Where no record can leave or be absent the total is exact, so along one axis each row may be shifted by a constant
     at no cost: it is shifted to begin at 0, which the certificate prices exactly for rising rows.
     """
+    if isinstance(problem.workload, Groups):
+        return _grouped(problem, problem.workload)
     if not isinstance(problem.workload, Blocks):
-        raise Declined(NAME, "it serves tables of several aggregates")
+        raise Declined(NAME, "it serves tables of several aggregates, and several questions at once")
     labels = problem.graph.components()
     is_total_known = not np.any(labels == ZERO) and len(problem.graph.shape) == 1
-    parts: list[MeasuredBlock | RunningBlock] = []
+    parts: list[MeasuredBlock | SharedBlock] = []
     workload = problem.workload
     for rows, plain, is_running, times in zip(
         workload.parts, workload.plain, workload.running, workload.multipliers, strict=True
@@ -47,6 +101,28 @@ def propose(problem: Problem) -> JointStrategy:
         else:
             parts.append(_measured(rows, labels, is_total_known))
     return JointStrategy(problem, tuple(parts))
+
+
+def _grouped(problem: Problem, workload: Groups) -> JointStrategy:
+    """Every group by its mechanism, with weights that leave it the noise of its level, or a little less."""
+    from blowfishdb.mechanisms.table import MECHANISMS  # joint is in the table
+
+    strategies = [MECHANISMS[group.mechanism](group.problem) for group in workload.groups]
+    rates = []
+    for group, strategy in zip(workload.groups, strategies, strict=True):
+        plan = strategy.plan(Fraction(1))
+        if not isinstance(plan, Plan):
+            raise Declined(NAME, f"{group.mechanism} adds noise on edges, which no other rows can share")
+        rates.append(group.level / calibrate(plan, group.graph, Fraction(1))[0].unit)
+    # Weights are whole numbers, rounded up: every group has at most the noise of its level.
+    unit = 1 / rates[0] if len(rates) == 1 else FINENESS / min(rates)
+    blocks = []
+    for group, strategy, rate in zip(workload.groups, strategies, rates, strict=True):
+        block = SharedBlock(strategy, 1, math.ceil(rate * unit), group)
+        if block.noisy and block.weight * int(block.inner.weights.max()) > MOST_WEIGHT:
+            raise Declined(NAME, "the accuracies of the questions lie too far apart for one plan; ask them one by one")
+        blocks.append(block)
+    return JointStrategy(problem, tuple(blocks), unit)
 
 
 def _measured(rows: Rows, labels: Ints, is_total_known: bool) -> MeasuredBlock:
@@ -60,7 +136,7 @@ def _measured(rows: Rows, labels: Ints, is_total_known: bool) -> MeasuredBlock:
     return MeasuredBlock(shifts, is_exact, rows)
 
 
-def _running(problem: Problem, times: int) -> RunningBlock:
+def _running(problem: Problem, times: int) -> SharedBlock:
     """The running counts of a block by the mechanism that serves them best, with a weight to match the other blocks.
 
     The weight is the least at which the worst running count, times its multiplier, is no noisier than a measured row.
@@ -79,7 +155,7 @@ def _running(problem: Problem, times: int) -> RunningBlock:
         weight = max(1, math.ceil(times * spread / (math.sqrt(2.0) * COARSE)))
         if weight * int(plan.weights.max()) > MOST_WEIGHT:
             raise Declined(NAME, "the accuracies of the columns lie too far apart for one plan; ask them one by one")
-    return RunningBlock(strategy, times, weight)
+    return SharedBlock(strategy, times, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,15 +194,17 @@ class MeasuredBlock(ShiftedRows):
 
 
 @dataclass(frozen=True, eq=False)
-class RunningBlock:
-    """Running counts by another mechanism, whose weights are multiplied by `weight` and its answers by `times`."""
+class SharedBlock:
+    """The answers of another mechanism, times `times`: its weights are multiplied by `weight`, its cells a group's."""
 
     strategy: Strategy
     times: int
     weight: int
+    group: Group | None = None
 
     @cached_property
-    def _plan(self) -> Plan:
+    def inner(self) -> Plan:
+        """The plan of the mechanism, over its own cells."""
         plan = self.strategy.plan(Fraction(1))
         if not isinstance(plan, Plan):
             raise Declined(NAME, "running counts are measured by rows here")
@@ -135,17 +213,21 @@ class RunningBlock:
     @cached_property
     def parts(self) -> tuple[Measurement | KroneckerMeasurement, ...]:
         """The noisy rows."""
-        return tuple(_heavier(part, self.weight) for part in self._plan.parts)
+        parts = tuple(_heavier(part, self.weight) for part in self.inner.parts)
+        if self.group is None or self.group.into is None:
+            return parts
+        return tuple(Measurement(self.group.lifted(_rows(part)), part.weights) for part in parts)
 
     @property
     def exact(self) -> Rows | None:
         """The exact rows."""
-        return self._plan.exact
+        exact = self.inner.exact
+        return exact if exact is None or self.group is None else self.group.lifted(exact)
 
     @property
     def noisy(self) -> int:
         """The number of noise variables."""
-        return int(self._plan.weights.size)
+        return int(self.inner.weights.size)
 
     def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The answers of the block."""
@@ -169,12 +251,20 @@ def _heavier(part: Measurement | KroneckerMeasurement, weight: int) -> Measureme
     return KroneckerMeasurement((replace(first, weights=first.weights * weight), *others))
 
 
+def _rows(part: Measurement | KroneckerMeasurement) -> Rows:
+    return part.rows if isinstance(part, Measurement) else Kronecker(tuple(factor.rows for factor in part.factors))
+
+
 @dataclass(frozen=True, eq=False)
 class JointStrategy:
-    """The measurements of all blocks in one plan; the certificate adds up what they lose on each edge."""
+    """The measurements of all blocks in one plan; the certificate adds up what they lose on each edge.
+
+    At the `unit` each group of questions has the noise of its level.
+    """
 
     problem: Problem
-    blocks: tuple[MeasuredBlock | RunningBlock, ...]
+    blocks: tuple[MeasuredBlock | SharedBlock, ...]
+    unit: Fraction = Fraction(1)
 
     mechanism = NAME
 
@@ -222,7 +312,19 @@ class JointStrategy:
             else []
         )
 
-    def _pieces(self) -> Iterator[tuple[MeasuredBlock | RunningBlock, slice, slice]]:
+    def piece(self, place: int) -> tuple[Strategy, slice, slice]:
+        """The strategy of a group of questions, its noise variables, and its exact rows."""
+        _, noisy, exact = list(self._pieces())[place]
+        return self.shared(place).strategy, noisy, exact
+
+    def shared(self, place: int) -> SharedBlock:
+        """The block of a group of questions."""
+        block = self.blocks[place]
+        if not isinstance(block, SharedBlock):
+            raise Declined(NAME, "the blocks of a table are no questions of their own")
+        return block
+
+    def _pieces(self) -> Iterator[tuple[MeasuredBlock | SharedBlock, slice, slice]]:
         """Each block with its noise variables and its exact rows."""
         noisy = known = 0
         for block in self.blocks:

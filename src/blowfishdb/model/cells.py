@@ -43,6 +43,8 @@ from blowfishdb.model.projection import (
 )
 
 CELL_LIMIT = 2**24
+MOST_PIECES = 2**18
+"""Pieces into which the cells of two queries cut the records, up to which the cells are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,3 +440,38 @@ def _numeric_groups(axis: Axis, domain: Domain) -> Grouping:
     if bins.count > MOST_VALUES:
         raise TooLarge(f"bins of {axis.attribute}", bins.count, MOST_VALUES, "Use wider bins.")
     return bins
+
+
+def merged_cells(new: Cells, past: Cells) -> Ints | None:
+    """For each cell of the past query the cell of the new one it lies in (ZERO: it does not count there).
+
+    None where a past cell is cut, or where the new query counts records that the past one did not.
+    """
+    names = list(dict.fromkeys([*past.attributes, *new.attributes]))
+    if not names:
+        return np.zeros(1, dtype=np.int64)
+    codes = []
+    for name in names:
+        cuts = [cells.cuts[name] for cells in (past, new) if name in cells.cuts]
+        starts = np.unique(np.concatenate([cut.starts for cut in cuts]))
+        slots = np.array([slot.code for slot in cuts[0].slots], dtype=np.int64)
+        codes.append(np.concatenate([starts, slots]).astype(np.int64))
+    sizes = [code.size for code in codes]
+    if math.prod(sizes) > MOST_PIECES:
+        return None
+    columns: Mapping[str, Ints] = {
+        name: np.broadcast_to(code.reshape([-1 if n == place else 1 for n in range(len(names))]), sizes).reshape(-1)
+        for place, (name, code) in enumerate(zip(names, codes, strict=True))
+    }
+    before, after = (_places(cells, columns, math.prod(sizes)) for cells in (past, new))
+    if np.any((before == ZERO) & (after != ZERO)):
+        return None
+    merged = np.full(past.graph.cells, ZERO, dtype=np.int64)
+    counted = before != ZERO
+    merged[before[counted]] = after[counted]
+    return merged if np.array_equal(merged[before[counted]], after[counted]) else None
+
+
+def _places(cells: Cells, columns: Mapping[str, Ints], size: int) -> Ints:
+    """The cell of each combination of values."""
+    return cells.cell_of(columns) if cells.attributes else np.zeros(size, dtype=np.int64)

@@ -76,6 +76,7 @@ Kind = Literal[
     "mean",
     "quantiles",
     "table",
+    "joint",
     "synopsis",
     "points",
 ]
@@ -98,10 +99,12 @@ AXES: dict[str, tuple[int, int]] = {
     "mean": (1, 1),
     "quantiles": (1, 1),
     "table": (0, 16),
+    "joint": (0, 0),
     "synopsis": (1, 16),
     "points": (1, 16),
 }
 MOST_LEVELS = 1000
+MOST_PARTS = 64
 MOST_CLUSTERS = 1000
 MOST_ROWS = 10**12
 MOST_LINEAR = 4096
@@ -109,6 +112,28 @@ MOST_WEIGHTS = 100_000
 LARGEST_WEIGHT = 2**20
 LISTED_RANGES = 2048
 """All ranges beside special cells are listed one by one, up to this many ordinary cells."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several questions that are answered together: off by at most `alpha`, except with probability `beta`.
+
+    All of its answers are so at once, or, with `per_query`, each of them.
+    """
+
+    query: Query
+    alpha: Fraction
+    beta: Fraction
+    per_query: bool = False
+
+
+@dataclass(frozen=True)
+class PartGroup:
+    """Places of parts that are read off the same measured rows, their mechanism, and what that would lose alone."""
+
+    members: tuple[int, ...]
+    mechanism: str
+    level: Fraction
 
 
 @dataclass(frozen=True)
@@ -122,6 +147,7 @@ class Query:
     sum, mean: of one bounded numeric attribute.
     quantiles: the values below which the shares `levels` of the records lie, read off a cdf or chosen by rank. table:
     several `aggregates` of every group. Means, spreads and shares keep an accuracy over at least `rows` records.
+    joint: several questions, the `parts`, in one release; `groups` say how they are measured, once that is planned.
     synopsis: a histogram whose noisy counts are published, to be asked for ever. points: weights on a grid over numeric
     attributes that suits `clusters` clusters of about `rows` records, for k-means.
     """
@@ -137,6 +163,8 @@ class Query:
     rows: int | None = None
     aggregates: tuple[Aggregate, ...] = ()
     linear: tuple[LinearRow, ...] = ()
+    parts: tuple[Part, ...] = ()
+    groups: tuple[PartGroup, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -167,6 +195,7 @@ class Query:
             raise QueryError("only quantiles take levels")
         if bool(self.aggregates) != (self.kind == "table"):
             raise QueryError("a table has aggregates, and nothing else has them")
+        self._check_parts()
         titles = [part.title for part in self.aggregates]
         if len(set(titles)) < len(titles):
             twice = next(title for title in titles if titles.count(title) > 1)
@@ -179,6 +208,21 @@ class Query:
             is_needed = self.kind == "points" or number is not None
             if is_needed and (type(number) is not int or not 1 <= number <= most):
                 raise QueryError(f"the number of {what} is a whole number from 1 to {most:,}")
+
+    def _check_parts(self) -> None:
+        if bool(self.parts) != (self.kind == "joint") or (self.groups and not self.parts):
+            raise QueryError("questions that are answered together have parts, and nothing else has them")
+        if len(self.parts) > MOST_PARTS:
+            raise TooLarge("questions that are answered together", len(self.parts), MOST_PARTS, "Ask for fewer.")
+        if self.kind == "joint" and self.where is not None:
+            raise QueryError("questions that are answered together have filters of their own")
+        if any(part.query.kind in ("joint", *PUBLISHED) for part in self.parts):
+            raise QueryError("only questions with an answer of their own are answered together")
+        if any(part.alpha <= 0 or not 0 < part.beta < 1 for part in self.parts):
+            raise QueryError("each question has an alpha above 0 and a beta strictly between 0 and 1")
+        places = sorted(place for group in self.groups for place in group.members)
+        if self.groups and (places != list(range(len(self.parts))) or any(group.level <= 0 for group in self.groups)):
+            raise QueryError("each question is in one group, and each group loses more than 0")
 
 
 def query(

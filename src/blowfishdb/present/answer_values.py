@@ -129,7 +129,14 @@ def of_running_counts(bounds: Bounds, plain: int) -> Bounds:
     return bounds if np.any(low > high) else Bounds(low, high)
 
 
-VALUE_NAMES = {"linear": "value", "sum": "sum", "mean": "mean", "quantiles": "value", "table": "value"}
+VALUE_NAMES = {
+    "linear": "value",
+    "sum": "sum",
+    "mean": "mean",
+    "quantiles": "value",
+    "table": "value",
+    "joint": "value",
+}
 """Names of numbers that are not counts."""
 
 
@@ -189,6 +196,7 @@ class Released:
     Where an answer builds on earlier ones of the same analyst, `rests_on` are their entries and `charged` is what it
     cost beyond them. Epsilon is what all of them lose together where they share their noise, and what was measured anew
     where they were combined.
+    Several questions that were answered together are the `parts`, and their numbers follow each other here.
     """
 
     kind: Kind
@@ -218,6 +226,7 @@ class Released:
     measured: MeasuredRows | None = None
     charged: Fraction | None = None
     rests_on: tuple[int, ...] = ()
+    parts: tuple[Self, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = {
@@ -236,6 +245,8 @@ class Released:
             raise InvalidInput("running counts are one table along one attribute")
         if len(self.columns) != (len(self.tables) if self.kind == "table" else 0):
             raise InvalidInput("a table of aggregates has a name for each of its columns")
+        if bool(self.parts) != (self.kind == "joint"):
+            raise InvalidInput("several answers in one have parts, and nothing else has them")
         if wrong:
             raise InvalidInput(f"an answer with {self.raw.size} values has {' and '.join(wrong)}")
 

@@ -231,8 +231,10 @@ def chart_of(
     """The chart that suits the answer, of its consistent or of its raw values, with at most so many marks.
 
     Categories may be sorted and searched, and counts shown in percent of all of them. Of a table the first column is
-    drawn.
+    drawn, and of several answers the first.
     """
+    if answer.parts:
+        return chart_of(answer.parts[0], detail, raw=raw)
     if len(answer.columns) > 1:
         return chart_of(answer.column(0), detail, raw=raw, order=order, matching=matching, percent=percent)
     kind, shown = chart_kind(answer), _amounts(answer, raw=raw, percent=percent)

@@ -24,6 +24,8 @@ LINE = 78
 
 def drawing(answer: Released) -> RenderableType:
     """The answer, to print or to put into a panel; a table of several aggregates as its rows."""
+    if answer.parts:
+        return Group(*map(drawing, answer.parts))
     if len(answer.columns) > 1:
         return _rows(answer)
     return draw(chart_of(answer, replace(DETAIL, dots=DETAIL.dots * len(answer.tables))))

@@ -64,6 +64,8 @@ def note(answer: Released) -> str:
 
 def note_parts(answer: Released) -> list[str]:
     """The sentences as paragraphs: the answer, what the policy says, what is not protected, and the software."""
+    if answer.parts:
+        return [paragraph for part in answer.parts for paragraph in note_parts(part)]
     data = f", from the dataset {answer.dataset}" if answer.dataset else ""
     day = f", {answer.released[:10]}" if answer.released else ""
     paragraphs = [
@@ -119,6 +121,8 @@ PAGE_ROWS = 2_000
 
 def answer_fragment(answer: Released) -> str:
     """The answer in a notebook: its title, the picture, and the first and last rows."""
+    if answer.parts:
+        return "".join(map(answer_fragment, answer.parts))
     return element("div", {"style": BOX}, _heading(answer, "div"), picture(answer), table(answer, 10))
 
 

@@ -175,6 +175,8 @@ def with_interval(answer: Released, digits: Digits, place: int) -> str:
 
 def as_text(answer: Released) -> str:
     """Title, price and accuracy in one line, and a small table below it, like a data frame's."""
+    if answer.parts:
+        return "\n\n".join(map(as_text, answer.parts))
     parts = (answer.title, price_words(answer), accuracy_words(answer), answer.counted)
     heading = "   ".join(map(printable, filter(None, parts)))
     first, last = shown_rows(answer.row_count)

@@ -188,6 +188,10 @@ def _title(query: Query) -> str:
             return f"{named[:1].upper()}{named[1:]}"
         case "linear":
             return f"{plural(len(query.linear), 'weighted sum')} of {by}"
+        case "joint":
+            return (
+                f"{plural(len(query.parts), 'question')}: {'; '.join(question_words(one.query) for one in query.parts)}"
+            )
         case "points":
             return f"Point weights of {' × '.join(axes)}"
         case other:

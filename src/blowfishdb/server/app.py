@@ -24,7 +24,7 @@ from blowfishdb.server.access import COOKIE, CSRF_HEADER
 from blowfishdb.server.auth.users import new_password
 from blowfishdb.server.middleware import Metrics, ServerMiddleware
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, status_of
-from blowfishdb.server.rest import budgets, datasets, ledger, policies, queries, session, users, what_if
+from blowfishdb.server.rest import budgets, datasets, ledger, plans, policies, queries, session, users, what_if
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState
 from blowfishdb.server.worker_pools import WorkerPools
@@ -35,6 +35,7 @@ ROUTERS = (
     policies.router,
     queries.router,
     queries.synopses_router,
+    plans.router,
     budgets.router,
     what_if.router,
     ledger.router,

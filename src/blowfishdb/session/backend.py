@@ -50,6 +50,10 @@ class Past:
     policy_version: int
     is_synopsis: bool
     is_current: bool
+    rests_on: tuple[int, ...] = ()
+    """The analyst's own entries from which this answer is drawn or read off."""
+    family: int | None = None
+    """The first of the analyst's entries that measured the same rows, where there are several."""
 
 
 @dataclass(frozen=True)

@@ -219,7 +219,13 @@ def _history(catalog: Catalog, name: str, analyst: str) -> list[Past]:
     account = catalog.account(name)
     in_force = (account.policy_version, account.domain_version, account.snapshot)
     history = []
-    for receipt, at in catalog.ledger.charges_of(account.id, analyst):
+    charges = catalog.ledger.charges_of(account.id, analyst)
+    numbers = {receipt.sequence for receipt, _ in charges}
+    chains: dict[str, list[int]] = {}
+    for receipt, _ in charges:
+        if receipt.charge.link is not None:
+            chains.setdefault(receipt.charge.link.chain, []).append(receipt.sequence)
+    for receipt, at in charges:
         charge, certificate = receipt.charge, json.loads(receipt.charge.certificate)
         past = Past(
             number=receipt.sequence,
@@ -232,6 +238,9 @@ def _history(catalog: Catalog, name: str, analyst: str) -> list[Past]:
             policy_version=charge.policy_version,
             is_synopsis=_is_synopsis(charge),
             is_current=(charge.policy_version, charge.domain_version, charge.snapshot) == in_force,
+            # Other analysts' entries are theirs to know.
+            rests_on=tuple(number for number in certificate.get("rests_on", ()) if number in numbers),
+            family=min(alike) if charge.link is not None and len(alike := chains[charge.link.chain]) > 1 else None,
         )
         history.append(past)
     return history

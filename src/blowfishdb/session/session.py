@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -10,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from blowfishdb.catalog.config import USUAL_CONFIG
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Progress, Released
+from blowfishdb.engine.charge import Progress, Released, Run
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.synopsis import Synopsis
-from blowfishdb.engine.target import Number, Relative, TargetOptions, target_options
-from blowfishdb.errors import BudgetExceeded, InvalidInput
+from blowfishdb.engine.target import Number, Relative, TargetOptions, spending_cap, target_options
+from blowfishdb.errors import InvalidInput
 from blowfishdb.model.query import Query
 from blowfishdb.session.backend import Backend, Budget, Past, Published
 from blowfishdb.session.local import open_local
+from blowfishdb.session.plan import Item, QuestionPlan, plan_questions, refuse_above, with_own
 from blowfishdb.session.remote import is_server, open_remote
 from blowfishdb.session.table import Question, Table
 
@@ -87,51 +89,76 @@ class Session:
         progress: Progress | None = None,
         deadline: float | None = None,
         spend: Number | None = None,
-    ) -> Answer | Preview:
-        """The answer to a SELECT; for EXPLAIN SELECT the preview. The text is parsed, never executed."""
-        from blowfishdb.sql import merged, parse, write_options
+    ) -> Answer | Preview | QuestionPlan | list[Answer | Preview]:
+        """The answer to a SELECT; for EXPLAIN SELECT the preview. The text is parsed, never executed.
 
+        Several statements, which semicolons separate, are planned together as `plan` does, those of each dataset by
+        themselves; the result is a list, or the plan where every statement begins with EXPLAIN.
+        """
+        from blowfishdb.sql import merged, parse, split, write_options
+
+        given = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query or None, fresh or None)
+        texts = split(text)
+        if len(texts) > 1:
+            return self._statements(
+                [parse(one) for one in texts], given, Run(key, progress, deadline, spending_cap(spend))
+            )
         statement = parse(text)
         question = stated_question(self[statement.table], statement)
-        given = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query or None, fresh or None)
         options = with_alpha(merged(statement.options, given), question.query)
         if statement.explain:
             ending = write_options(merged(statement.options, given), statement.columns)
             return question.preview(**options).run_by(f"{statement.text} {ending}")
         return question.release(**options, key=key, progress=progress, deadline=deadline, spend=spend)
 
-    def script(
+    def _statements(
+        self, statements: list[Statement], given: TargetOptions, run: Run
+    ) -> QuestionPlan | list[Answer | Preview]:
+        """The answers to several statements, planned together."""
+        items = stated_items(self, statements, given)
+        if all(statement.explain for statement in statements):
+            return plan_questions(items, {}, self._backend)
+        results: dict[int, Answer | Preview] = {}
+        selects: dict[str, list[int]] = {}
+        for place, (statement, (question, options)) in enumerate(zip(statements, items, strict=True)):
+            if statement.explain:
+                results[place] = question.preview(**options)
+            else:
+                selects.setdefault(statement.table, []).append(place)
+        plans = {
+            name: plan_questions([items[place] for place in places], {}, self._backend)
+            for name, places in selects.items()
+        }
+        refuse_above(sum((plan.total for plan in plans.values()), Fraction(0)), run.spend)
+        for plan in plans.values():
+            plan.check_budget()
+        for name, plan in plans.items():
+            answers = plan.release(key=run.key, progress=run.progress, deadline=run.deadline)
+            results |= dict(zip(selects[name], answers, strict=True))
+        return [results[place] for place in range(len(statements))]
+
+    def plan(
         self,
-        text: str,
+        questions: Iterable[Item],
         *,
         alpha: Number | None = None,
         beta: Number | None = None,
-        epsilon: Number | None = None,
+        accuracy: Number | None = None,
         confidence: Number | None = None,
-    ) -> list[Answer | Preview]:
-        """The answers to several statements, which semicolons separate; all are priced before the first is charged.
+        per_query: bool = False,
+        fresh: bool = False,
+    ) -> QuestionPlan:
+        """What several questions of one dataset cost together, and what each has of it; reads no data, costs nothing.
 
-        BudgetExceeded, with nothing charged, where the sum of their prices is more than is left. A statement that was
-        answered before is free, and is counted as if it were not.
+        A question may have an accuracy of its own: `db.plan([q1, (q2, 20), (q3, {"alpha": 5, "beta": 0.1})], alpha=9)`.
+        The plan's `release()` charges once and gives an answer to each.
         """
-        from blowfishdb.sql import merged, parse, split
+        given = target_options(alpha, beta, None, accuracy, confidence, None, per_query or None, fresh or None)
+        return self.plan_with(questions, given)
 
-        given = target_options(alpha, beta, epsilon, None, confidence)
-        prices: dict[str, Fraction] = {}
-        statements = split(text)
-        for one in statements:
-            statement = parse(one)
-            question = stated_question(self[statement.table], statement)
-            options = with_alpha(merged(statement.options, given), question.query)
-            if not statement.explain:
-                price = question.preview(**options).epsilon
-                prices[question.dataset] = prices.get(question.dataset, Fraction(0)) + price
-        for name, price in prices.items():
-            budget = self.budget(name)
-            if price > budget.remaining:
-                mine = None if budget.limit is None else budget.limit - budget.spent
-                raise BudgetExceeded(price, budget.dataset_remaining, mine)
-        return [self.sql(one, alpha=alpha, beta=beta, epsilon=epsilon, confidence=confidence) for one in statements]
+    def plan_with(self, questions: Iterable[Item], given: TargetOptions) -> QuestionPlan:
+        """The plan of questions, those without an accuracy of their own at the given one."""
+        return plan_questions(questions, given, self._backend)
 
     def close(self) -> None:
         """Lets go of the ledger."""
@@ -146,6 +173,17 @@ def stated_question(table: Table, statement: Statement) -> Question:
         statement = without_joins(statement, table.joins)
     query = query_of(statement, table.domain)
     return table.question(query, selection_of(statement, names_of(statement, table.domain), query))
+
+
+def stated_items(
+    session: Session, statements: Iterable[Statement], given: TargetOptions
+) -> list[tuple[Question, TargetOptions]]:
+    """The questions of statements, each with the accuracy of its OPTIONS, or with the given one."""
+    items = []
+    for statement in statements:
+        question = stated_question(session[statement.table], statement)
+        items.append((question, with_alpha(with_own(statement.options, given), question.query)))
+    return items
 
 
 def with_alpha(options: TargetOptions, query: Query) -> TargetOptions:

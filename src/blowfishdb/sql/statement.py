@@ -230,7 +230,7 @@ def _parsed(text: str) -> Statement:
     if not tokens:
         refuse("An SQL statement is expected")
     if any(token.token_type == TokenType.SEMICOLON for token in tokens):
-        refuse("One statement at a time; db.script(...) takes several")
+        refuse("One statement at a time here; db.sql(...) takes several")
     if tokens[0].token_type not in (TokenType.SELECT, TokenType.WITH):
         _refuse_first(tokens[0])
     check_depth(tokens)

@@ -4,6 +4,7 @@ PAGES: tuple[str, ...] = (
     "sign_in",
     "explore",
     "dictionary",
+    "my_questions",
     "history",
     "budget",
     "synopses",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,7 @@ from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.selection import select_rows
 from blowfishdb.engine.target import TargetOptions, target_options
-from blowfishdb.errors import AccuracyError, BlowfishError, InvalidInput, NotSignedIn, UnknownAnswer, plural
+from blowfishdb.errors import AccuracyError, BlowfishError, InvalidInput, NotSignedIn, QueryError, UnknownAnswer, plural
 from blowfishdb.present.words import question_words, readable, upper_end
 from blowfishdb.server.pages.budget import why_nothing
 from blowfishdb.server.pages.controls import (
@@ -49,7 +50,7 @@ from blowfishdb.server.pages.result import show_answer
 from blowfishdb.session.backend import Budget, Past
 from blowfishdb.session.session import Session, stated_question, with_alpha
 from blowfishdb.session.table import Question
-from blowfishdb.sql import parse
+from blowfishdb.sql import parse, split
 
 SHORT = 1000
 """What is left is rounded down to so many parts of one: a price with few digits."""
@@ -87,6 +88,8 @@ def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql:
     """The query and the accuracy that the controls say; typed errors where they say nothing sensible."""
     stated: TargetOptions = {}
     if draft.template == "sql":
+        if len(split(sql)) > 1:
+            raise QueryError("several statements are priced together on the page My questions: add them there")
         statement = parse(sql)
         table, stated, code = session[statement.table], statement.options, sql_snippet(sql, accuracy, url)
         question = stated_question(table, statement)
@@ -118,7 +121,7 @@ class QuotedQuery:
     instead: float | None
 
 
-def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
+def show_quote(priced: QuotedQuery, on_run: Callable[[], object], on_collect: Callable[[], object]) -> None:
     """The quote of a question that could be run."""
     preview, before = priced.preview, priced.before
     after = None if preview.left is None else preview.left - preview.epsilon
@@ -128,6 +131,8 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
             small(promise_words(preview)).props('data-testid="promise"')
         run = ui.button("Run", icon="play_arrow", on_click=on_run).props('unelevated data-testid="run"')
         run.set_enabled(after is None or after >= 0)
+    collect = ui.button("Add to my questions", icon="playlist_add", on_click=on_collect)
+    collect.props('flat dense data-testid="collect"').style("margin-top:6px")
     with in_row().style("align-items:baseline;gap:10px;margin:12px 0 10px"):
         ui.label(figure(preview.epsilon)).classes("bf-big").props('data-testid="price"')
         free = "epsilon: free and exact" if preview.is_exact else "epsilon: free"
@@ -280,6 +285,25 @@ async def with_progress(context: PageContext, box: ui.element, work: Callable[[P
         timer.deactivate()
 
 
+MOST_COLLECTED = 30
+"""Questions that a browser keeps for the page My questions."""
+
+
+def storage_key(context: PageContext) -> str:
+    """Where the browser keeps the questions of whoever is signed in."""
+    return f"blowfish-questions-{context.identity.name}"
+
+
+def collect(context: PageContext, question: str) -> None:
+    """Adds a question to those that the browser keeps."""
+    key = json.dumps(storage_key(context))
+    ui.run_javascript(
+        f"const all = JSON.parse(localStorage.getItem({key}) || '[]'); all.push({json.dumps(question)});"
+        f"localStorage.setItem({key}, JSON.stringify(all.slice(-{MOST_COLLECTED})))"
+    )
+    ui.notify("Added to My questions", position="top")
+
+
 @page("/explore", "Explore", "ask", lead="Ask a question and see its price before anything is spent or read.")
 async def explore(context: PageContext) -> None:
     """The page."""
@@ -364,12 +388,16 @@ class Explorer:
         parts = {"question": question, "answer": self._answer}
         ui.navigate.history.replace(f"/explore?{urlencode({key: part for key, part in parts.items() if part})}")
 
+    def _collect(self) -> None:
+        """Adds the question to those that are priced together."""
+        collect(self._context, write_question(self._form.query.draft, self._form.query.sql, self._accuracy.draft))
+
     async def _requote(self, is_wanted: IsWanted) -> None:
         draft, accuracy, sql = self._form.query.draft, self._accuracy.draft, self._form.query.sql
         self._remember()
         try:
             quoted = await self._context.run(partial(self._quote, draft, accuracy, sql))
-            draw = partial(show_quote, quoted, self._confirm)
+            draw = partial(show_quote, quoted, self._confirm, self._collect)
         except NotSignedIn:
             if is_wanted():
                 self._quote_card.classes(remove="is-stale")

@@ -11,13 +11,15 @@ from nicegui.events import TableSelectionEventArguments
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compare import compare as comparison_of
 from blowfishdb.engine.points import PointWeights
+from blowfishdb.engine.request import read_query
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import BlowfishError, InvalidInput
 from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL
-from blowfishdb.present.words import accuracy_words
+from blowfishdb.present.words import accuracy_words, readable
 from blowfishdb.server.pages.answer_chart import answer_pills, show_chart, show_comparison
 from blowfishdb.server.pages.controls import (
+    called,
     card,
     empty,
     figure,
@@ -29,7 +31,7 @@ from blowfishdb.server.pages.controls import (
     spread,
 )
 from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
 from blowfishdb.server.pages.query_code import reopening
 from blowfishdb.server.pages.result import code_block, show_answer
 from blowfishdb.session.backend import Past
@@ -46,7 +48,8 @@ HEADINGS = {
 }
 LINKED = (
     '<q-td :props="props"><a :href="props.row.link">{{ props.value }}</a>'
-    '<span v-if="!props.row.current" class="bf-pill" style="margin-left:8px">older version</span></q-td>'
+    '<span v-if="!props.row.current" class="bf-pill" style="margin-left:8px">older version</span>'
+    '<div v-if="props.row.family" class="bf-small">{{ props.row.family }}</div></q-td>'
 )
 TICKED = """<q-checkbox v-model="props.selected" :aria-label="'Compare ' + props.row.question" />"""
 
@@ -109,7 +112,15 @@ def _row(past: Past) -> dict[str, object]:
         "mechanism": past.mechanism,
         "epsilon": figure(past.epsilon),
         "current": past.is_current,
+        "family": _family_words(past),
     }
+
+
+def _family_words(past: Past) -> str:
+    """What an answer rests on, and which other ones measure the same rows."""
+    if past.rests_on:
+        return f"Entry {past.number}; rests on entry {', '.join(map(str, past.rests_on))}."
+    return f"Entry {past.number}; others rest on it." if past.family == past.number else ""
 
 
 def answer_link(past: Past) -> str:
@@ -146,12 +157,60 @@ async def one_answer(context: PageContext) -> None:
         code = reopening(dataset, number, context.app_state.settings.url)
         if isinstance(released, Answer):
             show_answer(context, released, code)
+            if _may_be_sharper(released):
+                MorePrecise(context, released)
         elif isinstance(released, Synopsis):
             paragraph(f"A synopsis of {', '.join(released.artefact.names)}. Anybody may ask it, free.")
             link_button("Ask it", synopsis_link(dataset, number)).style("margin-top:12px")
         elif isinstance(released, PointWeights):
             paragraph("Weights for k-means. They are used from Python:")
             code_block(code)
+
+
+SLID = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum")
+
+
+def _may_be_sharper(answer: Answer) -> bool:
+    """Whether the same question is known, and can be asked again with more accuracy."""
+    is_known = answer.evidence is not None or answer.question is not None
+    return (
+        is_known and answer.kind in SLID and not answer.is_exact and not answer.caveat and answer.mechanism != "joint"
+    )
+
+
+class MorePrecise:
+    """A slider from the accuracy of an answer upward, and what the difference costs."""
+
+    def __init__(self, context: PageContext, answer: Answer) -> None:
+        self._context, self._answer = context, answer
+        with ui.element("div").style("margin-top:16px") as self._root:
+            self._pricing = Latest(context, self._root, self._price)
+            heading("More accuracy", 3).classes("bf-title")
+            small("What the same question would cost within less. Nothing is read or charged for that.")
+            slider = ui.slider(min=0, max=90, step=5, value=0, on_change=self._pricing.changed)
+            self._slider = called(slider, "How much narrower the intervals shall be, in percent", "narrower")
+            self._words = ui.label().props('role="status" data-testid="marginal"')
+        self._pricing.changed()
+
+    @property
+    def _alpha(self) -> float:
+        return self._answer.widths.simultaneous * (1 - float(self._slider.value or 0) / 100)
+
+    async def _price(self, is_wanted: IsWanted) -> None:
+        alpha = self._alpha
+        try:
+            words = await self._context.run(lambda: self._sentence(alpha))
+        except BlowfishError as error:
+            words = sentence(error.message)
+        if is_wanted():
+            self._words.text = f"Within ±{readable(alpha)}: {words}"
+
+    def _sentence(self, alpha: float) -> str:
+        answer = self._answer
+        known = answer.question if answer.evidence is None else answer.evidence.question
+        question = self._context.session()[answer.dataset].question(read_query(dict(known or {})))
+        preview = question.preview(alpha=readable(alpha).replace(",", ""), beta=answer.beta)
+        return f"It costs {figure(preview.epsilon)}." if preview.shared is None else preview.shared.words()
 
 
 @page("/history/compare", "Two answers side by side", "ask", lead="On the same scale. Comparing is free.")

@@ -88,6 +88,7 @@ class Place:
 NAVIGATION = (
     Place("/explore", "Explore", "insights", ("ask",)),
     Place("/dictionary", "Dictionary", "menu_book", ("ask",)),
+    Place("/questions", "My questions", "playlist_add_check", ("ask",)),
     Place("/history", "History", "history", ("ask",)),
     Place("/budget", "Budget", "account_balance_wallet", ("ask",)),
     Place("/synopses", "Synopses", "auto_awesome_mosaic", ("ask",)),

@@ -52,7 +52,13 @@ MANY = 2
 def show_answer(
     context: PageContext, answer: Answer, code: str, *, free: bool = False, is_comparison: bool = False
 ) -> None:
-    """Fills the card around it with the answer; of a comparison the difference is shown first."""
+    """Fills the card around it with the answer; several answers follow each other."""
+    for place, part in enumerate(answer.parts):
+        if place:
+            ui.separator().style("margin:22px 0")
+        show_answer(context, part, code, free=free)
+    if answer.parts:
+        return
     with ui.element("div").classes("bf-top"):
         heading(answer.title)
         _downloads(context, answer)

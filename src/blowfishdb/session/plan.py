@@ -1,0 +1,282 @@
+"""A plan for several questions of one dataset: what they cost together, before anything is released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import Progress, Run
+from blowfishdb.engine.joined import looked_at
+from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.selection import select_rows
+from blowfishdb.engine.target import (
+    AccuracyTarget,
+    Number,
+    TargetOptions,
+    accuracy_target,
+    spending_cap,
+    target_options,
+)
+from blowfishdb.errors import AccuracyError, BudgetExceeded, Declined, QueryError, SpendingCapReached, TooLarge
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.numbers import show
+from blowfishdb.model.query import MOST_PARTS, Part, Query
+from blowfishdb.model.serialize import write
+from blowfishdb.present.words import budget_words, question_words, readable
+from blowfishdb.session.backend import Backend, expect
+from blowfishdb.session.sizes import sized_question
+from blowfishdb.session.table import Question, with_note
+
+Item: TypeAlias = Question | tuple[Question, Number | Mapping[str, Any]]
+"""A question, with the accuracy of all, or with one of its own: a number, or options such as {"alpha": 50}."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlannedQuestion:
+    """A question of a plan: its accuracy, what it would cost by itself now, and its share of the price."""
+
+    question: Question
+    query: Query = field(repr=False)
+    target: AccuracyTarget
+    alone: Fraction
+    price: Fraction
+    together: int | None = None
+    """The joint release that answers it; None where it is released by itself."""
+    note: str = ""
+    """What an accuracy in percent was taken of."""
+
+    @property
+    def title(self) -> str:
+        """The question in words."""
+        return question_words(self.question.query)
+
+    @property
+    def accuracy(self) -> str:
+        """The accuracy, or the price, that was asked for."""
+        if self.target.alpha is None:
+            return f"for epsilon {show(self.target.epsilon or Fraction(0))}"
+        return f"within {readable(float(self.target.alpha))} ({self.target.confidence})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointPart:
+    """The questions, by their places, that one release answers, and its preview."""
+
+    members: tuple[int, ...]
+    query: Query
+    target: AccuracyTarget
+    preview: Preview
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuestionPlan:
+    """What several questions of one dataset cost together; nothing was read, and nothing is charged before `release`.
+
+    `total` is the most that a release charges; `one_by_one` is what the questions would cost by themselves.
+    """
+
+    dataset: str
+    questions: tuple[PlannedQuestion, ...]
+    total: Fraction
+    left: Fraction
+    joint: tuple[JointPart, ...]
+    domain: Domain = field(repr=False)
+    _backend: Backend = field(repr=False)
+
+    @property
+    def one_by_one(self) -> Fraction:
+        """The sum of what the questions would cost by themselves now."""
+        return sum((one.alone for one in self.questions), Fraction(0))
+
+    @property
+    def is_affordable(self) -> bool:
+        """Whether what is left pays for it."""
+        return self.total <= self.left
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        rows = [("question", "accuracy", "alone", "share"), *self.rows(), ("together", "", *self._sums())]
+        wide = [max(len(row[place]) for row in rows) for place in range(4)]
+        lines = [
+            f"  {title:<{wide[0]}}   {accuracy:<{wide[1]}}   {alone:>{wide[2]}}   {share:>{wide[3]}}".rstrip()
+            for title, accuracy, alone, share in rows
+        ]
+        return "\n".join([f"{len(self.questions)} questions of {self.dataset}", *lines, *self.notes()])
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Each question in words, its accuracy, its price alone, and its share of the price."""
+        return [
+            (one.title, one.accuracy, readable(float(one.alone)), readable(float(one.price))) for one in self.questions
+        ]
+
+    def _sums(self) -> tuple[str, str]:
+        return readable(float(self.one_by_one)), readable(float(self.total))
+
+    def notes(self) -> list[str]:
+        """What there is to say below the questions, a sentence each."""
+        sentences = [f"Why: {part.preview.why}" for part in self.joint]
+        if not self.joint and len(self.questions) > 1:
+            sentences.append("Why: nothing is saved by answering them together, so each is released by itself.")
+        if self.total and len(self.questions) > 1:
+            sentences.append("Nothing is charged unless all of it fits.")
+        return [*sentences, budget_words(self.left, self.total)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data, ready for JSON."""
+        questions = [
+            {
+                "title": one.title,
+                "accuracy_target": one.target.to_dict(),
+                "alone": str(one.alone),
+                "price": str(one.price),
+                "together": one.together,
+            }
+            for one in self.questions
+        ]
+        sums = {"total": self.total, "one_by_one": self.one_by_one, "left": self.left}
+        return {"dataset": self.dataset, "questions": questions, **write(sums), "notes": self.notes()}
+
+    def release(
+        self,
+        *,
+        key: str | None = None,
+        progress: Progress | None = None,
+        deadline: float | None = None,
+        spend: Number | None = None,
+    ) -> list[Answer]:
+        """An answer to each question, in their order. Nothing is charged where the whole does not fit what is left.
+
+        Questions that are answered together are charged once, in one release. `key` names the plan, so that a second
+        try pays nothing again. A total above `spend` is refused.
+        """
+        refuse_above(self.total, spending_cap(spend))
+        self.check_budget()
+        answers: dict[int, Answer] = {}
+        for number, part in enumerate(self.joint):
+            run = Run(_key(key, f"together {number}"), progress, deadline, part.preview.epsilon)
+            whole = expect(self._backend.release(self.dataset, part.query, self.domain, part.target, run), Answer)
+            answers |= dict(zip(part.members, whole.parts, strict=True))
+        for place, one in enumerate(self.questions):
+            if place not in answers:
+                run = Run(_key(key, str(place)), progress, deadline, one.price)
+                released = self._backend.release(self.dataset, one.query, self.domain, one.target, run)
+                answers[place] = expect(released, Answer)
+        return [
+            select_rows(with_note(answers[place], one.note), one.question.selection)
+            for place, one in enumerate(self.questions)
+        ]
+
+    def check_budget(self) -> None:
+        """BudgetExceeded where the total does not fit; a single release is checked by the ledger itself."""
+        priced = len(self.joint) + sum(1 for one in self.questions if one.together is None and one.price)
+        budget = self._backend.budget(self.dataset)
+        if priced > 1 and self.total > budget.remaining:
+            mine = None if budget.limit is None else budget.limit - budget.spent
+            raise BudgetExceeded(self.total, budget.dataset_remaining, mine)
+
+
+def refuse_above(total: Fraction, spend: Fraction | None) -> None:
+    """SpendingCapReached where a total is more than what may be spent."""
+    if spend is not None and total > spend:
+        raise SpendingCapReached(total, spend)
+
+
+def _key(key: str | None, ending: str) -> str | None:
+    return None if key is None else f"{key} {ending}"
+
+
+def plan_questions(items: Iterable[Item], given: TargetOptions, backend: Backend) -> QuestionPlan:
+    """The plan of questions of one dataset; `given` is the accuracy of those that have none of their own."""
+    asked = [_read_item(item, given) for item in items]
+    if not asked:
+        raise QueryError("a plan needs at least one question, such as db.plan([db['visits'].count()], alpha=50)")
+    if len(asked) > MOST_PARTS:
+        raise TooLarge("questions of one plan", len(asked), MOST_PARTS, "Plan fewer at once.")
+    datasets = list(dict.fromkeys(question.dataset for question, _ in asked))
+    if len(datasets) > 1:
+        raise QueryError(f"these questions ask {' and '.join(datasets)}, which have budgets of their own: plan each")
+    dataset, domain = datasets[0], asked[0][0].domain
+    if any(question.domain != domain for question, _ in asked):
+        raise QueryError(f"{dataset} was declared in another way between these questions: ask the dataset anew")
+    questions = []
+    for question, target in asked:
+        sized = sized_question(backend, dataset, question.query, domain, target)
+        price = expect(backend.preview(dataset, sized.query, domain, sized.target), Preview).epsilon
+        questions.append(PlannedQuestion(question, sized.query, sized.target, price, price, note=sized.note))
+    joint = _joint(dataset, domain, questions, backend)
+    for number, part in enumerate(joint):
+        for place, share in zip(part.members, part.preview.parts, strict=True):
+            one = questions[place]
+            questions[place] = replace(one, price=share.share, together=number)
+    total = sum((one.price for one in questions), Fraction(0))
+    return QuestionPlan(
+        dataset, tuple(questions), total, backend.budget(dataset).remaining, tuple(joint), domain, backend
+    )
+
+
+def _read_item(item: Item, given: TargetOptions) -> tuple[Question, AccuracyTarget]:
+    question, own = item if isinstance(item, tuple) and len(item) == 2 else (item, {})
+    if not isinstance(question, Question):
+        raise QueryError("a plan is made of questions, each perhaps with its accuracy: [q1, (q2, 50)]")
+    if isinstance(own, Mapping):
+        options = dict(own)
+        if not set(options) <= set(ITEM_OPTIONS):
+            raise AccuracyError(f"the accuracy of a question has {', '.join(ITEM_OPTIONS)}, and nothing else")
+        chosen = target_options(**options)
+    else:
+        chosen = target_options(alpha=own)
+    return question, accuracy_target(**with_own(chosen, given))
+
+
+def with_own(own: TargetOptions, given: TargetOptions) -> TargetOptions:
+    """The options of one question where it has some, and those of all questions for the rest."""
+    rest = given.copy()
+    if "alpha" in own or "epsilon" in own:
+        rest.pop("alpha", None)
+        rest.pop("epsilon", None)
+    return {**rest, **own}
+
+
+ITEM_OPTIONS = ("alpha", "beta", "epsilon", "accuracy", "confidence", "mechanism", "per_query", "fresh")
+
+
+def _joint(dataset: str, domain: Domain, questions: Sequence[PlannedQuestion], backend: Backend) -> list[JointPart]:
+    """The releases that answer several questions for less than they cost by themselves.
+
+    All that cost something are tried at once; where one plan does not serve them, those about the same attributes.
+    """
+    able = [
+        place
+        for place, one in enumerate(questions)
+        if one.alone > 0 and one.target.alpha and one.target.mechanism is None
+    ]
+    classes: dict[tuple[bool, frozenset[str]], list[int]] = {}
+    for place in able:
+        classes.setdefault((questions[place].target.fresh, looked_at(questions[place].query)), []).append(place)
+    by_freshness = [[place for place in able if questions[place].target.fresh is fresh] for fresh in (False, True)]
+    joint: list[JointPart] = []
+    for members in (*by_freshness, *classes.values()):
+        if len(members) < 2 or any(place in part.members for part in joint for place in members):
+            continue
+        chosen = [questions[place] for place in members]
+        query = Query("joint", parts=tuple(_part(one) for one in chosen))
+        strictest = min(one.target.alpha for one in chosen if one.target.alpha is not None)
+        target = AccuracyTarget(strictest, None, max(one.target.beta for one in chosen), fresh=chosen[0].target.fresh)
+        with suppress(Declined, TooLarge):
+            preview = expect(backend.preview(dataset, query, domain, target), Preview)
+            if preview.epsilon < sum(one.alone for one in chosen):
+                joint.append(JointPart(tuple(members), query, target, preview))
+    return joint
+
+
+def _part(one: PlannedQuestion) -> Part:
+    target = one.target
+    if target.alpha is None:
+        raise AccuracyError("questions that are answered together have an accuracy each")
+    return Part(one.query, target.alpha, target.beta, target.guarantee == "per-query")

@@ -1,0 +1,189 @@
+"""Plans of several questions: cheaper together, shown before, charged once or not at all."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.errors import (
+    AccuracyError,
+    BudgetExceeded,
+    CatalogError,
+    QueryError,
+    SpendingCapReached,
+    TooLarge,
+)
+from blowfishdb.session import Question, QuestionPlan, Session
+from tests.session.places import curator, make_fixture, session, visits
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_fixture(tmp_path)
+    return tmp_path
+
+
+def views(db: Session) -> list[Question]:
+    table, age = db["visits"], bf.col("age")
+    return [table.cdf("age"), table.histogram(age.bins(20)), table.where(age >= 60).count(), table.histogram("ward")]
+
+
+def spent(folder: Path) -> Fraction:
+    with curator(folder) as keeper:
+        report = keeper.verify()
+        assert report.is_sound, report.fault
+        return keeper.account("visits").spent
+
+
+def test_a_plan_is_cheaper_than_one_by_one_and_charged_once(folder: Path) -> None:
+    with session(folder) as db:
+        plan = db.plan(views(db), alpha=50)
+        assert plan.total < plan.one_by_one
+        assert plan.one_by_one == sum(question.preview(alpha=50).epsilon for question in views(db))
+        assert plan.total == sum(one.price for one in plan.questions)
+        assert "one by one" in str(plan)
+        assert "Nothing is charged unless all of it fits." in repr(plan)
+        assert plan.to_dict()["total"] == str(plan.total)
+        assert spent(folder) == 0
+        answers = plan.release(spend=plan.total)
+        assert spent(folder) == plan.total == db.budget("visits").spent
+        assert [answer.title for answer in answers] == [one.title for one in plan.questions]
+        for answer, question in zip(answers, views(db), strict=True):
+            assert answer.widths.simultaneous <= 50
+            assert answer.dataset == "visits"
+            assert answer.kind == question.query.kind
+            answer.certificate.verify()
+        assert [answer.values.tolist() for answer in plan.release()] == [answer.values.tolist() for answer in answers]
+        number = db.history("visits")[0].number
+        whole = db.reopen("visits", number)
+        assert isinstance(whole, bf.Answer)
+        assert [part.title for part in whole.parts] == [answer.title for answer in answers]
+        assert whole.labels
+        assert len(whole.rows()) == whole.raw.size
+        assert bf.Answer.from_json(whole.to_json()).to_json() == whole.to_json()
+        # What is read off the rows of a plan later costs nothing more.
+        assert db["visits"].cdf("age").preview(alpha=50).epsilon == 0
+        coarse = db["visits"].where(bf.col("age") < 20).count()
+        assert coarse.preview(alpha=50).epsilon == 0
+        assert coarse.release(alpha=50).rests_on == (number,)
+    assert spent(folder) == plan.total
+
+
+def test_questions_keep_their_own_accuracies(folder: Path) -> None:
+    with session(folder) as db:
+        cdf, ages, old, _ = views(db)
+        plan = db.plan([(cdf, 80), (ages, {"accuracy": 60, "confidence": 0.99}), (old, {"epsilon": "0.01"})])
+        assert [one.accuracy for one in plan.questions] == ["within 80 (95 %)", "within 60 (99 %)", "for epsilon 0.01"]
+        assert [one.together for one in plan.questions] == [0, 0, None]
+        assert plan.questions[2].price == Fraction(1, 100)
+        first, second, _ = plan.release(key="monday")
+        assert first.widths.simultaneous <= 80
+        assert (second.widths.simultaneous <= 60, second.beta) == (True, 0.01)
+        assert spent(folder) == plan.total
+        plan.release(key="monday")
+    assert spent(folder) == plan.total
+
+
+def test_what_was_paid_before_is_not_paid_again(folder: Path) -> None:
+    with session(folder) as db:
+        cdf, ages, old, wards = views(db)
+        cdf.release(alpha=50)
+        plan = db.plan([cdf, ages, old], alpha=50)
+        assert plan.questions[0].alone == 0
+        before = spent(folder)
+        assert plan.total <= plan.one_by_one
+        plan.release()
+        assert spent(folder) == before + plan.total
+        alone = db.plan([wards], alpha=50)
+        assert "released by itself" not in str(alone)
+        assert alone.total == alone.one_by_one
+        assert db.plan([wards, (ages, 30)], alpha=50, fresh=True).total > 0
+
+
+def test_nothing_is_charged_where_the_whole_does_not_fit(tmp_path: Path) -> None:
+    make_fixture(tmp_path, visits(epsilon="0.3"))
+    with session(tmp_path) as db:
+        plan = db.plan(views(db), alpha=50)
+        assert not plan.is_affordable
+        with pytest.raises(BudgetExceeded):
+            plan.release()
+        with pytest.raises(SpendingCapReached):
+            plan.release(spend="0.01")
+        apart = db.plan([(question, {"epsilon": "0.2"}) for question in views(db)])
+        with pytest.raises(BudgetExceeded):
+            apart.release()
+    assert spent(tmp_path) == 0
+
+
+def test_sharing_that_is_off_still_plans(tmp_path: Path) -> None:
+    make_fixture(tmp_path, visits(sharing="off"))
+    with session(tmp_path) as db:
+        plan = db.plan(views(db), alpha=50)
+        answers = plan.release()
+        assert len(answers) == 4
+        assert db["visits"].cdf("age").preview(alpha=50).epsilon > 0
+    assert spent(tmp_path) == plan.total
+
+
+def test_columns_of_a_report_are_measured_together(folder: Path) -> None:
+    with session(folder) as db:
+        table = db["visits"]
+        total, mean = (table.aggregate(bf.Aggregate(name, ("age",)), by=["ward"], rows=900) for name in ("sum", "mean"))
+        plan = db.plan([(table.histogram("ward"), 50), (total, 5000), (mean, 5)])
+        assert plan.total < plan.one_by_one
+        counts, sums, means = plan.release()
+        assert [counts.kind, sums.kind, means.kind] == ["histogram", "table", "table"]
+        assert sums.columns[0].function == "sum"
+        assert all(low <= 49.5 * 1000 <= high for low, high in zip(sums.bounds.low, sums.bounds.high, strict=True))
+
+
+def test_plans_that_make_no_sense_are_refused(folder: Path) -> None:
+    with curator(folder) as keeper:
+        keeper.add(visits(name="others"))
+    with session(folder) as db:
+        cdf = db["visits"].cdf("age")
+        with pytest.raises(QueryError, match="at least one question"):
+            db.plan([], alpha=50)
+        with pytest.raises(AccuracyError, match="say either"):
+            db.plan([(cdf, {"alpha": 5, "epsilon": 1})])
+        with pytest.raises(AccuracyError, match="say either"):
+            db.plan([cdf])
+        with pytest.raises(AccuracyError, match="and nothing else"):
+            db.plan([(cdf, {"beta": 0.1, "speed": 1})], alpha=5)
+        with pytest.raises(QueryError, match="plan each"):
+            db.plan([cdf, db["others"].cdf("age")], alpha=50)
+        with pytest.raises(TooLarge):
+            db.plan([cdf] * 65, alpha=50)
+        wrong: Any = "SELECT 1"
+        with pytest.raises(QueryError, match="made of questions"):
+            db.plan([wrong], alpha=50)
+        with pytest.raises(CatalogError):
+            db["nowhere"]
+    assert spent(folder) == 0
+
+
+def test_several_statements_are_planned_together(folder: Path) -> None:
+    wards_by = "SELECT ward, COUNT(*) FROM visits GROUP BY ward"
+    young_ones = "SELECT COUNT(*) FROM visits WHERE age < 18 OPTIONS (alpha = 20)"
+    text = f"SELECT CDF(age) FROM visits; {young_ones}; EXPLAIN {wards_by}; {wards_by} LIMIT 1"
+    with session(folder) as db:
+        outcome = db.sql(text, alpha=50)
+        assert isinstance(outcome, list)
+        cdf, young, preview, wards = outcome
+        assert isinstance(preview, bf.Preview)
+        assert isinstance(young, bf.Answer)
+        assert young.widths.simultaneous <= 20
+        assert isinstance(wards, bf.Answer)
+        assert wards.row_count == 1
+        assert isinstance(cdf, bf.Answer)
+        assert cdf.epsilon == young.epsilon == spent(folder)
+        with pytest.raises(SpendingCapReached):
+            db.sql(text, alpha=5, spend="0.0001")
+        plan = db.sql("EXPLAIN SELECT CDF(cost) FROM visits; EXPLAIN SELECT AVG(cost) FROM visits;", alpha=50)
+        assert isinstance(plan, QuestionPlan)
+        assert len(plan.questions) == 2
+    assert cdf.epsilon == spent(folder)
