@@ -11,8 +11,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.charge import UNREAD, prepare
-from blowfishdb.engine.compile import DatasetHandle, compile_query
-from blowfishdb.engine.joined import PartStrategy, may_be_columns
+from blowfishdb.engine.compile import DatasetHandle, PartStrategy, compile_query, may_be_columns
 from blowfishdb.engine.planning import JointRelease, joint_release
 from blowfishdb.engine.release import Release
 from blowfishdb.engine.request import make_request, read_query, write_query

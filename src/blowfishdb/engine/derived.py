@@ -13,8 +13,7 @@ from scipy.sparse import coo_array, csr_array
 from blowfishdb.accuracy.candidates import CertifiedCandidate, EstimatesCells, certified_strategy
 from blowfishdb.accuracy.intervals import Assessment, noise_widths
 from blowfishdb.accuracy.quote import Quote
-from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
-from blowfishdb.engine.joined import PartStrategy, looked_at
+from blowfishdb.engine.compile import Compiled, DatasetHandle, PartStrategy, compile_query, looked_at
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError
 from blowfishdb.mechanisms.joint import Groups, JointStrategy

@@ -16,9 +16,18 @@ from blowfishdb.accuracy.candidates import Candidate, CertifiedCandidate, certif
 from blowfishdb.accuracy.intervals import Assessment, HalfWidths, Method, intervals
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.answer import Answer, joined_answer
-from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, with_tolerances
+from blowfishdb.engine.compile import (
+    Compiled,
+    DatasetHandle,
+    JoinedGroup,
+    JoinedPart,
+    compile_query,
+    join_group,
+    looked_at,
+    may_be_columns,
+    with_tolerances,
+)
 from blowfishdb.engine.infer import infer
-from blowfishdb.engine.joined import JoinedGroup, JoinedPart, join_group, looked_at, may_be_columns
 from blowfishdb.engine.preview import Offer, PartPrice, Preview, not_protected, worst_pair
 from blowfishdb.engine.release import PlanRelease, described
 from blowfishdb.engine.target import AccuracyTarget

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import kronecker, optimized, ordered
 from blowfishdb.mechanisms.direct import ShiftedRows
-from blowfishdb.mechanisms.strategy import Strategy
+from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.model.aggregates import Blocks, unchanged
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.encoding import encode
@@ -42,6 +42,7 @@ class Group:
     graph: CellGraph
     rows: Rows
     mechanism: str
+    propose: Mechanism
     level: Fraction
     into: csr_array | None = None
 
@@ -105,9 +106,7 @@ def propose(problem: Problem) -> JointStrategy:
 
 def _grouped(problem: Problem, workload: Groups) -> JointStrategy:
     """Every group by its mechanism, with weights that leave it the noise of its level, or a little less."""
-    from blowfishdb.mechanisms.table import MECHANISMS  # joint is in the table
-
-    strategies = [MECHANISMS[group.mechanism](group.problem) for group in workload.groups]
+    strategies = [group.propose(group.problem) for group in workload.groups]
     rates = []
     for group, strategy in zip(workload.groups, strategies, strict=True):
         plan = strategy.plan(Fraction(1))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Run
-from blowfishdb.engine.joined import looked_at
+from blowfishdb.engine.compile import looked_at
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.selection import select_rows
 from blowfishdb.engine.target import (
