@@ -8,6 +8,7 @@ import json
 import shutil
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -246,13 +247,51 @@ class Run:
             raise InvalidInput(f"{self.out} is no folder; --out names the one for tables and figures")
 
 
-def run_all(run: Run, experiments: Sequence[Experiment], progress: Progress) -> Iterator[tuple[Experiment, Done]]:
-    """Each experiment with what it found, in order, as soon as it is done."""
+@dataclass(frozen=True)
+class Failed:
+    """Why an experiment could not be finished, and the file that holds the trace; its finished cases are kept."""
+
+    reason: str
+    trace: Path
+
+
+def run_all(
+    run: Run, experiments: Sequence[Experiment], progress: Progress
+) -> Iterator[tuple[Experiment, Done | Failed]]:
+    """Each experiment with what it found, in order, as soon as it is done; one that fails does not end the others.
+
+    CannotWrite ends the run: a folder that takes no files concerns every experiment.
+    """
     with _written(run.out):
         run.out.mkdir(parents=True, exist_ok=True)
-    with _workers(run.processes) as workers:
-        for experiment in experiments:
-            yield experiment, run_one(run, experiment, progress, workers)
+    waiting = list(experiments)
+    while waiting:
+        with _workers(run.processes) as workers:
+            while waiting:
+                experiment = waiting.pop(0)
+                try:
+                    yield experiment, run_one(run, experiment, progress, workers)
+                except CannotWrite:
+                    raise
+                except BrokenProcessPool:
+                    # The others get new processes.
+                    yield experiment, _failed(run, experiment, WORKER_ENDED)
+                    break
+                except Exception as fault:  # noqa: BLE001  # an experiment may fail in any way
+                    yield experiment, _failed(run, experiment, f"{type(fault).__name__}: {fault}")
+
+
+WORKER_ENDED = "a worker was ended from outside, perhaps for want of memory; --processes 1 needs the least"
+TRACE = "error.txt"
+
+
+def _failed(run: Run, experiment: Experiment, reason: str) -> Failed:
+    """Writes down the error that is being handled."""
+    path = run.out / experiment.name / TRACE
+    with _written(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(traceback.format_exc(), encoding="utf-8")
+    return Failed(reason, path)
 
 
 def run_one(run: Run, experiment: Experiment, progress: Progress, workers: Executor | None = None) -> Done:
@@ -280,6 +319,7 @@ def run_one(run: Run, experiment: Experiment, progress: Progress, workers: Execu
         progress(experiment.name, sum(one in finished for one in cases), len(cases))
     result = procedure.conclude(run.settings, [row for case in cases for row in finished[case].rows])
     with _written(folder):
+        (folder / TRACE).unlink(missing_ok=True)
         return write_result(folder, digest, result, sum(finished[case].seconds for case in cases))
 
 
@@ -307,6 +347,10 @@ def code_digest() -> str:
     return whole.hexdigest()
 
 
+class CannotWrite(InvalidInput):
+    """Results cannot be kept where they should go."""
+
+
 @contextmanager
 def _written(folder: Path) -> Iterator[None]:
     """Says in words why a folder cannot be written to."""
@@ -314,7 +358,7 @@ def _written(folder: Path) -> Iterator[None]:
         yield
     except OSError as fault:
         why = fault.strerror or type(fault).__name__
-        raise InvalidInput(
+        raise CannotWrite(
             f"{folder} cannot be written to ({why}); what is finished is kept, and --out names another folder"
         ) from None
 
@@ -345,14 +389,12 @@ def _measured(
             yield case, _measure(experiment, settings, case)
         return
     pending = {workers.submit(_measure, experiment, settings, case): case for case in cases}
-    for future in as_completed(pending):
-        try:
+    try:
+        for future in as_completed(pending):
             yield pending[future], future.result()
-        except BrokenProcessPool:
-            raise InvalidInput(
-                "a worker was ended from outside, perhaps for want of memory; what is finished is kept, and "
-                "--processes 1 needs the least"
-            ) from None
+    finally:
+        for future in pending:
+            future.cancel()
 
 
 def _measure(experiment: Experiment, settings: Settings, case: Case) -> Measured:

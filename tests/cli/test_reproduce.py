@@ -12,7 +12,7 @@ import pytest
 import blowfishdb
 from papers import experiments
 from tests.cli.conftest import Run
-from tests.papers.counting import EXPERIMENT, FAILS, TRACES
+from tests.papers.counting import BREAKS, EXPERIMENT, FAILS, OTHER, TRACES
 
 
 @pytest.fixture
@@ -60,6 +60,19 @@ def test_an_interrupted_run_ends_with_its_own_code(
     assert ended.code == 130
     assert "the same command goes on from there" in ended.err
     assert len(list(traces.iterdir())) == 1
+
+
+def test_a_failure_is_told_and_the_others_go_on(blowfish: Run, traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "EXPERIMENTS", (EXPERIMENT, OTHER))
+    monkeypatch.setattr("papers.command.EXPERIMENTS", (EXPERIMENT, OTHER))
+    monkeypatch.setenv(BREAKS, "0")
+    ended = blowfish("reproduce", "--quick", "--processes", "1")
+    assert ended.code == 1
+    assert ended.err.startswith("1 of 2: counting failed\n2 of 2: sound holds\n")
+    assert "counting could not be finished: ZeroDivisionError: a fault of the experiment. Its trace is in" in ended.err
+    assert "4 were counted." in ended.out
+    listed = blowfish("reproduce", "--quick", "--processes", "1", "--json")
+    assert (listed.code, [one["name"] for one in listed.json["failed"]]) == (1, ["counting"])
 
 
 @pytest.mark.parametrize(

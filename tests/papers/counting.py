@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,11 @@ from papers.experiment import Case, Experiment, Picture, Procedure, Result, Row,
 
 TRACES = "BLOWFISH_TEST_TRACES"
 FAILS = "BLOWFISH_TEST_FAILS"
+BREAKS = "BLOWFISH_TEST_BREAKS"
 EXPERIMENT = Experiment("counting", "A test", "Figure 0", "Squares", "tests.papers.counting:PROCEDURE")
 
 PLAIN = replace(EXPERIMENT, place="tests.papers.counting:UNDRAWN")
+OTHER = replace(EXPERIMENT, name="sound", place="tests.papers.counting:SOUND")
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -25,6 +28,10 @@ def measure(settings: Settings, case: Case) -> list[Row]:
     number = int(str(case[1]))
     if os.environ.get(FAILS) == str(number):
         raise KeyboardInterrupt
+    if os.environ.get(BREAKS) == str(number):
+        raise ZeroDivisionError("a fault of the experiment")
+    if os.environ.get(BREAKS) == f"worker {number}":
+        os.kill(os.getpid(), signal.SIGKILL)
     folder = Path(os.environ[TRACES])
     (folder / f"{number}-{len(list(folder.iterdir()))}").touch()
     return [{"number": number, "square": number**2 + settings.seed}]
@@ -49,5 +56,11 @@ def conclude_undrawn(settings: Settings, rows: Sequence[Row]) -> Result:
     return replace(conclude(settings, rows), pictures=())
 
 
+def measure_soundly(settings: Settings, case: Case) -> list[Row]:
+    number = int(str(case[1]))
+    return [{"number": number, "square": number**2}]
+
+
 PROCEDURE = Procedure(cases, measure, conclude)
+SOUND = Procedure(cases, measure_soundly, conclude_undrawn)
 UNDRAWN = Procedure(cases, measure, conclude_undrawn)

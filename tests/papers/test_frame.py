@@ -17,6 +17,8 @@ from papers.experiments import EXPERIMENTS, chosen
 from papers.running import (
     PAGES,
     Checkpoints,
+    Done,
+    Failed,
     Measured,
     Run,
     finished_before,
@@ -26,7 +28,7 @@ from papers.running import (
     run_one,
     write_report,
 )
-from tests.papers.counting import EXPERIMENT, FAILS, PLAIN, TRACES
+from tests.papers.counting import BREAKS, EXPERIMENT, FAILS, OTHER, PLAIN, TRACES
 
 TINY = Settings("tiny")
 
@@ -181,8 +183,26 @@ def test_the_processors_seconds_are_kept(tmp_path: Path, measured: Callable[[], 
 
 def test_two_processes_find_the_same(tmp_path: Path, measured: Callable[[], int]) -> None:
     ((_, done),) = run_all(Run(TINY, tmp_path / "out", processes=2), [PLAIN], quiet)
+    assert isinstance(done, Done)
     assert done.verdict.holds == "yes"
     assert (done.folder / "squares.csv").read_text().splitlines()[1:] == ["0,0", "1,1", "2,4"]
+
+
+@pytest.mark.parametrize(("processes", "breaks"), [(1, "1"), (2, "1"), (2, "worker 1")])
+def test_an_experiment_that_fails_does_not_end_the_others(
+    tmp_path: Path, measured: Callable[[], int], monkeypatch: pytest.MonkeyPatch, processes: int, breaks: str
+) -> None:
+    run = Run(TINY, tmp_path / "out", processes)
+    monkeypatch.setenv(BREAKS, breaks)
+    (_, failed), (_, done) = run_all(run, [PLAIN, OTHER], quiet)
+    assert isinstance(failed, Failed)
+    assert ("want of memory" if "worker" in breaks else "ZeroDivisionError: a fault of the experiment") in failed.reason
+    assert "Traceback" in failed.trace.read_text()
+    assert isinstance(done, Done)
+    monkeypatch.delenv(BREAKS)
+    ((_, again),) = run_all(run, [PLAIN], quiet)
+    assert isinstance(again, Done)
+    assert not failed.trace.exists()
 
 
 def test_the_report_shows_every_finished_experiment(tmp_path: Path, measured: Callable[[], int]) -> None:
