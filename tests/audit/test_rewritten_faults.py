@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from blowfishdb.audit.counting import counting_lines
 from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.random_cases import (
     account_lines,
@@ -26,8 +27,9 @@ from blowfishdb.ledger import charges, curation, mark, sqlite
 from blowfishdb.ledger import values as ledger_values
 from blowfishdb.mechanisms.data_aware import partition
 from blowfishdb.model import constraint_graph, constraints, graphs, policy, projection
-from blowfishdb.plan import certificate, points
+from blowfishdb.plan import certificate, loss, points
 from blowfishdb.session import local
+from blowfishdb.sources import keys, number_keys, statement
 from tests.audit.rewritten import rewrite
 
 pytestmark = pytest.mark.audit
@@ -53,6 +55,7 @@ POINTS, ACCOUNTS, PAST = (
     found(partial(lines, quick=True, seed=1)) for lines in (point_lines, account_lines, declaration_lines)
 )
 COSTS = found(cost_lines)
+TABLES = found(partial(counting_lines, quick=True, seed=1))
 FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "any count bounds the records": (
         constraints,
@@ -78,7 +81,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "NULL charged to no part": (
         accounting,
         "_components",
-        ".components(), np.concatenate([values, slots])",
+        ".components(), codes",
         ".components()[: values.size], values",
         ACCOUNTS,
     ),
@@ -96,6 +99,70 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "axis.kept(first, plain - 1 - last)",
         "axis.kept(first[:1], plain - 1 - last[:1])",
         POINTS,
+    ),
+    "the last clique of weights on points": (
+        points,
+        "_least_on_axis",
+        "axis.kept(first, plain - 1 - last).min()",
+        "axis.kept(first[:-1], plain - 1 - last[:-1]).min(initial=axis.steps)",
+        POINTS,
+    ),
+    "swept groups one short": (
+        certificate,
+        "_swept",
+        "reach[members] = members[-1]",
+        "reach[members] = np.maximum(members, members[-1] - 1)",
+        plans(STRUCTURE),
+    ),
+    "pairs of a group one short": (
+        certificate,
+        "_pairs",
+        "sizes) - place - 1",
+        "sizes) - place - 1 - (np.repeat(sizes, sizes) > 2) * (place + 1 < np.repeat(moves.starts[1:], sizes))",
+        plans(LISTED),
+    ),
+    "changes of several kinds forgotten": (
+        loss,
+        "exchange_loss",
+        "for element in exchanges.elements.tolist():",
+        "for element in exchanges.elements.tolist()[:0]:",
+        plans(LISTED),
+    ),
+    "an edge of a filter counted twice": (
+        statement,
+        "_segment",
+        "high = line.value < line.edge(edges[after])",
+        "high = line.value <= line.edge(edges[after])",
+        TABLES,
+    ),
+    "a row too many of each person": (
+        statement,
+        "_bounded",
+        'ranked["rank"] <= unit.at_most',
+        'ranked["rank"] <= unit.at_most + 1',
+        TABLES,
+    ),
+    "not a number is above all": (
+        number_keys,
+        "Number.guarded",
+        "[(self.value.isnan(), ibis.null(whole))] if self.nan else []",
+        "[]",
+        TABLES,
+    ),
+    "nothing listed is NULL": (
+        keys,
+        "category_key",
+        "is_null = np.array(fetched[1], dtype=np.bool_)",
+        "is_null = np.zeros(len(fetched[1]), dtype=np.bool_)",
+        TABLES,
+    ),
+    "clocks turned the other way": (keys, "_wall_seconds", "second + choice", "second - choice", TABLES),
+    "arithmetic that is never corrected": (
+        number_keys,
+        "_corrected",
+        "near + (below if power == 1 else floor(below / whole_double(power)))",
+        "near",
+        TABLES,
     ),
     "leaving forgotten on long axes": (
         certificate,
@@ -171,7 +238,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "_dilate_cube",
         "for axis in range(len(graph.shape)):",
         "for axis in range(1):",
-        moves(LARGE),
+        moves(STRUCTURE),
     ),
     "theta rounded": (projection, "project_joint", "int(grid.theta * scale)", "int(grid.theta) * scale", moves(LISTED)),
     "records that change together": (

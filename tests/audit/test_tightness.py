@@ -38,8 +38,11 @@ def test_a_bound_that_no_record_attains_is_not_called_tight() -> None:
     assert histogram("attribute", None) == (2, True)
 
 
-RECORDED = {False: 1.0, True: 1.12}
-"""The mean of certified over exact loss of made-up plans whose edges are listed; True: under public constraints."""
+RECORDED = {False: 1.01, True: 1.05}
+"""The mean of certified over exact loss of made-up plans whose edges are listed; True: under public constraints.
+
+Without constraints all are exact but for cells that a filter leaves without any record.
+"""
 
 
 @pytest.mark.parametrize("tied", RECORDED)

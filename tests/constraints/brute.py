@@ -97,13 +97,20 @@ def true_loss(
     """
     if not is_bound(domain, policy, constraints):
         return max((int(np.abs(found[a] - found[b]) @ weights) for a, b in edges(domain, policy)), default=0)
+    differences, changes = different_changes(domain, policy, constraints, found)
+    worst = 0
+    for size in range(1, most + 1 if differences.shape[0] <= FEW else min(most, 3) + 1):
+        chosen = minimal_changes(differences, size)
+        worst = max(worst, int((np.abs(changes[chosen].sum(axis=1)) @ weights).max(initial=0)))
+    return worst
+
+
+def different_changes(
+    domain: Domain, policy: Policy, constraints: tuple[Constraint, ...], found: Ints
+) -> tuple[Ints, Ints]:
+    """What one record can change: the constraints, and the rows; each pair of the two once."""
     told = signatures(domain, policy, constraints)
     pairs = np.array(list(itertools.permutations(range(told.shape[0]), 2)), dtype=np.int64).reshape(-1, 2)
     both = np.concatenate([told[pairs[:, 1]] - told[pairs[:, 0]], found[pairs[:, 1]] - found[pairs[:, 0]]], axis=1)
     both = np.unique(both, axis=0)
-    differences, changes = both[:, : told.shape[1]], both[:, told.shape[1] :]
-    worst = 0
-    for size in range(1, most + 1 if both.shape[0] <= FEW else min(most, 3) + 1):
-        chosen = minimal_changes(differences, size)
-        worst = max(worst, int((np.abs(changes[chosen].sum(axis=1)) @ weights).max(initial=0)))
-    return worst
+    return both[:, : told.shape[1]], both[:, told.shape[1] :]

@@ -21,7 +21,7 @@ from blowfishdb.model.constraints import (
     without_values,
 )
 from blowfishdb.model.domain import CELL, Attribute, Bins, Categorical, Domain, Integers, bins, categorical, integers
-from blowfishdb.model.graphs import Composition, Metric, Presence
+from blowfishdb.model.graphs import AxisGraph, CliqueGraph, Composition, EdgeGraph, Metric, Presence, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import (
     ROW,
@@ -66,7 +66,7 @@ def made_up(random: np.random.Generator, *, numeric: bool = False) -> Adjacency:
     declared = Domain(tuple((name, _attribute(random, number, numeric=numeric)) for name in names))
     policy = made_up_policy(random, declared)
     grouped = names if numeric else names[: int(random.integers(0 if number > 1 else 1, number + 1))]
-    axes = tuple(Axis(name) if numeric else _axis(random, name, declared[name]) for name in grouped)
+    axes = tuple(Axis(name) if numeric else made_up_axis(random, name, declared[name]) for name in grouped)
     where = made_up_condition(random, declared) if random.random() < 0.5 else None
     return Adjacency(declared, policy, axes, where, by_value=numeric)
 
@@ -106,7 +106,7 @@ def made_up_ties(random: np.random.Generator) -> Adjacency:
         constraints=made_up_constraints(random, declared),
     )
     names = declared.names if random.random() < 0.5 else declared.names[:1]
-    axes = tuple(_axis(random, name, declared[name]) if random.random() < 0.3 else Axis(name) for name in names)
+    axes = tuple(made_up_axis(random, name, declared[name]) if random.random() < 0.3 else Axis(name) for name in names)
     where = made_up_condition(random, declared) if random.random() < 0.5 else None
     return Adjacency(declared, policy, axes, where)
 
@@ -138,7 +138,7 @@ def made_up_constraints(random: np.random.Generator, declared: Domain) -> list[C
             marginal_constraint(name),
         ]
     options += [rows_constraint(one_of(random, (None, 1, 2, 3))), marginal_constraint(*declared.names)]
-    chosen = [one_of(random, options) for _ in range(one_of(random, (1, 1, 2, 2, 2, 3)))]
+    chosen = [one_of(random, options) for _ in range(one_of(random, (1, 2, 2, 2, 3, 3)))]
     return list({without_values(constraint): constraint for constraint in chosen}.values())
 
 
@@ -156,7 +156,7 @@ def _attribute(random: np.random.Generator, number: int, *, numeric: bool) -> At
         null, other = "cell" if has_null else "v0", "cell" if has_outside else "v0"
         return categorical(values, null=null, outside=other, null_public=null_public, outside_public=outside_public)
     if kind in ("dates", "timestamps"):
-        return _times(random, size, in_days=kind == "dates")
+        return made_up_times(random, size, in_days=kind == "dates")
     nothing, beyond = "cell" if has_null else 0, "cell" if has_outside else "clamp"
     if kind == "bins":
         return bins(edges=edges, null=nothing, outside=beyond, null_public=null_public, outside_public=outside_public)
@@ -167,7 +167,7 @@ DAYS = {"day": 1, "week": 7, "month": 31, "quarter": 92}
 ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/New_York")
 
 
-def _times(random: np.random.Generator, size: int, *, in_days: bool) -> Dates | Timestamps:
+def made_up_times(random: np.random.Generator, size: int, *, in_days: bool) -> Dates | Timestamps:
     """Some periods from a day around the end of a month on, or around a change of the clock."""
     if in_days:
         by = one_of(random, tuple(DAYS))
@@ -204,8 +204,13 @@ def made_up_family(random: np.random.Generator, attribute: Attribute) -> Family:
         first, second = int(random.integers(attribute.size - 1)), int(random.integers(1, attribute.size))
         pairs = random.integers(0, attribute.size, size=(4, 2)).tolist()
         listed = [(int(one), int(two)) for one, two in pairs if one != two]
-        every_other = [list(range(start, attribute.size, 2)) for start in (0, 1)]
-        options += [partition(cuts=[second]), partition(every_other), custom([(first, attribute.high), (0, second)])]
+        labels = random.integers(0, 3, size=attribute.size)
+        scattered = [np.flatnonzero(labels == label).tolist() for label in np.unique(labels)]
+        options += [
+            partition(cuts=[second]),
+            *[partition(scattered)] * 2,
+            custom([(first, attribute.high), (0, second)]),
+        ]
         options += [custom(listed)] if listed else []
     return one_of(random, options)
 
@@ -222,7 +227,7 @@ def _span(random: np.random.Generator, attribute: Dates | Timestamps) -> str:
     return f"{max(1, minutes + one_of(random, (-60, -1, 0, 10)))} minutes"
 
 
-def _axis(random: np.random.Generator, name: str, attribute: Attribute) -> Axis:
+def made_up_axis(random: np.random.Generator, name: str, attribute: Attribute) -> Axis:
     """The values themselves, or groups of them; some leave values out."""
     if random.random() < 0.5:
         return Axis(name)
@@ -237,12 +242,24 @@ def _axis(random: np.random.Generator, name: str, attribute: Attribute) -> Axis:
     return Axis(name)
 
 
+def made_up_axis_graph(random: np.random.Generator, size: int) -> AxisGraph:
+    """A graph of any kind on the cells of an axis: windows, cliques, listed edges."""
+    index, pairs = np.arange(size), random.integers(0, size, size=(int(random.integers(1, 5)), 2))
+    reach = np.maximum.accumulate(np.minimum(index + random.integers(0, 3, size=size), size - 1))
+    options: tuple[AxisGraph, ...] = (
+        WindowGraph(reach, np.empty(0, dtype=np.int64)),
+        CliqueGraph(random.integers(0, 3, size=size)),
+        EdgeGraph(size, pairs),
+    )
+    return one_of(random, options)
+
+
 def made_up_query(random: np.random.Generator, declared: Domain) -> Query:
     """A count or a histogram of one or two attributes, filtered or not."""
     names = [name for name in declared.names if random.random() < 0.6][:2]
     kinds: tuple[Kind, ...] = ("count", "histogram", "histogram2d")
     where = made_up_condition(random, declared) if random.random() < 0.6 else None
-    return query(kinds[len(names)], tuple(_axis(random, name, declared[name]) for name in names), where)
+    return query(kinds[len(names)], tuple(made_up_axis(random, name, declared[name]) for name in names), where)
 
 
 def made_up_condition(random: np.random.Generator, declared: Domain) -> Predicate:
@@ -269,7 +286,7 @@ def _comparison(random: np.random.Generator, declared: Domain) -> Predicate:
             start = moment.date() if isinstance(attribute, Dates) else moment
             options += (column < start, column >= start, Negation(column < start))
         case Integers():
-            number = int(random.integers(1, attribute.size))
+            number = attribute.low + int(random.integers(1, attribute.size))
             options += (column < number, column <= number - 1, column >= number, column == number)
     return one_of(random, options)
 

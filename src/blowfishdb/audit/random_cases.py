@@ -34,6 +34,7 @@ from blowfishdb.audit.made_up import (
     MOST_TIED,
     PRESENCES,
     made_up,
+    made_up_axis_graph,
     made_up_buckets,
     made_up_constraints,
     made_up_part,
@@ -52,7 +53,7 @@ from blowfishdb.engine.release import Release
 from blowfishdb.errors import BlowfishError, PolicyError, TooLarge
 from blowfishdb.ledger.values import BY, PER_EDGE, ClassLosses, in_classes
 from blowfishdb.model.calendar import Timestamps
-from blowfishdb.model.cells import Cells, Points, compile_cells, compile_points
+from blowfishdb.model.cells import Cells, PointGraph, Points, compile_cells, compile_points
 from blowfishdb.model.constraints import RowsConstraint, rows_constraint
 from blowfishdb.model.document import Document, Format, read_document, write_document
 from blowfishdb.model.domain import CELL, Categorical, Domain, domain, integers
@@ -78,7 +79,7 @@ from blowfishdb.plan.points import PointAxis, PointPlan, calibrate_points, certi
 from blowfishdb.plan.program import merge_graph
 from blowfishdb.sources.base import Source
 
-PLANS, TIED_PLANS, MOST_RECORDS = 6, 18, 150
+PLANS, TIED_PLANS, MOST_RECORDS = 6, 6, 150
 """Plans for each made-up query, for each under public constraints, and records that are looked at."""
 WAYS: dict[str, tuple[Limit, ...]] = {
     "edges listed": (),
@@ -92,7 +93,7 @@ PRICES = (Fraction(3, 7), Fraction(1, 10**7), Fraction(333_333_333_331, 10**12),
 
 def certificate_lines(way: str, *, quick: bool, seed: int) -> list[Line]:
     """One line for a way in which plans are certified."""
-    checked = list(certificate_checks(way, 60 if quick else 300, seed))
+    checked = list(certificate_checks(way, 120 if quick else 600, seed))
     subject, violations = f"certificates of made-up plans, {way}", itertools.chain(*checked)
     return [judged(subject, "every edge", violations, "none too low", len(checked))]
 
@@ -143,7 +144,7 @@ def certified_ratios(way: str, seed: int, settings: int, *, tied: bool) -> list[
 def _questions(random: np.random.Generator, settings: int, *, is_listed: bool) -> Iterator[_Known]:
     """Made-up queries that are not refused: plain ones, places on a map, and under public constraints."""
     for place in range(settings):
-        makers = (made_up_places, made_up, made_up_ties, made_up, made_up, made_up_ties)
+        makers = (made_up_places, made_up_ties, made_up_ties, made_up, made_up_ties, made_up_ties)
         known = _Known.of(makers[place % len(makers)](random), is_listed=is_listed)
         if known is not None:
             yield known
@@ -266,12 +267,15 @@ def point_lines(*, quick: bool, seed: int) -> list[Line]:
             points = compile_points(adjacency.domain, adjacency.policy, adjacency.axes, adjacency.where)
             places, ends = _moves(adjacency, points)
             for _ in range(POINT_PLANS):
-                violations += _violations(random, points, places, ends)
+                violations += _violations(random, points.graph, places, ends)
                 tried += 1
         except BlowfishError:
             continue
         finally:
             point_plans.SHARES, point_plans.LEAST_SHARES = usual
+    for _ in range(400 if quick else 2000):
+        violations += _violations(random, *_point_graph(random))
+        tried += 1
     return [judged("made-up weights on points", "every edge", violations, "none certified too low", tried)]
 
 
@@ -287,22 +291,36 @@ def _moves(adjacency: Adjacency, points: Points) -> tuple[Ints, Ints]:
     return places[:, [names.index(name) for name in points.axes]], moved
 
 
-def _violations(random: np.random.Generator, points: Points, places: Ints, ends: Ints) -> Iterator[str]:
-    plan, number = _plan(random, points.graph.plain), np.arange(len(places))
+def _point_graph(random: np.random.Generator) -> tuple[PointGraph, Ints, Ints]:
+    """A graph on points of one or two columns, of any kind along each; all points, and the ends of all edges."""
+    sizes = tuple(int(size) for size in random.integers(3, 8, size=int(random.integers(1, 3))))
+    factors = tuple(made_up_axis_graph(random, size) for size in sizes)
+    graph = PointGraph(factors, sizes, one_of(random, COMPOSITIONS), leaves=False, presence="public")
+    places = np.array(list(itertools.product(*(range(size) for size in sizes))), dtype=np.int64)
+    first, second = np.triu_indices(len(places), k=1)
+    columns = list(zip(factors, places[first].T, places[second].T, strict=True))
+    joined = np.all([factor.joined(one, two) for factor, one, two in columns], axis=0)
+    if graph.composition == "attribute":
+        joined &= np.sum([one != two for _, one, two in columns], axis=0) == 1
+    return graph, places, np.stack([first, second], axis=1)[joined]
+
+
+def _violations(random: np.random.Generator, graph: PointGraph, places: Ints, ends: Ints) -> Iterator[str]:
+    plan, number = _plan(random, graph.plain), np.arange(len(places))
     # What each place adds to every point of the grid and to the counts of the blocks; the last line adds nothing.
     added = np.zeros((len(places) + 1, plan.grid_points + math.prod(plan.block_shape)), dtype=np.int64)
     grid_points, weights = plan.rows_at(places)
     np.add.at(added, (number[:, None], grid_points), weights)
     added[number, plan.grid_points + plan.blocks_at(places)] += 1
     moved = np.abs(added[ends[:, 0]] - added[ends[:, 1]])
-    loss = points.graph.rows_per_person * int(moved[:, : plan.grid_points].sum(axis=1).max(initial=0))
+    loss = graph.rows_per_person * int(moved[:, : plan.grid_points].sum(axis=1).max(initial=0))
     with suppress(BlowfishError):
-        priced, proof = calibrate_points(replace(plan, blocks=()), points.graph, Fraction(1))
+        priced, proof = calibrate_points(replace(plan, blocks=()), graph, Fraction(1))
         claimed = Fraction(0) if priced.unit is None else proof.epsilon * priced.unit
         if claimed < loss:
             yield f"weights that change by {loss} are certified for {amount(claimed)}"
     with suppress(BlowfishError):
-        certify_points(plan.with_unit(Fraction(1)), points.graph)
+        certify_points(plan.with_unit(Fraction(1)), graph)
         if moved[:, plan.grid_points :].any():
             yield "counts of blocks that a hidden move changes may be released exactly"
 

@@ -13,6 +13,7 @@ from importlib import metadata
 from blowfishdb.audit.battery import battery
 from blowfishdb.audit.cases import Subject, dataset_cases
 from blowfishdb.audit.chains import chain_lines, session_chain_lines
+from blowfishdb.audit.counting import counting_lines
 from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills, joined_lines
 from blowfishdb.audit.exact import exact_lines, refusal_lines, threshold_lines
@@ -78,6 +79,7 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             ("drills: sessions", session_lines),
             ("sessions that share noise", partial(session_chain_lines, quick=quick, seed=seed)),
             ("joined tables", joined_lines),
+            ("made-up tables", partial(counting_lines, quick=quick, seed=seed)),
         ],
         "exact": [
             ("tiny domains, by hand", exact_lines),

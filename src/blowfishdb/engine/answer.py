@@ -496,4 +496,5 @@ def program_certificate(program: Program, compiled: Compiled, version: int = VER
     digests = program.digest(), graph.digest()
     if version != VERSION:
         digests = program.digest_1(), encoding_1.graph_digest(graph)
-    return Certificate(program.epsilon, None, False, *digests, reason(graph.constraint_moves))
+    note, former = reason(graph.constraint_moves), graph.former_digest()
+    return Certificate(program.epsilon, None, False, *digests, note, former_graph=former)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -24,15 +25,18 @@ from blowfishdb.model.constraints import (
     explicit_signatures,
     marginals_of,
     rows_given,
+    signature_vectors,
     signatures,
     write_constraint,
 )
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import (
+    ZERO,
     Case,
     CellGraph,
     CliqueGraph,
     ConstraintMoves,
+    Exchanges,
     Factor,
     WindowGraph,
     by_first_appearance,
@@ -82,28 +86,34 @@ MOST_WORK = 1_000_000_000
 Vector = tuple[int, ...]
 
 
-@lru_cache(maxsize=256)
 def most_changes(differences: tuple[Vector, ...], most_work: int = MOST_WORK) -> int | None:
     """g: the largest L1 norm in the Graver basis of the given columns, at least 2; None where that is too much work.
 
-    Columns are the differences of signatures, one of each pair of opposite signs, and none is 0. A minimal set of
-    changed records that keeps all constraints has at most g records; without columns it has one (proof:
-    docs/proofs/constraints.md).
+    A minimal set of changed records that keeps all constraints has at most g records; without columns it has one
+    (proof: docs/proofs/constraints.md).
     """
     if not differences:
         return 1
+    basis = graver_basis(differences, most_work)
+    return None if basis is None else max(2, int(np.abs(basis).sum(axis=1).max(initial=0)))
+
+
+@lru_cache(maxsize=256)
+def graver_basis(differences: tuple[Vector, ...], most_work: int = MOST_WORK) -> Ints | None:
+    """The Graver basis of the given columns, a line per element and one sign of each; None where it is too much work.
+
+    Columns are the differences of signatures, one of each pair of opposite signs, and none is 0.
+    """
     if len(differences) > MOST_COLUMNS:
         return None
     kernel = integer_kernel(differences)
     if kernel.shape[0] == 0:
-        return 2
+        return kernel
     # Loaded here: few policies have constraints that overlap, and the compiler takes a second to load.
     from blowfishdb.model.kernels import completed
 
     basis, work = completed(kernel, MOST_ELEMENTS, most_work)
-    if work < 0:
-        return None
-    return max(2, int(np.abs(minimal(basis)).sum(axis=1).max()))
+    return None if work < 0 else minimal(basis)
 
 
 def integer_kernel(columns: tuple[Vector, ...]) -> Ints:
@@ -205,15 +215,8 @@ def signature_differences(
     domain: Domain, constraints: tuple[Constraint, ...], absence: bool
 ) -> tuple[tuple[int, ...], ...] | None:
     """The differences of what constraints say of two records, one of each pair of opposite signs; None if very many."""
-    cuts: dict[str, Segments] = {}
-    spelled = 1
-    for name in sorted({name for marginal in marginals_of(constraints) for name in marginal.attributes}):
-        spelled *= domain[name].total_size
-        if spelled > MOST_SPELLED_OUT:
-            return None
-        cuts[name] = Segments(domain[name], np.arange(domain[name].size))
-    signature = signatures(domain, constraints, cuts)
-    if signature.pattern.size > MOST_SPELLED_OUT:
+    signature = _spelled_out(domain, constraints, {})
+    if signature is None:
         return None
     vectors = explicit_signatures(signature, absence=absence, limit=MOST_SIGNATURES)
     if vectors is None:
@@ -221,6 +224,18 @@ def signature_differences(
     nothing = (0,) * len(vectors[0])
     differences = {tuple(a - b for a, b in zip(one, two, strict=True)) for one in vectors for two in vectors}
     return tuple(sorted(difference for difference in differences if difference > nothing))
+
+
+def _spelled_out(
+    domain: Domain, constraints: tuple[Constraint, ...], cuts: Mapping[str, Segments]
+) -> Signatures | None:
+    """Signatures cut at every value of the marginals' attributes, and at the cuts; None where they are very many."""
+    names = sorted({name for marginal in marginals_of(constraints) for name in marginal.attributes})
+    if math.prod(domain[name].total_size for name in names) > MOST_SPELLED_OUT:
+        return None
+    every = {name: Segments(domain[name], np.arange(domain[name].size)) for name in names}
+    signature = signatures(domain, constraints, {**cuts, **every})
+    return None if signature.pattern.size > MOST_SPELLED_OUT else signature
 
 
 def too_many(constraints: tuple[Constraint, ...]) -> CannotCertify:
@@ -359,6 +374,7 @@ def constrained_graph(
     else:
         rejects = verdict.accepted is None or not bool(verdict.accepted.all())
         moves = _everything("general", cells, rejects or absence, most)
+        moves = replace(moves, exchanges=_exchanges(domain, policy, verdict, cuts, layout))
     shape = tuple(axis.cells for axis in layout.values()) or (1,)
     outside: Bools = np.zeros(cells, dtype=np.bool_)
     outside[moves.members[np.repeat(moves.with_zero, np.diff(moves.starts))]] = True
@@ -367,6 +383,46 @@ def constrained_graph(
     factors = _factors(moves, shape)
     exact = is_own and is_exact(policy, verdict, factors)
     return CellGraph(factors, "record", outside, "public", moves.most, moves, is_exact=exact)
+
+
+MOST_EXCHANGED = 2**14
+"""The most moves, of all kinds together, of which exchanges are told."""
+
+
+def _exchanges(
+    domain: Domain,
+    policy: Policy,
+    verdict: Verdict,
+    cuts: Mapping[str, Segments],
+    layout: Mapping[str, AxisCells],
+) -> Exchanges | None:
+    """The minimal changes of overlapping constraints as a query sees them; None where they are too many to list."""
+    absence = policy.presence != "public"
+    differences = signature_differences(domain, policy.constraints, absence)
+    elements = None if differences is None else graver_basis(differences)
+    signature = _spelled_out(domain, policy.constraints, cuts)
+    if differences is None or elements is None or signature is None:
+        return None
+    pieces = pieces_of(signature, verdict, cuts, layout)
+    vectors = signature_vectors(signature)
+    known = np.unique(np.column_stack([vectors, pieces.piece_of.reshape(-1)]), axis=0)
+    vertices: dict[Vector, set[int]] = {(0,) * vectors.shape[1]: {ZERO}} if absence else {}
+    for *vector, piece in known.tolist():
+        here = vertices.setdefault(tuple(vector), set())
+        here.update(pieces.cells(piece).tolist(), [ZERO] if pieces.zero[piece] else [])
+    if sum(map(len, vertices.values())) ** 2 > MOST_EXCHANGED:
+        return None
+    kinds: dict[Vector, set[tuple[int, int]]] = {
+        (0,) * vectors.shape[1]: set(),
+        **{each: set() for each in differences},
+    }
+    for (one, before), (two, after) in itertools.product(vertices.items(), repeat=2):
+        kind = kinds.get(tuple(b - a for a, b in zip(one, two, strict=True)))
+        if kind is not None:
+            kind.update(itertools.product(before, after))
+    pairs = [pair for kind in kinds.values() for pair in sorted(kind)]
+    starts = np.cumsum([0, *map(len, kinds.values())], dtype=np.int64)
+    return Exchanges(starts, np.array(pairs, dtype=np.int64).reshape(-1, 2), elements)
 
 
 def _everything(case: Case, cells: int, with_zero: bool, most: int) -> ConstraintMoves:

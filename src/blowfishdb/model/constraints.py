@@ -504,22 +504,27 @@ def _rank_modulo(rows: Ints) -> int:
 
 
 def explicit_signatures(signatures: Signatures, *, absence: bool, limit: int) -> tuple[tuple[int, ...], ...] | None:
-    """Every different signature as a vector of whole numbers; None where there are more than `limit`.
+    """Every different signature as a vector of whole numbers; None where there are more than `limit`."""
+    if any(math.prod(signatures.cuts[name].count for name in margin) > limit for margin in signatures.margins):
+        return None
+    matrix = signature_vectors(signatures)
+    if absence:
+        matrix = np.concatenate([matrix, np.zeros((1, matrix.shape[1]), dtype=np.int64)])
+    distinct = {tuple(int(x) for x in row) for row in np.unique(matrix, axis=0)}
+    return tuple(sorted(distinct)) if len(distinct) <= limit else None
+
+
+def signature_vectors(signatures: Signatures) -> Ints:
+    """The signature of each combination: its counts, then a 1 in the cell of every marginal.
 
     Only for signatures cut at every value of the marginals' attributes.
     """
     columns = [signatures.patterns[signatures.pattern.reshape(-1)].astype(np.int64)]
     for margin in signatures.margins:
         size = math.prod(signatures.cuts[name].count for name in margin)
-        if size > limit:
-            return None
         flat = signatures.margin(margin).reshape(-1)
         columns.append((flat[:, None] == np.arange(size)[None, :]).astype(np.int64))
-    matrix = np.concatenate(columns, axis=1)
-    if absence:
-        matrix = np.concatenate([matrix, np.zeros((1, matrix.shape[1]), dtype=np.int64)])
-    distinct = {tuple(int(x) for x in row) for row in np.unique(matrix, axis=0)}
-    return tuple(sorted(distinct)) if len(distinct) <= limit else None
+    return np.concatenate(columns, axis=1)
 
 
 MOST_KINDS = 4096

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -391,13 +391,43 @@ Case = Literal["atoms", "general"]
 
 
 @dataclass(frozen=True, eq=False)
+class Exchanges:
+    """The minimal changes under constraints that overlap, by the kinds of moves that they are made of.
+
+    The moves of kind k are `pairs[starts[k]:starts[k + 1]]`, from a cell to a cell, ZERO where nothing counts. Those of
+    kind 0 change no constraint. All moves of another kind change the constraints alike, and back again when reversed.
+    Each line of `elements` is a change that keeps them: how many moves of kinds 1, 2, ... it makes, negative where they
+    are reversed.
+    """
+
+    starts: Ints
+    pairs: Ints
+    elements: Ints
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "pairs", "elements"):
+            object.__setattr__(self, name, as_ints(getattr(self, name)))
+        numbers = self.elements.shape[1] if self.elements.ndim == 2 else -1
+        if self.pairs.shape != (int(self.starts[-1]), 2) or numbers != self.starts.size - 2:
+            raise PolicyError("kinds of moves need their starts, their pairs of cells and a number in every element")
+
+    def merged(self, buckets: Ints) -> Exchanges:
+        """The same changes over buckets of cells."""
+        return replace(self, pairs=np.append(buckets, ZERO)[self.pairs])
+
+    def fingerprint(self) -> bytes:
+        """Bytes that determine all of this, for digests."""
+        return encode(("exchanges", self.starts, self.pairs, self.elements))
+
+
+@dataclass(frozen=True, eq=False)
 class ConstraintMoves:
     """The moves that make up the difference of two neighbouring tables under public constraints.
 
     Neighbours differ by at most `most` moves, each inside one group. Group g is the cells
     `members[starts[g]:starts[g + 1]]`, and the vertex that no row counts if `with_zero[g]`; at most `times[g]` moves
     are inside it. Case "atoms": the groups are atoms of the constraints, alike ones together. Case "general": one group
-    holds everything.
+    holds everything, and `exchanges` says more about the changes where that is not too much.
     """
 
     case: Case
@@ -406,6 +436,7 @@ class ConstraintMoves:
     with_zero: Bools
     times: Ints
     most: int
+    exchanges: Exchanges | None = None
 
     def __post_init__(self) -> None:
         for name in ("starts", "members", "times"):
@@ -429,12 +460,14 @@ class ConstraintMoves:
         group = np.repeat(np.arange(self.groups), np.diff(self.starts))
         width = int(buckets.max()) + 1
         keys = np.unique(group * width + buckets[self.members])
-        return collected(self, keys // width, keys % width)
+        merged = collected(self, keys // width, keys % width)
+        return merged if self.exchanges is None else replace(merged, exchanges=self.exchanges.merged(buckets))
 
     def fingerprint(self) -> bytes:
         """Bytes that determine all of this, for digests."""
         with_zero = np.asarray(self.with_zero, dtype=np.bool_)
-        return encode(("together", self.case, self.most, self.starts, self.members, with_zero, self.times))
+        more = () if self.exchanges is None else (self.exchanges.fingerprint(),)
+        return encode(("together", self.case, self.most, self.starts, self.members, with_zero, self.times, *more))
 
 
 def collected(like: ConstraintMoves, group: Ints, member: Ints) -> ConstraintMoves:
@@ -580,3 +613,10 @@ class CellGraph:
     def digest(self) -> str:
         """A hash of everything above."""
         return digest(self.fingerprint())
+
+    def former_digest(self) -> str:
+        """The digest from before exchanges were told; empty where there are none."""
+        moves = self.constraint_moves
+        if moves is None or moves.exchanges is None:
+            return ""
+        return replace(self, constraint_moves=replace(moves, exchanges=None)).digest()

@@ -19,6 +19,7 @@ from blowfishdb.plan.loss import (
     NO_EDGE,
     WorstEdge,
     check_exact_rows,
+    exchange_loss,
     larger,
     listed_losses,
     weighted_intervals,
@@ -53,6 +54,8 @@ class Certificate:
     graph_digest: str
     constraint_note: str = ""
     again: Callable[[], Certificate] | None = field(default=None, compare=False, repr=False)
+    former_graph: str = field(default="", compare=False, repr=False)
+    """The digest that certificates of the same graph had before it told more about changes under constraints."""
 
     def verify(self, plan: Plan | EdgePlan | None = None, graph: CellGraph | None = None) -> None:
         """Computes the loss again; DigestMismatch when this certificate belongs to something else.
@@ -74,8 +77,9 @@ class Certificate:
 
         Bounds have become smaller, and fewer of them are said to be attained, since the first certificates were made.
         """
-        mine = self.plan_digest, self.graph_digest, self.constraint_note
-        if mine != (computed.plan_digest, computed.graph_digest, computed.constraint_note):
+        mine = self.plan_digest, self.constraint_note
+        graphs = computed.graph_digest, computed.former_graph
+        if mine != (computed.plan_digest, computed.constraint_note) or self.graph_digest not in graphs:
             return False
         if computed.epsilon < self.epsilon:
             return not self.is_tight
@@ -113,7 +117,8 @@ def certify(plan: Plan | EdgePlan, graph: CellGraph, version: int = VERSION) -> 
     digests = plan.digest(), graph.digest()
     if version != VERSION:
         digests = encoding_1.plan_digest(plan), encoding_1.graph_digest(graph)
-    return Certificate(epsilon, worst.edge, worst.tight, *digests, reason(graph.constraint_moves))
+    note, former = reason(graph.constraint_moves), graph.former_digest()
+    return Certificate(epsilon, worst.edge, worst.tight, *digests, note, former_graph=former)
 
 
 def calibrate(plan: AnyPlan, graph: CellGraph, epsilon: Fraction) -> tuple[AnyPlan, Certificate]:
@@ -172,6 +177,9 @@ def worst_loss(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:
         taken = min(left, times[group])
         total += taken * int(losses[group])
         left -= taken
+    if isinstance(plan, Plan) and single.loss and moves.exchanges is not None:
+        # What the constraints settle costs as much as one move: there is noise in it all the same.
+        total = min(total, exchange_loss(plan, moves.exchanges, total) or single.loss)
     check_sum("loss of records that change together", total)
     is_one_move = moves.case == "atoms" and total == worst.loss
     return WorstEdge(total, worst.edge, tight=worst.tight and is_one_move and graph.is_exact)

@@ -13,7 +13,7 @@ from scipy.sparse import csc_array, csr_array, kron, vstack
 
 from blowfishdb.errors import CannotCertify, InfiniteLoss, PlanError, TooLarge
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.graphs import ZERO, AxisGraph, CellGraph, Factor, GridGraph, WindowGraph, factor_shape
+from blowfishdb.model.graphs import ZERO, AxisGraph, CellGraph, Exchanges, Factor, GridGraph, WindowGraph, factor_shape
 from blowfishdb.model.numbers import Ints, Numbers, check_sum, total_weight
 from blowfishdb.model.workload import AllRanges, Intervals, Kronecker, Rows, Sparse, Stacked, as_intervals
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
@@ -228,8 +228,7 @@ def _part_losses(part: Measurement | KroneckerMeasurement, edges: Ints) -> Ints:
     tables = _overlap_tables(factors)
     if tables is not None:
         return _table_losses(tables, edges)
-    product: Rows = Kronecker(tuple(factor.rows for factor in factors)) if len(factors) > 1 else factors[0].rows
-    return column_losses(sparse_columns(product), part.weights, edges)
+    return column_losses(sparse_columns(_flat_rows(part)), part.weights, edges)
 
 
 def _overlap_tables(factors: tuple[Measurement, ...]) -> list[Ints] | None:
@@ -253,6 +252,47 @@ def _table_losses(tables: list[Ints], edges: Ints) -> Ints:
         over_second = over_second * table[second[axis], second[axis]]
         over_both = over_both * table[first[axis], second[axis]]
     return over_first + over_second - 2 * over_both
+
+
+EXCHANGED = 2**19
+"""The most numbers that are added up to find the worst of the minimal changes under overlapping constraints."""
+
+
+def exchange_loss(plan: Plan, exchanges: Exchanges, bound: int) -> int:
+    """The greatest loss of a minimal change that keeps all constraints, exact; the bound where that is too much work.
+
+    A change makes so many moves of each kind. Loss is a norm of the sum of their differences, so among moves of one
+    kind it is greatest where all of them are the same one (proof: docs/proofs/constraints.md).
+    """
+    rows = int(plan.weights.size)
+    if rows * exchanges.pairs.shape[0] > EXCHANGED:
+        return bound
+    columns = vstack([sparse_columns(_flat_rows(part)) for part in plan.parts], format="csr").toarray()
+    largest, most = int(np.abs(columns).max(initial=0)), int(np.abs(exchanges.elements).sum(axis=1).max(initial=2))
+    check_sum("moves times weights times entries", 2 * most * largest * total_weight(plan.weights))
+    # The last line stands for what does not count.
+    weighed = np.vstack([(columns * plan.weights[:, None]).T, np.zeros(rows, dtype=np.int64)])
+    differences = weighed[exchanges.pairs[:, 1]] - weighed[exchanges.pairs[:, 0]]
+    kinds = [np.unique(kind, axis=0) for kind in np.split(differences, exchanges.starts[1:-1])]
+    # One move that changes no constraint; or two of one kind, one of them reversed.
+    changes = [[(kinds[0], 1)], *([(kind, 1), (kind, -1)] for kind in kinds[1:])]
+    for element in exchanges.elements.tolist():
+        changes.append([(kind, times) for kind, times in zip(kinds[1:], element, strict=True) if times])
+    worst, work = 0, 0
+    for change in changes:
+        sums = np.zeros((1, rows), dtype=np.int64)
+        for kind, times in change:
+            work += sums.shape[0] * kind.size
+            if work > EXCHANGED:
+                return bound
+            sums = np.unique((sums[:, None, :] + times * kind[None, :, :]).reshape(-1, rows), axis=0)
+        worst = max(worst, int(np.abs(sums).sum(axis=1).max(initial=0)))
+    return worst
+
+
+def _flat_rows(part: Measurement | KroneckerMeasurement) -> Rows:
+    """The rows of a part over flattened cells."""
+    return part.rows if isinstance(part, Measurement) else Kronecker(tuple(factor.rows for factor in part.factors))
 
 
 def check_exact_rows(rows: Rows, graph: CellGraph) -> None:

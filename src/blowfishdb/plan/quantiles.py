@@ -84,4 +84,5 @@ def certify_quantiles(plan: QuantilePlan, graph: CellGraph) -> Certificate:
     loss = plan.loss(graph)
     if loss == 0:
         raise CannotCertify("no hidden move changes these counts: release them exactly, at no cost")
-    return Certificate(loss, None, False, plan.digest(), graph.digest(), reason(graph.constraint_moves))
+    note, former = reason(graph.constraint_moves), graph.former_digest()
+    return Certificate(loss, None, False, plan.digest(), graph.digest(), note, former_graph=former)

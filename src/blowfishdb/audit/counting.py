@@ -1,0 +1,309 @@
+"""Counting: made-up columns of every type in real engines, each row counted where a plain reading of it says."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+import sqlite3
+import tempfile
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from blowfishdb.audit.cases import Limit, limited
+from blowfishdb.audit.definitions import begin_of
+from blowfishdb.audit.made_up import UNITS, made_up_axis, made_up_condition, made_up_times, one_of
+from blowfishdb.audit.report import Line, judged
+from blowfishdb.audit.scratch import Watch, watched_engine
+from blowfishdb.audit.stages import as_counts
+from blowfishdb.errors import BlowfishError
+from blowfishdb.model.calendar import Dates, Timestamps, find_zone
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.domain import (
+    CELL,
+    CLAMP,
+    Attribute,
+    Bins,
+    Categorical,
+    Domain,
+    Integers,
+    bins,
+    categorical,
+    integers,
+)
+from blowfishdb.model.numbers import LARGEST
+from blowfishdb.model.policy import Person, Policy, Row
+from blowfishdb.model.predicate import Axis
+from blowfishdb.sources import keys, number_keys, statement
+from blowfishdb.sources.base import Engine
+from blowfishdb.sources.ibis_source import IbisSource
+from blowfishdb.sources.location import TableName
+from blowfishdb.sources.sqlite import SQLite
+
+NAME = "counted"
+ROWS = 60
+LIMITS: tuple[Limit, ...] = (
+    (keys, "LIST_LIMIT"),
+    (statement, "LIST_LIMIT"),
+    (keys, "CHOICE_LIMIT"),
+    (number_keys, "CHOICE_LIMIT"),
+    (keys, "STEP_LIMIT"),
+    (number_keys, "STEP_LIMIT"),
+    (keys, "DAYS_LIMIT"),
+    (number_keys, "PROOF_LIMIT"),
+    (statement, "RUN_LIMIT"),
+    (statement, "ATOM_LIMIT"),
+)
+"""Limits beyond which a statement takes another form; some of them count as passed in some turns."""
+TableRow = dict[str, Any]
+
+
+def counting_lines(*, quick: bool, seed: int) -> list[Line]:
+    """One line per engine that needs no server: the counts of made-up tables against a plain reading of their rows."""
+    settings = 100 if quick else 600
+    lines: list[Line] = []
+    with tempfile.TemporaryDirectory(prefix="blowfish-audit-") as folder:
+        database = duckdb.connect(":memory:", config={"threads": 1})
+        path = Path(folder) / "rows.sqlite"
+        with closing(database), closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("PRAGMA synchronous = OFF")
+            engines: dict[str, tuple[Engine, Callable[..., object], int]] = {
+                "DuckDB": (watched_engine(database, Watch(), NAME), database.execute, settings),
+                "SQLite": (SQLite(path), other.execute, settings // 2),
+            }
+            for name, (engine, execute, number) in engines.items():
+                random = np.random.default_rng([seed, 53, len(lines)])
+                violations = [wrong for _ in range(number) for wrong in _violations(random, engine, execute)]
+                subject = f"made-up tables in {name}"
+                lines.append(judged(subject, "counting", violations, "each row where it belongs", number))
+    return lines
+
+
+def _violations(random: np.random.Generator, engine: Engine, execute: Callable[..., object]) -> Iterator[str]:
+    """Fills a table with awkward values and counts it under a made-up filter, for rows or for people."""
+    declared = Domain(tuple((name, _attribute(random)) for name in ("x", "y")[: int(random.integers(1, 3))]))
+    types = {name: one_of(random, _types(attribute, engine)) for name, attribute in declared.attributes}
+    pools = {name: _pool(attribute, types[name]) for name, attribute in declared.attributes}
+    rows: list[TableRow] = [
+        {
+            **{name: one_of(random, pool) for name, pool in pools.items()},
+            "who": one_of(random, ("a", "b", "c", "d", None)),
+            "nr": one_of(random, (1, 2, 3, 4, 5, 6, 7, None)),
+        }
+        for _ in range(ROWS)
+    ]
+    unit = one_of(random, (*UNITS[:1] * 3, *UNITS))
+    where = made_up_condition(random, declared) if random.random() < 0.7 else None
+    axes = tuple(_axis(random, name, attribute) for name, attribute in declared.attributes if random.random() < 0.7)
+    passed = [limit for limit in LIMITS if random.random() < 0.3] if random.random() < 0.7 else []
+    try:
+        cells = compile_cells(declared, Policy(), axes, where)
+    except BlowfishError:
+        return
+    _fill(execute, {**types, "who": "TEXT", "nr": "BIGINT"}, rows, dates_as_text=not engine.typed)
+    read = ", ".join(f"{type(attribute).__name__} of {types[name]}" for name, attribute in declared.attributes)
+    told = f"{read}, where {where}, {unit}, beyond {[name for _, name in passed]}"
+    try:
+        with limited(passed):
+            counts = IbisSource(engine, TableName(NAME)).prepare(cells, unit).run(None)
+    except BlowfishError as failure:
+        yield f"a made-up table is not counted ({failure.code}): {told}"
+        return
+    counted = first_rows(rows, unit)
+    records = [{name: code_of(attribute, row[name]) for name, attribute in declared.attributes} for row in counted]
+    if not np.array_equal(counts, as_counts(cells, records)):
+        yield f"other rows are counted than the table holds: {told}"
+
+
+def code_of(attribute: Attribute, raw: object) -> int:
+    """The code of a stored value: its own, that of NULL, or that of what lies outside."""
+    place = _place(attribute, raw)
+    if place is None:
+        return attribute.size if attribute.null == CELL else attribute.locate(attribute.null)
+    if 0 <= place < attribute.size:
+        return place
+    if attribute.outside == CELL:
+        return attribute.size + 1
+    clamped = 0 if place < 0 else attribute.size - 1
+    return clamped if attribute.outside == CLAMP else attribute.locate(attribute.outside)
+
+
+def _place(attribute: Attribute, raw: object) -> int | None:
+    """The number of the declared value, -1 below all of them, their number above; None for what is no value."""
+    match attribute:
+        case Categorical(values=values):
+            if raw is None or raw != raw:
+                return None
+            return next((place for place, value in enumerate(values) if raw == value), attribute.size)
+        case Integers() | Bins():
+            return _place_of_number(attribute, raw)
+        case Dates() | Timestamps():
+            return _place_of_time(attribute, raw)
+    return None
+
+
+def _place_of_number(attribute: Integers | Bins, raw: object) -> int | None:
+    try:
+        number = float(str(raw)) if raw is not None else math.nan
+    except ValueError:
+        return None
+    if math.isnan(number):
+        return None
+    if isinstance(attribute, Bins):
+        # Edges and numbers are compared as the nearest doubles.
+        return bisect_right([float(attribute.edge(index)) for index in range(attribute.size + 1)], number) - 1
+    if math.isinf(number):
+        return -1 if number < 0 else attribute.size
+    return min(max(math.floor(Fraction(str(raw))) - attribute.low, -1), attribute.size)
+
+
+def _place_of_time(attribute: Dates | Timestamps, raw: object) -> int | None:
+    moment: datetime.date
+    try:
+        moment = datetime.datetime.fromisoformat(raw) if isinstance(raw, str) else raw  # type: ignore[assignment]
+    except ValueError:
+        return None
+    if moment is None:
+        return None
+    if not isinstance(moment, datetime.datetime):
+        moment = datetime.datetime.combine(moment, datetime.time())
+    if moment.tzinfo is not None and isinstance(attribute, Timestamps):
+        moment = moment.astimezone(find_zone(attribute.zone)).replace(tzinfo=None)
+    return bisect_right([begin_of(attribute, code) for code in range(attribute.size + 1)], moment) - 1
+
+
+def first_rows(rows: Sequence[TableRow], unit: Row | Person) -> list[TableRow]:
+    """The rows that count: of each person those whose key, and whatever ties with it, fits within the most that do."""
+    if isinstance(unit, Row):
+        return list(rows)
+    counted = []
+    for row in rows:
+        mine = (row["nr"] is None, row["nr"] or 0)
+        earlier = [each for each in rows if each["who"] == row["who"] and (each["nr"] is None, each["nr"] or 0) <= mine]
+        if row["who"] is not None and len(earlier) <= unit.at_most:
+            counted.append(row)
+    return counted
+
+
+def _attribute(random: np.random.Generator) -> Attribute:
+    """Whole numbers and bins with edges that no double is equal to, lists that contain each other, days and moments."""
+    size, null, outside = int(random.integers(2, 12)), random.random() < 0.5, random.random() < 0.5
+    nothing, beyond = CELL if null else None, CELL if outside else CLAMP
+    kind = one_of(random, ("integers", "equal bins", "uneven bins", "texts", "numbers", "dates", "timestamps"))
+    parts, start = one_of(random, (1, 2, 3, 10, 1000)), Fraction(int(random.integers(-40, 40)))
+    if kind in ("dates", "timestamps"):
+        return made_up_times(random, size, in_days=kind == "dates")
+    if kind == "texts":
+        values = ["v", "v1", "v11", "V1", "", " v", "v1 ", "é", "e", "%", "_", "1"][:size]
+        return categorical(values, null=nothing or values[0], outside=CELL if outside else values[-1])
+    if kind == "numbers":
+        return categorical(
+            [3 * value - 5 for value in range(size)], null=nothing or -5, outside=CELL if outside else -5
+        )
+    if kind == "integers":
+        low = one_of(random, (0, 1, -7, -size, LARGEST - size, -LARGEST))
+        return integers(low, low + size - 1, null=low if nothing is None else nothing, outside=beyond)
+    if kind == "equal bins":
+        width = Fraction(int(random.integers(1, 8)), parts)
+        first = start / parts
+        return bins(
+            first, first + size * width, width=width, null=first if nothing is None else nothing, outside=beyond
+        )
+    edges = [(start + int(step)) / parts for step in (0, *np.cumsum(random.integers(1, 9, size=size)))]
+    return bins(edges=edges, null=edges[0] if nothing is None else nothing, outside=beyond)
+
+
+def _axis(random: np.random.Generator, name: str, attribute: Attribute) -> Axis:
+    if isinstance(attribute, Bins) and random.random() < 0.5:
+        places = sorted({int(place) for place in random.integers(0, attribute.size + 1, size=3)} | {attribute.size})
+        return Axis(name, edges=tuple(attribute.edge(place) for place in places)) if len(places) > 1 else Axis(name)
+    return made_up_axis(random, name, attribute) if random.random() < 0.5 else Axis(name)
+
+
+def _types(attribute: Attribute, engine: Engine) -> tuple[str, ...]:
+    """The types of columns that an attribute may be read from."""
+    decimals = ("DECIMAL(12, 4)",) if engine.typed else ()
+    match attribute:
+        case Categorical(values=values):
+            return ("TEXT",) if isinstance(values[0], str) else ("BIGINT", "DOUBLE")
+        case Integers(low=low) if abs(low) > 10**6:
+            return ("BIGINT", "BIGINT", "TEXT")
+        case Dates():
+            return ("DATE", "TIMESTAMP", "TEXT")
+        case Timestamps():
+            return ("TIMESTAMP", "TEXT", *(("TIMESTAMP WITH TIME ZONE",) * 2 if engine.typed else ()))
+    return ("BIGINT", "DOUBLE", "DOUBLE", "TEXT", *decimals)
+
+
+def _pool(attribute: Attribute, native: str) -> Sequence[object]:
+    """Values at the edges of declared ones and next to them, beyond all of them, and such as are none."""
+    match attribute:
+        case Categorical(values=values) if isinstance(values[0], str):
+            return [*values, *values, "v111", "v2", "V", "  v", "E", None, None]
+        case Categorical(values=values):
+            return [*values, *values, 10**9, -(10**9), 4, None, *([0.5, math.nan] if native == "DOUBLE" else [])]
+        case Dates() | Timestamps():
+            return _moments(attribute, native)
+        case Integers() | Bins():
+            return _numbers(attribute, native)
+    return [None]
+
+
+def _numbers(attribute: Integers | Bins, native: str) -> list[object]:
+    if isinstance(attribute, Integers):
+        edges = [Fraction(attribute.low + index) for index in range(attribute.size + 1)]
+    else:
+        edges = [attribute.edge(index) for index in range(attribute.size + 1)]
+    if native == "BIGINT":
+        whole = [math.floor(edge) + step for edge in edges for step in (-1, 0, 0, 1)]
+        return [*whole, 2**62, -(2**62), None]
+    if native.startswith("DECIMAL"):
+        near = [round(Decimal(edge.numerator) / Decimal(edge.denominator), 4) for edge in edges]
+        return [*near, *(value + step for value in near for step in (Decimal("0.0001"), Decimal("-0.0001"))), None]
+    doubles = [float(edge) for edge in edges]
+    middles = [(one + two) / 2 for one, two in itertools.pairwise(doubles)]
+    beside = [math.nextafter(edge, side) for edge in doubles for side in (math.inf, -math.inf)]
+    awkward = [math.nan, math.inf, -math.inf, 1e300, -1e300, -0.0, doubles[0] - 3, doubles[-1] + 3]
+    if native == "TEXT":
+        if isinstance(attribute, Integers):
+            middles, beside, doubles = [], [], []
+        texts = [repr(value) for value in (*doubles, *middles, *beside, 1e300)]
+        return [*texts, *(str(math.floor(edge)) for edge in edges), "", "many", None]
+    return [*doubles, *middles, *beside, *awkward, None]
+
+
+def _moments(attribute: Dates | Timestamps, native: str) -> list[object]:
+    begins = [begin_of(attribute, code) for code in range(attribute.size + 1)]
+    tiny, far = datetime.timedelta(microseconds=1), datetime.timedelta(days=4000)
+    moments = [*begins, *(begin - tiny for begin in begins), begins[0] - far, begins[-1] + far]
+    if native == "DATE":
+        return [*(moment.date() for moment in moments), None]
+    if native == "TEXT":
+        texts = [moment.isoformat(" ") for moment in moments]
+        return [*texts, "soon", "", None]
+    if native.endswith("ZONE") and isinstance(attribute, Timestamps):
+        clock = find_zone(attribute.zone)
+        return [*(moment.replace(tzinfo=clock, fold=fold) for moment in moments for fold in (0, 1)), None]
+    return [*moments, None]
+
+
+def _fill(
+    execute: Callable[..., object], types: dict[str, str], rows: Sequence[TableRow], *, dates_as_text: bool
+) -> None:
+    """The table with these rows alone."""
+    execute(f"DROP TABLE IF EXISTS {NAME}")
+    execute(f"CREATE TABLE {NAME} ({', '.join(f'{name} {native}' for name, native in types.items())})")
+    values = [row[name] for row in rows for name in types]
+    if dates_as_text:
+        values = [value.isoformat(" ") if isinstance(value, datetime.datetime) else value for value in values]
+        values = [value.isoformat() if isinstance(value, datetime.date) else value for value in values]
+    marks = f"({', '.join('?' for _ in types)})"
+    execute(f"INSERT INTO {NAME} VALUES {', '.join([marks] * len(rows))}", values)
