@@ -1,6 +1,7 @@
 """Error of what `auto` and the default choose for an epsilon, against the best mechanism of the preview's list.
 
-Policy x workload x epsilon x table. `ours` is the RMSE of what `auto` runs, `other` the least one of its list:
+Policy x workload x epsilon x table. `ours` is the RMSE of what `auto` runs, which knows the number of records where it
+is public; `other` is the least one of its list:
 data-independent mechanisms, whose expected error is known, and the data-aware one that `auto` names, which is run. The
 default promises its accuracy, so its list has the data-independent ones only. The last rows have the worst ratios.
 Tables are made up; --real takes the histograms and grids of the folder given with --data instead.
@@ -51,19 +52,24 @@ class Choices:
     compiled: Compiled
     epsilon: Fraction
     default: str
-    auto: str
     errors: Mapping[str, float]
+    is_counted: bool
+
+    def auto(self, counts: Ints) -> str:
+        """What `auto` runs on this table."""
+        rows = int(counts.sum()) if self.is_counted else None
+        return choose(self.compiled, accuracy_target(epsilon=self.epsilon), rows).mechanism or self.default
 
     def ratios(self, counts: Ints, trials: int = TRIALS) -> tuple[float, float, float, str]:
         """The default's error over the least data-independent one, auto's over the least of its own list; and that."""
-        errors = dict(self.errors)
-        if self.auto not in errors:
-            errors[self.auto] = measured_error(self.compiled, self.epsilon, self.auto, counts, trials)
+        errors, auto = dict(self.errors), self.auto(counts)
+        if auto not in errors:
+            errors[auto] = measured_error(self.compiled, self.epsilon, auto, counts, trials)
         best = min(errors, key=lambda name: errors[name])
         if errors[best] == 0.0:
             return 1.0, 1.0, 0.0, best
         default = errors[self.default] / min(self.errors.values())
-        return default, errors[self.auto] / errors[best], errors[best], best
+        return default, errors[auto] / errors[best], errors[best], best
 
 
 def run(data: Path | None) -> Iterator[Row]:
@@ -102,7 +108,7 @@ def _rows(tables: Sequence[tuple[str, Ints]], epsilons: Sequence[Fraction]) -> I
                     ratios = (default, auto)
                     label = f"{'x'.join(map(str, shape))} {case}, epsilon {float(epsilon):g}, {name}"
                     worst = {who: max(worst[who], (ratio, label)) for who, ratio in zip(worst, ratios, strict=True)}
-                    note = f"auto {both.auto}, best {best}; default {both.default}, ratio {default:.3g}"
+                    note = f"auto {both.auto(counts)}, best {best}; default {both.default}, ratio {default:.3g}"
                     yield Row(label, auto * least, least, auto, note=note)
             done(place + 1)
     for who, (ratio, label) in worst.items():
@@ -117,7 +123,7 @@ def choices(compiled: Compiled, policy: Policy, epsilon: Fraction) -> Choices:
             strategy = MECHANISMS[name](compiled.problem)
             errors[name] = expected_rmse(certified_strategy(compiled.problem, strategy), epsilon)
     default = quotes_for(compiled, target).best.mechanism
-    return Choices(compiled, epsilon, default, choose(compiled, policy, target).mechanism or default, errors)
+    return Choices(compiled, epsilon, default, errors, policy.presence == "public")
 
 
 def measured_error(compiled: Compiled, epsilon: Fraction, mechanism: str, counts: Ints, trials: int) -> float:

@@ -11,7 +11,7 @@ import blowfishdb as bf
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.preview import quotes_for
-from blowfishdb.engine.release import TREE_ERROR, ProgramRelease, choose
+from blowfishdb.engine.release import TREE_ERROR, ProgramRelease, choose, declared_rows
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from tests.engine.held import Rows
@@ -42,7 +42,7 @@ NEAR = {"cost": bf.line(), "age": bf.line()}
     ],
 )
 def test_the_rules_choose(kind: str, axes: list[str], policy: bf.Policy, expected: str | None) -> None:
-    found = choose(compile_query(DOMAIN, policy, bf.query(kind, axes)), policy, TARGET)  # type: ignore[arg-type]
+    found = choose(compile_query(DOMAIN, policy, bf.query(kind, axes)), TARGET, declared_rows(policy))  # type: ignore[arg-type]
     assert found.mechanism == expected
     assert found.why
 
@@ -56,7 +56,7 @@ def test_boxes_go_to_the_tree_only_where_every_other_mechanism_is_expected_to_be
 
     def choice(count: int, policy: bf.Policy) -> str | None:
         asked = compile_query(domain, policy, bf.query("ranges", ["x", "y"], boxes=boxes[:count]))
-        return choose(asked, policy, TARGET).mechanism
+        return choose(asked, TARGET, None).mechanism
 
     full = bf.Policy()
     best = quotes_for(compile_query(domain, full, bf.query("ranges", ["x", "y"], boxes=boxes)), TARGET_ANY).best

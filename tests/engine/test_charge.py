@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,8 +16,10 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.engine import charge as module
 from blowfishdb.engine.charge import LONGEST_COUNT, Run, check_receipt, prepare
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
+from blowfishdb.engine.synopsis import Synopsis, from_bytes
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import (
     BudgetExceeded,
@@ -31,8 +35,10 @@ from blowfishdb.errors import (
     SourceFailed,
     SpendingCapReached,
     StaleVersion,
+    TooLarge,
 )
 from blowfishdb.ledger import Receipt
+from blowfishdb.model.numbers import Ints
 from tests.engine.held import HISTOGRAM, RAW, Bench, bench
 
 HALF = Fraction(1, 2)
@@ -324,3 +330,51 @@ def test_a_full_disk_leaves_a_charge_or_nothing_and_says_so(tmp_path: Path, step
             break
     assert refusals == {"ledger-unavailable"}
     assert held.ledger.verify().is_sound
+
+
+def test_large_answers_are_made_one_at_a_time_and_small_ones_beside_them(
+    held: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payload, order, begun, ended = PlanRelease.payload, list[str](), threading.Event(), threading.Event()
+
+    def watched(release: PlanRelease, counts: Ints, handle: DatasetHandle) -> bytes:
+        order.append(f"{release.compiled.query.kind} begins")
+        if release.epsilon == HALF:
+            begun.set()
+            ended.wait(30)
+        answer = payload(release, counts, handle)
+        order.append(f"{release.compiled.query.kind} ends")
+        return answer
+
+    monkeypatch.setattr(PlanRelease, "payload", watched)
+    monkeypatch.setattr(module, "LARGE", 2)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(held.release)
+        assert begun.wait(30)
+        second = pool.submit(held.release, HISTOGRAM, accuracy_target(epsilon="0.4"), None, "ben")
+        held.release(bf.query("count"), analyst="eve")
+        ended.set()
+        first.result()
+        second.result()
+    large = "histogram begins", "histogram ends"
+    assert order == [large[0], "count begins", "count ends", large[1], *large]
+
+
+@pytest.mark.parametrize("mechanism", ["identity", "dawa"])
+def test_more_than_a_million_answers_are_refused_before_the_charge(held: Bench, mechanism: str) -> None:
+    wide = replace(held.handle, domain=bf.domain({"age": bf.integers(0, 1999, null=0)}))
+    ranges = make_request(wide, bf.query("ranges", "age"), accuracy_target(epsilon="0.5", mechanism=mechanism))
+    release = prepare(wide, ranges)
+    with pytest.raises(TooLarge, match="answers of one question: 2,001,000 is more than"):
+        release.document()
+    assert held.spent == 0
+
+
+def test_a_synopsis_gives_a_million_answers_or_as_many_as_it_has_cells(held: Bench) -> None:
+    domain, target = bf.domain({"age": bf.integers(0, 1999, null=0)}), accuracy_target(epsilon="0.5")
+    wide = replace(held.handle, domain=domain)
+    release = prepare(wide, make_request(wide, bf.query("synopsis", "age"), target))
+    synopsis = Synopsis(from_bytes(release.payload(np.zeros(2000, dtype=np.int64), wide)))
+    with pytest.raises(TooLarge, match="answers of one question: 2,001,000 is more than"):
+        synopsis.ranges("age")
+    assert synopsis.cdf("age").raw.size == 2000

@@ -21,7 +21,7 @@ def test_the_default_has_the_least_expected_error_of_its_list(epsilon: Fraction)
     for case, compiled, policy in [*problems((8, 8)), *problems((20,))]:
         if case.startswith(LOCAL):
             both = choices(compiled, policy, epsilon)
-            assert both.auto == both.default, case
+            assert both.auto(np.zeros(1, dtype=np.int64)) == both.default, case
             assert both.ratios(np.zeros(0, dtype=np.int64))[0] <= MOST, (case, both)
 
 

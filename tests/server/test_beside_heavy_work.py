@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from http.client import HTTPConnection
 from itertools import count
 
@@ -80,21 +82,68 @@ def heavy_question(place: Place, name: str) -> Iterator[None]:
     wait_until(lambda: not running(place))
 
 
-def medians(place: Place) -> tuple[float, float]:
-    """Median seconds of small questions alone and beside a heavy one; interleaved, so a busy machine slows both."""
-    bob, numbers = place.program("bob"), count()
-    small(bob, next(numbers))
+NUMBERS = count()
+
+
+def medians(place: Place, heavy: Callable[[], AbstractContextManager[object]]) -> tuple[float, float]:
+    """Median seconds of small questions alone and beside heavy ones; interleaved, so a busy machine slows both."""
+    bob = place.program("bob")
+    small(bob, next(NUMBERS))
     alone: list[float] = []
     beside: list[float] = []
     for _ in range(ROUNDS):
-        alone += [small(bob, next(numbers)) for _ in range(EACH)]
-        with heavy_question(place, "ana"):
-            beside += [small(bob, next(numbers)) for _ in range(EACH)]
+        alone += [small(bob, next(NUMBERS)) for _ in range(EACH)]
+        with heavy():
+            beside += [small(bob, next(NUMBERS)) for _ in range(EACH)]
     return statistics.median(alone), statistics.median(beside)
 
 
 def test_small_questions_wait_at_most_twice_as_long_beside_the_heaviest(place: Place) -> None:
-    alone, beside = medians(place)
+    alone, beside = medians(place, lambda: heavy_question(place, "ana"))
+    assert beside <= 2 * alone, (alone, beside)
+
+
+@contextmanager
+def asked_again_and_again(ask: Callable[[], httpx.Response]) -> Iterator[None]:
+    """Somebody asks something heavy, again as soon as it is answered, until the end of the block."""
+    ended, replies = threading.Event(), list[httpx.Response]()
+
+    def asking() -> None:
+        while not ended.is_set():
+            replies.append(ask())
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(asking)
+        yield
+        ended.set()
+        running.result()
+    assert {reply.status_code for reply in replies} == {200}, replies[0].text[:300]
+
+
+def test_free_questions_to_a_large_synopsis_hold_up_nobody(place: Place) -> None:
+    with bf.connect(place.folder / "blowfish.toml", analyst="ana") as session:
+        table = session["wide"].histogram("x", bf.col("y").bins(4))
+        synopsis = table.publish(epsilon="1", mechanism="identity")
+        (published,) = session.synopses("wide")
+    assert synopsis.artefact.counts.size > 2**18
+    ana, address = place.program("ana"), f"/api/v1/datasets/wide/synopses/{published.number}/answers"
+    whole = {"query": {"kind": "histogram", "axes": [{"attribute": "x"}, {"attribute": "y", "width": "4"}]}}
+    alone, beside = medians(place, lambda: asked_again_and_again(lambda: ana.post(address, json=whole)))
+    assert beside <= 2 * alone, (alone, beside)
+
+
+@pytest.mark.nightly
+def test_large_releases_hold_up_nobody(place: Place) -> None:
+    """The arithmetic after the charge is done in threads, of large answers one at a time."""
+    ana, epsilons = place.program("ana"), count(1)
+    axes = [{"attribute": "x"}, {"attribute": "y", "width": "2"}]
+
+    def released() -> httpx.Response:
+        target = {"epsilon": f"{next(epsilons)}/1000", "mechanism": "identity"}
+        sent = {"query": {"kind": "histogram2d", "axes": axes}, "accuracy_target": target}
+        return ana.post("/api/v1/datasets/wide/answers", json=sent)
+
+    alone, beside = medians(place, lambda: asked_again_and_again(released))
     assert beside <= 2 * alone, (alone, beside)
 
 

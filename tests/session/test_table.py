@@ -243,3 +243,29 @@ def test_a_table_of_many_cells_is_several_plans_with_one_charge(
         column = answer.column(place)
         # Noise falls off exponentially: ten times an interval of 95 % is left with probability below 10^-9.
         assert np.all(np.abs(column.values - numbers) <= 5 * (column.bounds.high - column.bounds.low))
+
+
+def test_auto_goes_by_the_number_of_records_where_that_is_public(tmp_path: Path) -> None:
+    make_fixture(tmp_path)
+    with session(tmp_path) as db:
+        few, many = db["visits"].histogram("cost").preview(epsilon=1, mechanism="auto"), {"epsilon": 2}
+        assert few.mechanism == "dawa-transform", "3,000 records in 500 cells, 6 a cell"
+        (counted,) = db.history("visits")
+        assert (counted.question, counted.epsilon) == ("Number of records", 0)
+        assert db["visits"].histogram("cost").preview(**many, mechanism="auto").mechanism == "identity"
+        answer = db["visits"].histogram("cost").release(**many, mechanism="auto")
+        assert answer.mechanism == "identity"
+        assert db["visits"].histogram("cost").publish(**many, mechanism="auto").artefact.mechanism == "identity"
+        assert len(db.history("visits")) == 3, "the count is replayed"
+        filtered = db["visits"].where(bf.col("age") < 50).histogram("cost")
+        assert filtered.preview(**many, mechanism="auto").mechanism == "dawa-transform", (
+            "of which nobody knows how many"
+        )
+        assert len(db.history("visits")) == 3
+
+
+def test_auto_counts_nothing_that_is_secret(tmp_path: Path) -> None:
+    make_fixture(tmp_path, visits(bf.Policy(presence="only")))
+    with session(tmp_path) as db:
+        assert db["visits"].histogram("cost").preview(epsilon=2, mechanism="auto").mechanism == "dawa-transform"
+        assert db.history("visits") == []

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias, TypeVar, cast
@@ -21,13 +22,21 @@ from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
 from blowfishdb.engine.preview import AnyPreview, quotes_for
 from blowfishdb.engine.quantiles import quantiles_release
-from blowfishdb.engine.release import PlanRelease, ProgramRelease, Release, choose, program_release
-from blowfishdb.engine.request import Request
+from blowfishdb.engine.release import (
+    MERGED,
+    PlanRelease,
+    ProgramRelease,
+    Release,
+    choose,
+    declared_rows,
+    program_release,
+)
+from blowfishdb.engine.request import Request, make_request
 from blowfishdb.engine.sharing import draw as draw_rows
 from blowfishdb.engine.sharing import failed_publication, refreshed, resume, share
 from blowfishdb.engine.synopsis import MOST_CELLS, Synopsis, from_bytes
 from blowfishdb.engine.synopsis_release import SynopsisRelease, for_ranges
-from blowfishdb.engine.target import AUTO, AccuracyTarget
+from blowfishdb.engine.target import AUTO, AccuracyTarget, accuracy_target
 from blowfishdb.errors import (
     AccuracyError,
     ChainMoved,
@@ -50,7 +59,7 @@ from blowfishdb.ledger import Charge, Ledger, Receipt
 from blowfishdb.ledger.values import Publication, check_text
 from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.query import query
 from blowfishdb.sources.base import Counting, Source
 
 Released: TypeAlias = Answer | Synopsis | PointWeights
@@ -80,11 +89,11 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
             _check_cells(compiled)
             target = replace(target, mechanism=None) if target.mechanism == AUTO else target
             return quantiles_release(handle, compiled, target)
-        return _cells_release(compiled, handle.policy, target)
+        return _cells_release(compiled, handle, target)
     if target.epsilon is None:
         raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")
     histogram = compile_query(handle.domain, handle.policy, replace(query, kind="histogram"))
-    return SynopsisRelease(_cells_release(histogram, handle.policy, target, synopsis=True))
+    return SynopsisRelease(_cells_release(histogram, handle, target, synopsis=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,18 +110,33 @@ def plan_request(handle: DatasetHandle, request: Request, wants_preview: bool) -
     return Planned(release, release.preview(handle) if wants_preview else None)
 
 
+def with_rows(
+    handle: DatasetHandle, request: Request, release: Callable[[DatasetHandle, Request], Answer | None]
+) -> DatasetHandle:
+    """The dataset with the number of records that `auto` goes by, where it is public: counted exactly, recorded, free.
+
+    `release` answers a request that costs nothing, and says None to any other. What is recorded is replayed, so the
+    choice stays the same.
+    """
+    asked = request.query
+    if request.target.mechanism != AUTO or asked.kind not in (*MERGED, "synopsis"):
+        return handle
+    count = release(handle, make_request(handle, query("count", (), asked.where), accuracy_target(epsilon=1)))
+    return handle if count is None else replace(handle, rows=round(float(count.values[0])))
+
+
 UNREAD = cast(Source, None)
 """The source of a dataset that is only planned for: whatever would look at the data fails."""
 
 
 def _cells_release(
-    compiled: Compiled, policy: Policy, target: AccuracyTarget, *, synopsis: bool = False
+    compiled: Compiled, handle: DatasetHandle, target: AccuracyTarget, *, synopsis: bool = False
 ) -> PlanRelease | ProgramRelease:
     """The release of compiled cells by a plan, or by the program of a data-aware mechanism."""
     _check_cells(compiled)
     why = ""
     if target.mechanism == AUTO and target.epsilon is not None:
-        choice = choose(compiled, policy, target)
+        choice = choose(compiled, target, declared_rows(handle.policy) if handle.rows is None else handle.rows)
         target, why = replace(target, mechanism=choice.mechanism), choice.why
     if target.is_data_aware:
         return program_release(for_ranges(compiled) if synopsis else compiled, target, why)
@@ -263,6 +287,20 @@ def _prepared_count(handle: DatasetHandle, release: Release) -> Counting:
         raise SchemaDrift(handle.name, error.message) from None
 
 
+LARGE = 20_000
+"""Cells or answers from which on answers are made one at a time."""
+_one_large = threading.Lock()
+
+
+def _in_turn(release: Release) -> AbstractContextManager[object]:
+    """The turn of a large answer: a thread that makes one shares the interpreter with all others, so only one does.
+
+    Whether an answer is large is known from its query. Smaller ones never wait; nothing but arithmetic is done in it.
+    """
+    answers = 0 if release.compiled is None else release.compiled.problem.workload.shape[0]
+    return _one_large if max(release.size, answers) > LARGE else nullcontext()
+
+
 @dataclass(frozen=True, eq=False)
 class Draw:
     """The making of one receipt's payload; a draw whose chain moved on meanwhile is dropped unseen and made anew."""
@@ -284,12 +322,14 @@ class Draw:
         counts = None if is_shared else self.count()
         try:
             if counts is not None:
-                return release.payload(counts, handle), None
+                with _in_turn(release):
+                    return release.payload(counts, handle), None
             if not isinstance(release, PlanRelease):
                 raise DigestMismatch("only plans share their noise")
             current = refreshed(self.ledger, handle, release)
             rows, publication = draw_rows(self.ledger, handle, current, self.receipt, self.count)
-            return current.shared_payload(rows, handle, self.receipt), publication
+            with _in_turn(release):
+                return current.shared_payload(rows, handle, self.receipt), publication
         except (ReleaseFailed, ContentChanged, LedgerError):
             # All of them before noise.
             raise

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import coo_array, csc_array, csr_array
 
 from blowfishdb.accuracy.candidates import Candidate, EstimatesCells, Guarantee
-from blowfishdb.errors import Declined, QueryError
+from blowfishdb.errors import Declined, QueryError, TooLarge
 from blowfishdb.ledger.values import SUM
 from blowfishdb.mechanisms import joint
 from blowfishdb.mechanisms.joint import Group, stacked
@@ -48,6 +48,8 @@ OFF = "off"
 SHARING = (ANALYSTS, OWN, OFF)
 """Whose answers may share their noise: all analysts', each analyst's with their other ones, or nobody's."""
 READ_ONLY = "declared read-only"
+MOST_ANSWERS = 1_000_000
+"""Numbers that one question may ask for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +57,8 @@ class DatasetHandle:
     """Data with its domain, policy and account, at the versions in force. Never given to an analyst.
 
     `sharing` says whose answers may share noise; `read_only` that the curator vouches for rows that never change.
-    `records` tells apart what else is counted of the same data: its people.
+    `records` tells apart what else is counted of the same data: its people. `rows` is the number of records of the query
+    that is planned, where that is public and was counted.
     """
 
     name: str
@@ -71,6 +74,7 @@ class DatasetHandle:
     sharing: str = OFF
     read_only: bool = False
     records: str = ""
+    rows: int | None = None
 
     def content(self) -> str | None:
         """A digest that is the same as long as every row is; None where nobody can tell."""
@@ -112,6 +116,12 @@ class Compiled:
         if self.query.kind in ("sum", "mean"):
             return 1
         return len(self.query.levels) or self.problem.workload.shape[0]
+
+    def check_answers(self, most: int = MOST_ANSWERS) -> None:
+        """TooLarge for more numbers than one answer may have: making and sending them would keep others waiting."""
+        numbers = self.problem.workload.shape[0]
+        if numbers > most:
+            raise TooLarge("answers of one question", numbers, most, "Ask for wider bins or fewer ranges.")
 
     @cached_property
     def tables(self) -> tuple[AnswerTable, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from blowfishdb.accuracy.intervals import HalfWidths, intervals, noise_widths
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.answer import Answer, evidence_of, now, program_certificate
-from blowfishdb.engine.compile import Compiled, DatasetHandle
+from blowfishdb.engine.compile import MOST_ANSWERS, Compiled, DatasetHandle
 from blowfishdb.engine.derived import family_width
 from blowfishdb.engine.infer import infer
 from blowfishdb.engine.measure import measure, run_program
@@ -26,7 +26,7 @@ from blowfishdb.engine.preview import (
 )
 from blowfishdb.engine.request import subject_of, write_query
 from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import Declined, InvalidInput, TooLarge
+from blowfishdb.errors import Declined, InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink
 from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform
@@ -47,7 +47,6 @@ from blowfishdb.present.answer_values import MeasuredRows
 from blowfishdb.present.words import counted_words, policy_words, question_words, readable, upper_end
 from blowfishdb.sources.base import Counting
 
-MOST_ANSWERS = 1_000_000
 STATISTICS = ("linear", "sum", "mean", "quantiles", "table")
 
 
@@ -267,9 +266,7 @@ class PlanRelease(CellsRelease):
 
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps; labels and half-widths are made for it, before anything is charged."""
-        answers = self.compiled.problem.workload.shape[0]
-        if answers > MOST_ANSWERS:
-            raise TooLarge("answers of one release", answers, MOST_ANSWERS, "Ask for wider bins or fewer ranges.")
+        self.compiled.check_answers()
         _, _, certificate = self.widths, self.compiled.tables, self.certified.certificate
         details: dict[str, object] = {
             "alpha": self.best.alpha,
@@ -448,6 +445,8 @@ class ProgramRelease(CellsRelease):
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps: the stages with their allowances."""
         stages = {allowance.stage: str(allowance.epsilon) for allowance in self.program.allowances}
+        # A synopsis fits its buckets to a few more queries than it has cells.
+        self.compiled.check_answers(max(MOST_ANSWERS, 2 * self.size))
         _, details = self.compiled.tables, {"beta": float(self.target.beta), "stages": stages}
         return ledger_document(self.compiled.query, self.mechanism.name, self.certificate, details)
 
@@ -515,8 +514,8 @@ class Choice:
     why: str
 
 
-def choose(compiled: Compiled, policy: Policy, target: AccuracyTarget) -> Choice:
-    """The first rule that applies to a target with an epsilon."""
+def choose(compiled: Compiled, target: AccuracyTarget, rows: int | None) -> Choice:
+    """The first rule that applies to a target with an epsilon, given the number of records where that is public."""
     graph, kind, cells = compiled.problem.graph, compiled.query.kind, compiled.problem.graph.cells
     axes, epsilon = len(compiled.cells.axes), target.epsilon or Fraction(0)
     if kind not in MERGED or axes > 2:
@@ -524,7 +523,6 @@ def choose(compiled: Compiled, policy: Policy, target: AccuracyTarget) -> Choice
     fewest = FEWEST_CELLS if axes == 1 else FEWEST_CELLS_2D
     if cells < fewest:
         return Choice(None, f"{cells:,} cells are few; from {fewest:,} on, merging cells usually pays")
-    rows = rows_constraint(policy)
     if rows is not None and rows * epsilon > (CLEAR if axes == 1 else CLEAR_2D) * cells:
         return Choice(None, f"{rows:,} rows stand clear of the noise in {cells:,} cells")
     if axes == 2:
@@ -539,7 +537,7 @@ def choose(compiled: Compiled, policy: Policy, target: AccuracyTarget) -> Choice
     return Choice(dawa.NAME, f"{cells:,} cells, of which even ones can be counted together")
 
 
-def rows_constraint(policy: Policy) -> int | None:
+def declared_rows(policy: Policy) -> int | None:
     """The number of rows, where the policy gives it as a public constraint."""
     for constraint in policy.constraints:
         if isinstance(constraint, RowsConstraint) and constraint.value is not None:

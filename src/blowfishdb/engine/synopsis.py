@@ -19,7 +19,7 @@ from scipy.sparse import eye_array
 from blowfishdb.accuracy.candidates import Guarantee
 from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import Answer, read_axis, read_certificate, read_stage
-from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
+from blowfishdb.engine.compile import MOST_ANSWERS, Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.effort import Compute, compute_here, query_effort
 from blowfishdb.engine.infer import infer, told_by_parts
 from blowfishdb.engine.preview import Way
@@ -424,6 +424,7 @@ class Pieces:
 def read(artefact: Artefact, query: Query, beta: float = BETA) -> Answer:
     """The answer to a question over the attributes of the synopsis."""
     compiled = _compiled(artefact, query)
+    compiled.check_answers(max(MOST_ANSWERS, artefact.counts.size))
     pieces = [_pieces(axis, compiled.cells.cuts) for axis in artefact.axes]
     placed = _placed(artefact, compiled, pieces)
     raw = np.asarray(compiled.problem.workload.dot(placed.summed(artefact.counts)))
@@ -445,6 +446,11 @@ def read(artefact: Artefact, query: Query, beta: float = BETA) -> Answer:
         counted=artefact.counted,
         question=write_query(query),
     )
+
+
+def read_json(artefact: Artefact, query: Query, beta: float) -> str:
+    """The answer as JSON."""
+    return read(artefact, query, beta).to_json()
 
 
 def answer_variances(artefact: Artefact, query: Query) -> Floats:
@@ -510,6 +516,9 @@ def _everything(placed: Placed) -> Rows:
 
 
 def _compiled(artefact: Artefact, query: Query) -> Compiled:
+    unknown = [axis.attribute for axis in query.axes if axis.attribute not in artefact.names]
+    if unknown:
+        raise QueryError(f"{unknown[0]} is not in this synopsis; it has {', '.join(artefact.names)}")
     return compile_query(artefact.domain, Policy({name: public() for name in artefact.domain}), query)
 
 
@@ -580,10 +589,11 @@ class Synopsis(Questions[Answer]):
 
     def answer(self, query: Query, beta: float = BETA) -> Answer:
         """The answer to any question over the attributes, with intervals for the noise at beta."""
-        unknown = [axis.attribute for axis in query.axes if axis.attribute not in self.domain]
-        if unknown:
-            raise QueryError(f"{unknown[0]} is not in this synopsis; it has {', '.join(self.artefact.names)}")
         return self.compute(lambda: self._effort(query), read, self.artefact, query, beta)
+
+    def answer_json(self, query: Query, beta: float = BETA) -> str:
+        """The same as JSON: of a large answer the text travels, and not the numbers."""
+        return self.compute(lambda: self._effort(query), read_json, self.artefact, query, beta)
 
     def _effort(self, query: Query) -> int:
         """Every cell of the synopsis is looked at, and every cell and answer of the question."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from blowfishdb.catalog.catalog import Catalog, LiveCatalog
 from blowfishdb.engine.accounting import edge_losses
+from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import (
     UNREAD,
     Planned,
@@ -22,6 +23,7 @@ from blowfishdb.engine.charge import (
     decode,
     plan_request,
     published,
+    with_rows,
 )
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.effort import Compute, compute_here, query_effort
@@ -38,7 +40,7 @@ from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import PUBLISHED, Query
-from blowfishdb.session.backend import Backend, Budget, Past, Published
+from blowfishdb.session.backend import Backend, Budget, Past, Published, expect
 from blowfishdb.session.quote_cache import QuoteCache
 
 Result = TypeVar("Result")
@@ -120,10 +122,17 @@ def local_backend(
         declarations = handle.domain, handle.policy
         return quote_cache.quote(analyst, request.text, *declarations, make, wants_preview=wants_preview)
 
+    def free_answer(handle: DatasetHandle, request: Request) -> Answer | None:
+        release = planned(handle, request).release
+        if release.epsilon:
+            return None
+        return expect(decode(charged_payload(ledger, handle, analyst, request.digest, lambda: release, Run())), Answer)
+
     def preview(name: str, query: Query, domain: Domain, target: AccuracyTarget) -> AnyPreview:
         def work() -> AnyPreview:
             handle = opened(name, query, domain)
-            quote = planned(handle, make_request(handle, query, target), wants_preview=True)
+            request = make_request(handle, query, target)
+            quote = planned(with_rows(handle, request, free_answer), request, wants_preview=True)
             ways, preview = ways_to(ledger, handle, analyst, quote.release), quote.preview
             release = ways.releases[0]
             if preview is None:
@@ -155,7 +164,7 @@ def local_backend(
             request = make_request(handle, query, target)
 
             def prepared() -> Release:
-                return planned(handle, request).release
+                return planned(with_rows(handle, request, free_answer), request).release
 
             try:
                 payload = charged_payload(ledger, handle, analyst, request.digest, prepared, run)

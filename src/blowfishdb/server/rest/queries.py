@@ -163,6 +163,6 @@ async def ask_synopsis(name: str, number: int, sent: AskSynopsis, caller: Member
 
     def work() -> Response:
         synopsis = caller.backend().synopsis(name, number)
-        return Response(synopsis.answer(read_query(sent.query), sent.beta).to_json(), media_type=JSON)
+        return Response(synopsis.answer_json(read_query(sent.query), sent.beta), media_type=JSON)
 
     return await worker_pools_of(request).quote(caller.name, work, request)
