@@ -57,8 +57,8 @@ class DatasetHandle:
     """Data with its domain, policy and account, at the versions in force. Never given to an analyst.
 
     `sharing` says whose answers may share noise; `read_only` that the curator vouches for rows that never change.
-    `records` tells apart what else is counted of the same data: its people. `rows` is the number of records of the query
-    that is planned, where that is public and was counted.
+    `records` tells apart what else is counted of the same data: its people. `rows` is the number of records of the
+    query that is planned, where that is public and was counted.
     """
 
     name: str
