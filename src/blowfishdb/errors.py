@@ -295,6 +295,23 @@ class RateLimited(AccessError):
         self.wait = wait
 
 
+class ProtocolViolation(AccessError):
+    """A message to the PostgreSQL port that is not as the protocol says."""
+
+    code = "protocol-violation"
+
+
+class TransactionFailed(InvalidInput):
+    """A statement in a transaction of the PostgreSQL port in which an earlier one failed."""
+
+    code = "transaction-failed"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a statement of this transaction failed: end it with ROLLBACK. What was charged stays charged."
+        )
+
+
 class UnknownAnswer(AccessError):
     """An answer that this person does not have; whether somebody else has it is not told."""
 

@@ -20,6 +20,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from blowfishdb.cli.mcp import MOST_ROWS, Conversation, mcp_server
+from blowfishdb.session.session import SpendingCap
 from tests.session.places import make_fixture, session, visits
 
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward"
@@ -111,7 +112,7 @@ def test_refusals_are_typed_and_charge_nothing(
         assert words in (await call(tool, **arguments))["refused"]
 
     with session(folder) as db:
-        talk(mcp_server(Conversation(db, Fraction(0))), script)
+        talk(mcp_server(Conversation(db, SpendingCap(Fraction(0)))), script)
         assert db.budget("visits").spent == 0
 
 
@@ -124,14 +125,14 @@ def test_failures_tell_an_incident_and_a_charge_counts(folder: Path, monkeypatch
         refusal = (await call("release", sql=WARDS, epsilon="0.2"))["refused"]
         assert "Ada" not in refusal
         assert "incident" in refusal
-        assert conversation.cap == Fraction(1, 10)
+        assert conversation.cap.left == Fraction(1, 10)
         monkeypatch.setattr("blowfishdb.session.local._history", fail)
         refusal = (await call("history", dataset="visits"))["refused"]
         assert "internal-error" in refusal
         assert "Ada" not in refusal
 
     with session(folder) as db:
-        conversation = Conversation(db, Fraction(3, 10))
+        conversation = Conversation(db, SpendingCap(Fraction(3, 10)))
         talk(mcp_server(conversation), script)
 
 
@@ -144,7 +145,7 @@ def test_long_answers_say_what_they_leave_out(tmp_path: Path) -> None:
         assert answer["rows_left_out"] == 3 * 500 - MOST_ROWS
 
     with session(tmp_path) as db:
-        talk(mcp_server(Conversation(db, Fraction(1))), script)
+        talk(mcp_server(Conversation(db, SpendingCap(Fraction(1)))), script)
 
 
 @contextmanager

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from blowfishdb.engine.answer import Answer
+    from blowfishdb.engine.preview import Preview
     from blowfishdb.session import Session
+    from blowfishdb.session.session import SpendingCap
 
 INSTRUCTIONS = """BlowfishDB answers counting questions about sensitive tables with differential privacy.
 Every number has an interval: quote both, with their confidence. Call `datasets` first. `preview` is free and tells the
@@ -47,7 +49,7 @@ class Conversation:
     """
 
     session: Session
-    cap: Fraction
+    cap: SpendingCap
     _turn: Lock = field(default_factory=Lock, repr=False)
 
     def datasets(self) -> dict[str, Any]:
@@ -83,14 +85,11 @@ class Conversation:
             statement = parse(sql)
             if statement.explain:
                 raise QueryError("an EXPLAIN is for preview; release takes the SELECT alone")
-            before = self.session.budget(statement.table).spent
-            # Until the charge is known, nothing more may be spent; it stands even where counting failed after it.
-            cap, self.cap = self.cap, Fraction(0)
-            try:
-                outcome = self.session.sql(sql, alpha=within, confidence=confidence, epsilon=epsilon, spend=cap)
-            finally:
-                charged = max(Fraction(0), self.session.budget(statement.table).spent - before)
-                self.cap = max(Fraction(0), cap - charged)
+
+            def ask(left: Fraction) -> Answer | Preview:
+                return self.session.sql(sql, alpha=within, confidence=confidence, epsilon=epsilon, spend=left)
+
+            outcome, charged = self.cap.charged(self.session, statement.table, ask)
             return {**answer_content(expect(outcome, Answer)), "charged": str(charged)}
 
         return self._answered(work)
@@ -145,7 +144,7 @@ class Conversation:
 
         try:
             with self._turn:
-                return {**work(), "cap_left": str(self.cap)}
+                return {**work(), "cap_left": str(self.cap.left)}
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
             problem = public_error(error)
         raise ToolError(f"{problem.message} ({problem.code})")
@@ -235,10 +234,11 @@ def mcp(
     """
     from blowfishdb.engine.target import short_number
     from blowfishdb.session import connect
+    from blowfishdb.session.session import SpendingCap
 
     cap = short_number(spend, "--spend")
     with analyst.session() if server is None else connect(server, token=os.environ.get(TOKEN)) as session:
-        tools = mcp_server(Conversation(session, cap))
+        tools = mcp_server(Conversation(session, SpendingCap(cap)))
         if http is None:
             tools.run()
         else:

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 Host = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where to listen. [server.host, 127.0.0.1]")]
 Port = Annotated[int | None, typer.Option(metavar="NUMBER", help="Which port. [server.port, 8000]")]
+PostgresPort = Annotated[
+    int | None, typer.Option(metavar="NUMBER", help="Speak the PostgreSQL protocol on this port. [server.postgres]")
+]
 
 
 def serve(
     host: Host = None,
     port: Port = None,
+    postgres: PostgresPort = None,
     curator: Annotated[
         str, typer.Option(metavar="NAME", help="The name of the first curator, while there are no people.")
     ] = "curator",
@@ -39,6 +43,7 @@ def serve(
     Examples
       blowfish serve
       blowfish serve --config clinic/blowfish.toml --port 8443
+      blowfish serve --postgres 5433
     """
     from blowfishdb.catalog.config import USUAL_LEDGER
     from blowfishdb.server.app import run_server
@@ -46,10 +51,13 @@ def serve(
 
     if not config.exists():
         config.write_text(f'ledger = "{USUAL_LEDGER}"\n', encoding="utf-8")
-    app_state = opened(config, host, port)
+    app_state = opened(config, host, port, postgres)
+    settings = app_state.settings
     try:
         # Before the first curator is made: a password that no server gets to print would be lost.
-        check_port(app_state.settings.host, app_state.settings.port)
+        check_port(settings.host, settings.port)
+        if settings.postgres is not None:
+            check_port(settings.host, settings.postgres, "--postgres")
     except CatalogError:
         app_state.close()
         raise
@@ -57,12 +65,12 @@ def serve(
     password = first_curator(app_state, curator)
 
     def announce() -> None:
-        url = app_state.settings.url
-        if app_state.settings.is_exposed:
+        url = settings.url
+        if settings.is_exposed:
             typer.echo(EXPOSED, err=True)
         if as_json:
             first = None if password is None else {"name": curator, "password": password}
-            print_json({"url": url, "first_curator": first})
+            print_json({"url": url, "postgres": settings.postgres, "first_curator": first})
             return
         if password is not None:
             say("Nobody has an account yet. The first curator signs in with")
@@ -71,6 +79,8 @@ def serve(
         elif not any(person.role == "curator" and not person.is_disabled for person in app_state.users.all()):
             say("Nobody can sign in as a curator: blowfish user add NAME --role curator")
         say(f"BlowfishDB is at {url} (Ctrl-C stops it)")
+        if settings.postgres is not None:
+            say(f"Tools connect to port {settings.postgres} with a user's name, and a token of theirs as the password")
 
     run_server(app_state, announce)
 
@@ -81,7 +91,7 @@ EXPOSED = (
 )
 
 
-def opened(config: Path, host: str | None, port: int | None) -> AppState:
+def opened(config: Path, host: str | None, port: int | None, postgres: int | None = None) -> AppState:
     """The state of a server over a configuration, listening where the command line says."""
     from blowfishdb.catalog.config import read_config
 
@@ -92,7 +102,13 @@ def opened(config: Path, host: str | None, port: int | None) -> AppState:
         raise ExtraMissing(missing.name or "the server", "server") from None
     settings = read_settings(read_config(config))
     keep_log(config)
-    return open_app_state(config, settings=replace(settings, host=host or settings.host, port=port or settings.port))
+    chosen = replace(
+        settings,
+        host=host or settings.host,
+        port=port or settings.port,
+        postgres=postgres or settings.postgres,
+    )
+    return open_app_state(config, settings=chosen)
 
 
 @contextmanager
@@ -159,7 +175,7 @@ def free_port(wanted: int = 8000) -> int:
     raise CatalogError("no port is free; name one with --port")
 
 
-def check_port(host: str, port: int) -> None:
+def check_port(host: str, port: int, option: str = "--port") -> None:
     """CatalogError where a server cannot listen, with what to do about it."""
     faults: list[int | None] = []
     try:
@@ -179,8 +195,8 @@ def check_port(host: str, port: int) -> None:
     else:
         return
     raise CatalogError(
-        f"the server cannot listen on port {port} of {host}: {why}. Name another with --port or --host, or in [server] "
-        "of the configuration."
+        f"the server cannot listen on port {port} of {host}: {why}. Name another with {option} or --host, or in "
+        "[server] of the configuration."
     )
 
 

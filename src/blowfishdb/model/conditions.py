@@ -196,7 +196,8 @@ def value_of(node: exp.Expression, *, plain: bool = False) -> Value | None:
     if isinstance(node, exp.Boolean):
         return bool(node.this)
     if isinstance(node, exp.Cast):
-        return _moment(node)
+        moment = _moment(node)
+        return _converted(node) if moment is None else moment
     if plain and isinstance(node, exp.Div):
         over, under = value_of(node.this, plain=True), value_of(node.args["expression"], plain=True)
         return _whole(exact(f"{over}/{under}", "a number", QueryError))
@@ -206,6 +207,22 @@ def value_of(node: exp.Expression, *, plain: bool = False) -> Value | None:
     if plain:
         return text if node.is_string else _whole(exact(text, "a number", QueryError))
     return _text(text) if node.is_string else number(text)
+
+
+def _converted(node: exp.Cast) -> Value | None:
+    """A constant in the type that a driver writes behind it, where that is the same value."""
+    value, kind = value_of(node.this), node.args.get("to")
+    # A length or a number of places may cut.
+    if not isinstance(kind, exp.DataType) or kind.expressions:
+        return None
+    if kind.is_type(*exp.DataType.TEXT_TYPES):
+        return value if isinstance(value, str) else None
+    if kind.is_type("boolean"):
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool) or not kind.is_type(*exp.DataType.NUMERIC_TYPES):
+        return None
+    exactly = number(value) if isinstance(value, str) else value
+    return None if isinstance(exactly, Fraction) and kind.is_type(*exp.DataType.INTEGER_TYPES) else exactly
 
 
 def number(text: str) -> int | Fraction:

@@ -71,7 +71,13 @@ def rest_app(app_state: AppState) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        if app_state.settings.postgres is None:
+            yield
+        else:
+            from blowfishdb.server.wire.connection import listening as postgres_port
+
+            async with postgres_port(app_state, app.state.worker_pools, metrics):
+                yield
         app_state.close()
 
     metrics = Metrics()

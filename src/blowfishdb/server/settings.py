@@ -30,6 +30,7 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 8000
+    postgres: int | None = None
     users: str = USUAL_USERS
     certificate: str | None = None
     key: str | None = None
@@ -51,6 +52,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65_535:
             raise CatalogError("server.port is a number from 1 to 65535")
+        if self.postgres is not None and not 1 <= self.postgres <= 65_535:
+            raise CatalogError("server.postgres is a number from 1 to 65535")
         for name in WHOLE:
             if getattr(self, name) < 1:
                 raise CatalogError(f"server.{name} is a whole number, at least 1")
@@ -119,7 +122,7 @@ def _check(entry: Entry, name: str, kind: str) -> None:
         if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
             raise entry.wrong(" is a list of texts", name)
         return
-    wanted = {"int": int, "bool": bool}.get(kind, str)
+    wanted = {"int": int, "int | None": int, "bool": bool}.get(kind, str)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         words = {int: "a whole number", bool: "true or false", str: "a text"}[wanted]
         raise entry.wrong(f" is {words}", name)

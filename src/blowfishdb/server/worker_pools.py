@@ -6,8 +6,9 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from anyio import CapacityLimiter, Lock, create_task_group, to_thread
@@ -61,19 +62,21 @@ class WorkerPools:
 
     async def quote(self, name: str, work: Callable[[], Result], request: Request) -> Result:
         """The result of somebody's work that computes; what is heavy ends when the client goes away."""
-        return await self._run(name, work, self.quotes, request)
+        return await self.run(name, work, self.quotes, partial(_disconnected, request))
 
     async def release(self, name: str, work: Callable[[], Result], request: Request) -> Result:
         """The result of somebody's work that reads data. Its plan ends with the client; what is charged goes on."""
-        return await self._run(name, work, self.releases, request)
+        return await self.run(name, work, self.releases, partial(_disconnected, request))
 
-    async def _run(self, name: str, work: Callable[[], Result], pool: CapacityLimiter, request: Request) -> Result:
+    async def run(
+        self, name: str, work: Callable[[], Result], pool: CapacityLimiter, left: Callable[[], Awaitable[object]]
+    ) -> Result:
+        """The result of somebody's work in its turn; what may still be stopped ends once `left` comes back."""
         gone = threading.Event()
         is_cancelled.set(gone.is_set)
 
         async def watch() -> None:
-            while (await request.receive())["type"] != "http.disconnect":
-                pass
+            await left()
             gone.set()
 
         try:
@@ -86,3 +89,9 @@ class WorkerPools:
             # The work alone can fail, and its error is told as it is.
             raise failed.exceptions[0] from None
         return result
+
+
+async def _disconnected(request: Request) -> None:
+    """Waits until the client of a request goes away."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

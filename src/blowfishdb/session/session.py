@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from blowfishdb.catalog.config import USUAL_CONFIG
 from blowfishdb.engine.answer import Answer
@@ -25,6 +25,8 @@ from blowfishdb.session.table import Question, Table
 
 if TYPE_CHECKING:
     from blowfishdb.sql import Statement
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,6 +165,31 @@ class Session:
     def close(self) -> None:
         """Lets go of the ledger."""
         self._backend.close()
+
+
+@dataclass(eq=False)
+class SpendingCap:
+    """The epsilon that one conversation or connection may spend in all, whatever it asks."""
+
+    limit: Fraction
+    spent: Fraction = Fraction(0)
+
+    @property
+    def left(self) -> Fraction:
+        """What may still be spent."""
+        return max(Fraction(0), self.limit - self.spent)
+
+    def charged(self, session: Session, dataset: str, work: Callable[[Fraction], Result]) -> tuple[Result, Fraction]:
+        """The result of a release that gets what is left as its limit, and what it charged; one release at a time."""
+        before, left, spent = session.budget(dataset).spent, self.left, self.spent
+        # Until the charge is known, nothing more may be spent; it stands even where counting failed after it.
+        self.spent = max(self.limit, spent)
+        try:
+            result = work(left)
+        finally:
+            charge = max(Fraction(0), session.budget(dataset).spent - before)
+            self.spent = spent + charge
+        return result, charge
 
 
 def stated_question(table: Table, statement: Statement) -> Question:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import cast
 
@@ -63,6 +63,40 @@ def _query(statement: Statement, names: Names) -> Query:
         return replace(plain, rows=statement.columns.rows)
     columns = _with_own_accuracy(_distinct(aggregates), statement.columns.within)
     return query("table", groups, condition, aggregates=columns, rows=statement.columns.rows)
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """One column of the table that a statement asks for: labels of an attribute, or numbers of the answer."""
+
+    name: str
+    attribute: str | None = None
+    place: int = 0
+    """Which numbers: the aggregate of a table, or the level of quantiles."""
+
+
+def result_columns(statement: Statement, attributes: Iterable[str], query: Query) -> tuple[ResultColumn, ...]:
+    """The columns between SELECT and FROM in their order and under their aliases; quantiles stand side by side."""
+    names = names_of(statement, attributes)
+    context = ReadingContext(names, tuple(axis.attribute for axis in query.axes), statement.table)
+    columns: list[ResultColumn] = []
+    place = 0
+    for item in statement.select.expressions:
+        inner, alias = _without_alias(item), item.alias if isinstance(item, exp.Alias) else ""
+        if _is_group(inner, names):
+            axis = read_axis(inner, names)
+            columns += [ResultColumn(alias or axis.attribute, axis.attribute)] if axis is not None else []
+        elif _called(inner) == "CDF":
+            along = query.axes[-1].attribute
+            columns += [ResultColumn(along, along), ResultColumn(alias or "cdf")]
+        else:
+            for part in (_named(one, item) for one in read_aggregates(item, context)):
+                if query.kind == "table":
+                    columns.append(ResultColumn(query.aggregates[place].title, place=place))
+                    place += 1
+                else:
+                    columns.append(ResultColumn(part.title, place=query.levels.index(part.level) if part.level else 0))
+    return tuple(columns)
 
 
 def _looked_at(select: exp.Select, context: ReadingContext, selected: list[Aggregate]) -> list[Aggregate]:

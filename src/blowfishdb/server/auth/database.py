@@ -28,6 +28,8 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS token (
         id TEXT PRIMARY KEY, secret_hash TEXT NOT NULL UNIQUE, name TEXT NOT NULL, label TEXT NOT NULL,
         scopes TEXT NOT NULL, created TEXT NOT NULL, ends BIGINT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS token_verifier (
+        id TEXT PRIMARY KEY, name TEXT NOT NULL, stored_key TEXT NOT NULL, server_key TEXT NOT NULL)""",
     "CREATE TABLE IF NOT EXISTS failure (who TEXT PRIMARY KEY, times BIGINT NOT NULL, until BIGINT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS pause (
         dataset TEXT PRIMARY KEY, who TEXT NOT NULL, at TEXT NOT NULL, reason TEXT NOT NULL)""",

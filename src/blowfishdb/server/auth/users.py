@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import secrets
 import threading
@@ -140,6 +141,7 @@ class Users:
             if disabled:
                 cursor.rows("DELETE FROM login_session WHERE name = ?", name)
                 cursor.rows("DELETE FROM token WHERE name = ?", name)
+                cursor.rows("DELETE FROM token_verifier WHERE name = ?", name)
                 cursor.rows("DELETE FROM draft WHERE name = ?", name)
             return _find(cursor, name)
 
@@ -165,6 +167,31 @@ def _user(row: Row) -> User:
 
 PREFIX = "bfdb_"
 LONGEST_DAYS = 366
+SCRAM_ROUNDS = 4096
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """The keys with which SCRAM checks one token; the token does not follow from them."""
+
+    token: str
+    stored_key: bytes
+    server_key: bytes
+
+
+def scram_salt(name: str) -> bytes:
+    """The salt of all of somebody's tokens, and of people who do not exist. Tokens are random, so it need not be."""
+    return hashlib.sha256(f"blowfishdb {name}".encode()).digest()[:16]
+
+
+def scram_keys(name: str, secret: str) -> dict[str, str]:
+    """The keys of a token's verifier, as they are stored."""
+    salted = hashlib.pbkdf2_hmac("sha256", secret.encode(), scram_salt(name), SCRAM_ROUNDS)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    return {
+        "stored_key": hashlib.sha256(client_key).hexdigest(),
+        "server_key": hmac.digest(salted, b"Server Key", "sha256").hex(),
+    }
 
 
 @dataclass(frozen=True)
@@ -200,15 +227,29 @@ class Tokens:
         token = Token(secrets.token_hex(6), name, label, listed, clock.text(), ends)
         with self.database.write() as cursor:
             cursor.insert("token", vars(token) | {"scopes": " ".join(listed), "secret_hash": hash_secret(secret)})
+            cursor.insert("token_verifier", {"id": token.id, "name": name, **scram_keys(name, secret)})
         return secret, token
 
     def resume(self, secret: str) -> Identity | None:
         """Whose token this is; None when it ended or never was."""
+        return self._identity("t.secret_hash = ?", hash_secret(secret))
+
+    def holder(self, token: str) -> Identity | None:
+        """Who has the token of this id; None when it ended or was withdrawn."""
+        return self._identity("t.id = ?", token)
+
+    def verifiers(self, name: str) -> list[Verifier]:
+        """What SCRAM checks somebody's tokens with; none for those that were made before there were any."""
+        with self.database.read() as cursor:
+            rows = cursor.rows("SELECT id, stored_key, server_key FROM token_verifier WHERE name = ?", name)
+        return [Verifier(row["id"], bytes.fromhex(row["stored_key"]), bytes.fromhex(row["server_key"])) for row in rows]
+
+    def _identity(self, condition: str, value: str) -> Identity | None:
         with self.database.read() as cursor:
             row = cursor.row(
                 "SELECT t.name, t.scopes, t.ends, p.role FROM token t JOIN users p ON p.name = t.name"
-                " WHERE t.secret_hash = ? AND p.disabled = 0",
-                hash_secret(secret),
+                f" WHERE {condition} AND p.disabled = 0",
+                value,
             )
         if row is None or row["ends"] <= self.database.clock.now():
             return None
@@ -228,6 +269,7 @@ class Tokens:
             if not cursor.rows("SELECT 1 FROM token WHERE id = ? AND name = ?", token, name):
                 raise InvalidInput("there is no such token")
             cursor.rows("DELETE FROM token WHERE id = ? AND name = ?", token, name)
+            cursor.rows("DELETE FROM token_verifier WHERE id = ?", token)
 
 
 LONGEST_DRAFT = 2**18

@@ -1,0 +1,1 @@
+"""The PostgreSQL protocol, so that psql, drivers and dashboards ask datasets as if they were tables."""

@@ -1,0 +1,554 @@
+"""Connections of the PostgreSQL port: from the first message through signing in to the last statement."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+import struct
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+from typing import Any, ClassVar
+
+from anyio import to_thread
+
+from blowfishdb import errors
+from blowfishdb.errors import BlowfishError, InvalidInput, NotAllowed, NotSignedIn, ProtocolViolation, SignInRefused
+from blowfishdb.incidents import public_error
+from blowfishdb.server.access import Caller
+from blowfishdb.server.auth.scram import MECHANISM, Exchange
+from blowfishdb.server.auth.users import Identity
+from blowfishdb.server.middleware import REQUESTS, Metrics
+from blowfishdb.server.problems import status_of
+from blowfishdb.server.state import AppState
+from blowfishdb.server.wire import messages
+from blowfishdb.server.wire.catalog import VERSION, Catalogs
+from blowfishdb.server.wire.messages import Body, Column, message, text
+from blowfishdb.server.wire.statements import (
+    Result,
+    Statements,
+    parameter_count,
+    split,
+    with_parameters,
+)
+from blowfishdb.server.worker_pools import RateLimit, WorkerPools
+
+SIGN_IN_SECONDS = 30.0
+MOST_CONNECTIONS = 500
+MOST_PREPARED = 1000
+"""Prepared statements and portals of one connection."""
+POLL = 0.5
+"""Seconds between looks whether a client is still there while its statement runs."""
+CHUNK = 500
+"""Rows that are sent before the client is waited for."""
+logger = logging.getLogger(REQUESTS)
+
+STATES: tuple[tuple[type[BlowfishError], str], ...] = (
+    (ProtocolViolation, "08P01"),
+    (errors.TransactionFailed, "25P02"),
+    (SignInRefused, "28P01"),
+    (NotSignedIn, "28000"),
+    (errors.RateLimited, "53400"),
+    (errors.AccessError, "42501"),
+    (errors.UnknownDataset, "42P01"),
+    (errors.SpendingCapReached, "53400"),
+    (errors.BudgetExceeded, "53400"),
+    (errors.WorkCancelled, "57014"),
+    (errors.DeadlinePassed, "57014"),
+    (errors.TooLarge, "54000"),
+    (errors.TooExpensive, "54000"),
+    (errors.QueryError, "42601"),
+    (InvalidInput, "22023"),
+    (errors.InternalError, "XX000"),
+    (BlowfishError, "58000"),
+)
+"""Errors and their SQLSTATE; the first line that fits counts. None depends on the data."""
+STATUS = {
+    "server_version": VERSION,
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+    "is_superuser": "off",
+}
+
+
+def state_of(error: BlowfishError) -> str:
+    """The SQLSTATE of an error."""
+    return next(state for kind, state in STATES if isinstance(error, kind))
+
+
+@dataclass(eq=False)
+class Portal:
+    """A statement with its parameters, and what is left of its result once it runs."""
+
+    text: str
+    formats: tuple[int, ...]
+    columns: tuple[Column, ...] | None = None
+    result: Result | None = None
+    sent: int = 0
+
+
+@dataclass(eq=False)
+class WireServer:
+    """What all connections share."""
+
+    app_state: AppState
+    pools: WorkerPools
+    metrics: Metrics
+    context: ssl.SSLContext | None = None
+    connections: dict[int, Connection] = field(default_factory=dict)
+    _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        settings = self.app_state.settings
+        self.requests = RateLimit(settings.requests_per_minute)
+        self.sign_ins = RateLimit(settings.sign_ins_per_minute)
+        self.catalogs = Catalogs(self.app_state)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection from its first byte to its last."""
+        connection = Connection(self, next(self._numbers), reader, writer)
+        if len(self.connections) >= MOST_CONNECTIONS:
+            writer.close()
+            return
+        self.connections[connection.number] = connection
+        try:
+            await connection.serve()
+        finally:
+            del self.connections[connection.number]
+            writer.close()
+
+    def cancel(self, number: int, secret: int) -> None:
+        """Stops what runs on a connection, if the client knows its secret."""
+        connection = self.connections.get(number)
+        if connection is not None and connection.secret == secret:
+            connection.cancelled.set()
+
+
+@asynccontextmanager
+async def listening(app_state: AppState, pools: WorkerPools, metrics: Metrics) -> AsyncIterator[WireServer]:
+    """The PostgreSQL port while the server runs."""
+    settings = app_state.settings
+    context = None
+    if settings.certificate is not None and settings.key is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(settings.file(settings.certificate), settings.file(settings.key))
+    wire = WireServer(app_state, pools, metrics, context)
+    tasks: set[asyncio.Task[None]] = set()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(wire.serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(connected, settings.host, settings.postgres)
+    try:
+        yield wire
+    finally:
+        server.close()
+        for connection in list(wire.connections.values()):
+            connection.stop()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Connection:
+    """One client."""
+
+    def __init__(
+        self, server: WireServer, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.server, self.number, self.reader, self.writer = server, number, reader, writer
+        self.secret = int.from_bytes(os.urandom(4))
+        self.cancelled = asyncio.Event()
+        self.token = ""
+        self.prepared: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self.portals: dict[str, Portal] = {}
+        self.is_skipping = False
+        """Whether messages are passed over until Sync, because one of them failed."""
+
+    @property
+    def address(self) -> str:
+        """Where the client is."""
+        peer = self.writer.get_extra_info("peername")
+        return str(peer[0]) if peer else "unknown"
+
+    async def serve(self) -> None:
+        """Everything from the first message to the last; what is out of form ends it."""
+        try:
+            async with asyncio.timeout(SIGN_IN_SECONDS):
+                statements = await self._start()
+            if statements is not None:
+                self.statements = statements
+                await self._talk()
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError):
+            return
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
+            with suppress(ConnectionError):
+                self._fail(public_error(error), "FATAL")
+                await self.writer.drain()
+
+    def stop(self) -> None:
+        """Tells the client that the server stops."""
+        with suppress(ConnectionError, RuntimeError):
+            self.writer.write(messages.report("E", "FATAL", "57P01", "the server stops"))
+
+    async def _start(self) -> Statements | None:
+        """Encryption where the server has a certificate, then signing in; None for a client that wants no more."""
+        is_secure = False
+        for _ in range(3):
+            code, body = await messages.read_first(self.reader)
+            if code == messages.CANCEL:
+                self.server.cancel(body.number("!I"), body.number("!I"))
+                return None
+            if code not in (messages.TLS, messages.GSS):
+                break
+            wants_tls = code == messages.TLS and self.server.context is not None and not is_secure
+            # What was sent before encryption began must not count as if it had been encrypted.
+            if getattr(self.reader, "_buffer"):  # noqa: B009
+                raise ProtocolViolation("nothing is sent before the server has answered")
+            self.writer.write(b"S" if wants_tls else b"N")
+            await self.writer.drain()
+            if wants_tls and self.server.context is not None:
+                await self.writer.start_tls(self.server.context)
+                is_secure = True
+        if code >> 16 != 3:
+            raise ProtocolViolation("this port speaks the PostgreSQL protocol, version 3")
+        parameters = messages.read_parameters(body)
+        if code != messages.PROTOCOL:
+            foreign = [name for name in parameters if name.startswith("_pq_.")]
+            options = b"".join(map(text, foreign))
+            self.writer.write(message("v", struct.pack("!II", 0, len(foreign)), options))
+        if self.server.context is not None and not is_secure:
+            raise NotSignedIn
+        identity = await self._signed_in(parameters.get("user", ""))
+        statements = Statements(Caller(identity, self.server.app_state), self.server.catalogs)
+        for name, value in _startup_settings(parameters):
+            statements.set(name, value)
+        status = STATUS | {"session_authorization": identity.name}
+        status["application_name"] = parameters.get("application_name", "")
+        self.writer.write(message("R", struct.pack("!I", 0)))
+        for name, value in status.items():
+            self.writer.write(message("S", text(name), text(value)))
+        self.writer.write(message("K", struct.pack("!II", self.number, self.secret)))
+        await self._ready(statements)
+        return statements
+
+    async def _signed_in(self, name: str) -> Identity:
+        """Whoever has a token of this user, by SCRAM; SignInRefused, which never tells what was wrong."""
+        app_state = self.server.app_state
+        self.server.sign_ins.check(self.address)
+        self.writer.write(message("R", struct.pack("!I", 10), text(MECHANISM), b"\0"))
+        first = await self._sasl()
+        if first.text() != MECHANISM:
+            raise ProtocolViolation(f"sign in by {MECHANISM}")
+        verifiers = await to_thread.run_sync(app_state.tokens.verifiers, name)
+        exchange = Exchange(name, verifiers, first.bytes_or_null() or b"")
+        first.end()
+        self.writer.write(message("R", struct.pack("!I", 11), exchange.challenge))
+        last = await self._sasl()
+        try:
+            verifier, told = exchange.finish(last.data)
+            identity = await to_thread.run_sync(app_state.tokens.holder, verifier.token)
+            if identity is None:
+                raise SignInRefused(0)
+        except SignInRefused:
+            await to_thread.run_sync(app_state.audit_log.note, name[:100], "sign-in refused", self.address)
+            raise
+        if not identity.may("ask"):
+            raise NotAllowed("ask")
+        await to_thread.run_sync(app_state.audit_log.note, name, "signed in", self.address, {"by": "postgres"})
+        self.token = verifier.token
+        self.writer.write(message("R", struct.pack("!I", 12), told))
+        return identity
+
+    async def _sasl(self) -> Body:
+        await self.writer.drain()
+        kind, body = await messages.read_message(self.reader, messages.LARGEST_FIRST)
+        if kind != "p":
+            raise ProtocolViolation("a message of SCRAM is expected here") if kind != "X" else ConnectionError
+        return body
+
+    async def _ready(self, statements: Statements) -> None:
+        self.writer.write(message("Z", statements.status.encode()))
+        await self.writer.drain()
+
+    async def _talk(self) -> None:
+        largest = self.server.app_state.settings.largest_body
+        while True:
+            kind, body = await messages.read_message(self.reader, largest)
+            if kind == "X":
+                return
+            if kind == "S":
+                body.end()
+                self.is_skipping = False
+                self._close_portals()
+                await self._ready(self.statements)
+            elif kind == "Q":
+                await self._query(body)
+            elif kind == "H":
+                await self.writer.drain()
+            elif kind in ("d", "c", "f"):
+                # Of a COPY from the client that was refused before.
+                continue
+            elif kind not in self._EXTENDED:
+                raise ProtocolViolation("a message of this type is not known here")
+            elif not self.is_skipping:
+                await self._extended(kind, body)
+
+    async def _query(self, body: Body) -> None:
+        """The simple protocol: one or several statements in one text."""
+        query = body.text()
+        body.end()
+        self.is_skipping = False
+        self._close_portals()
+        try:
+            statements = split(query)
+            if not statements:
+                self.writer.write(message("I"))
+            for one in statements:
+                result = await self._run(one)
+                columns = result.columns or ()
+                formats = (0,) * len(columns)
+                if result.columns is not None and result.lines is None:
+                    self.writer.write(messages.row_description(columns, formats))
+                await self._send(result, columns, formats)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
+            self._fail(public_error(error))
+        await self._ready(self.statements)
+
+    async def _extended(self, kind: str, body: Body) -> None:
+        """A message of the extended protocol. One out of form ends the connection, as one that cannot be read."""
+        try:
+            await self._EXTENDED[kind](self, body)
+        except (ConnectionError, ProtocolViolation):
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
+            self._fail(public_error(error))
+            self.is_skipping = True
+
+    async def _parse(self, body: Body) -> None:
+        name, query, types = body.text(), body.text(), body.numbers("!I")
+        body.end()
+        statements = split(query)
+        if len(statements) > 1:
+            raise errors.QueryError("a prepared statement is one statement")
+        if name and name in self.prepared:
+            raise InvalidInput("there is a prepared statement of that name already")
+        self._check_room()
+        text_of = statements[0] if statements else ""
+        number = parameter_count(text_of) if text_of else 0
+        self.prepared[name] = (text_of, tuple((*types, *(0,) * number)[: max(number, len(types))]))
+        self.writer.write(message("1"))
+
+    async def _bind(self, body: Body) -> None:
+        bind = messages.read_bind(body)
+        query, types = self._statement(bind.statement)
+        forms = bind.formats if len(bind.formats) > 1 else (bind.formats or (0,)) * len(bind.values)
+        oids = (*types, *(0,) * len(bind.values))
+        literals = [
+            messages.literal(value, oid, is_binary=bool(form))
+            for value, oid, form in zip(bind.values, oids, forms, strict=False)
+        ]
+        if bind.portal and bind.portal in self.portals:
+            raise InvalidInput("there is a portal of that name already")
+        self._check_room()
+        self.portals[bind.portal] = Portal(with_parameters(query, literals) if query else "", bind.results)
+        self.writer.write(message("2"))
+
+    async def _describe(self, body: Body) -> None:
+        kind, name = body.take(1), body.text()
+        body.end()
+        if kind == b"P":
+            portal = self._portal(name)
+            columns = await self._described(portal.text)
+            portal.columns = columns
+            formats = _formats(portal.formats, columns or ())
+        elif kind == b"S":
+            query, types = self._statement(name)
+            self.server.requests.check(self.address)
+            self.writer.write(
+                message("t", struct.pack("!h", len(types)), *(struct.pack("!I", oid or 25) for oid in types))
+            )
+            columns = await self._described(with_parameters(query, ["NULL"] * len(types)) if query else "")
+            formats = (0,) * len(columns or ())
+        else:
+            raise ProtocolViolation("a statement (S) or a portal (P) is described")
+        self.writer.write(message("n") if columns is None else messages.row_description(columns, formats))
+
+    async def _execute(self, body: Body) -> None:
+        name, most = body.text(), body.number("!i")
+        body.end()
+        portal = self._portal(name)
+        if portal.result is None:
+            if not portal.text:
+                self.writer.write(message("I"))
+                return
+            portal.result = await self._run(portal.text)
+        columns = portal.result.columns or ()
+        await self._send(portal.result, columns, _formats(portal.formats, columns), portal, most)
+
+    async def _close(self, body: Body) -> None:
+        kind, name = body.take(1), body.text()
+        body.end()
+        if kind not in (b"P", b"S"):
+            raise ProtocolViolation("a statement (S) or a portal (P) is closed")
+        if kind == b"P":
+            self.portals.pop(name, None)
+        else:
+            self.prepared.pop(name, None)
+        self.writer.write(message("3"))
+
+    _EXTENDED: ClassVar = {"P": _parse, "B": _bind, "D": _describe, "E": _execute, "C": _close}
+
+    def _statement(self, name: str) -> tuple[str, tuple[int, ...]]:
+        if name not in self.prepared:
+            raise InvalidInput("there is no prepared statement of that name")
+        return self.prepared[name]
+
+    def _portal(self, name: str) -> Portal:
+        if name not in self.portals:
+            raise InvalidInput("there is no portal of that name")
+        return self.portals[name]
+
+    def _check_room(self) -> None:
+        if len(self.prepared) + len(self.portals) >= MOST_PREPARED:
+            raise errors.TooLarge("prepared statements", MOST_PREPARED + 1, MOST_PREPARED, "Close some.")
+
+    def _close_portals(self) -> None:
+        """Portals end with their transaction."""
+        if self.statements.status == "I":
+            self.portals.clear()
+
+    async def _described(self, query: str) -> tuple[Column, ...] | None:
+        """The columns of a statement, which is not run; None where it gives no rows."""
+        first = query.split(maxsplit=1)[0].upper() if query.split() else ""
+        if first == "SHOW":
+            result = self.statements.control(query)
+            return None if result is None else result.columns
+        if first not in ("SELECT", "WITH", "EXPLAIN", "VALUES"):
+            return None
+        return await to_thread.run_sync(self.statements.describe, query, limiter=self.server.pools.quotes)
+
+    async def _run(self, query: str) -> Result:
+        """What a statement gives; noted in the log and held to the limits that every request is."""
+        began, status, what = time.monotonic(), 200, "control"
+        try:
+            self.server.requests.check(self.address)
+            result = self.statements.control(query)
+            if result is None:
+                if await to_thread.run_sync(self.server.app_state.tokens.holder, self.token) is None:
+                    raise NotSignedIn
+                what, result = await self._question(query)
+            return result
+        except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
+            shown = public_error(error)
+            status = status_of(shown)
+            raise shown from None
+        finally:
+            self._note(what, status, time.monotonic() - began)
+
+    async def _question(self, query: str) -> tuple[str, Result]:
+        pools, name = self.server.pools, self.statements.caller.name
+        if self.statements.is_look_up(query):
+            return "catalog", await to_thread.run_sync(self.statements.run, query, limiter=pools.quotes)
+        is_preview = self.statements.is_preview(query)
+        self.cancelled.clear()
+        pool = pools.quotes if is_preview else pools.releases
+        result = await pools.run(name, lambda: self.statements.run(query), pool, self._left)
+        return "preview" if is_preview else "answer", result
+
+    async def _left(self) -> None:
+        """Waits until the client cancels the statement or goes away."""
+        while not self.cancelled.is_set() and not self.reader.at_eof():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.cancelled.wait(), POLL)
+
+    async def _send(
+        self,
+        result: Result,
+        columns: Sequence[Column],
+        formats: Sequence[int],
+        portal: Portal | None = None,
+        most: int = 0,
+    ) -> None:
+        """Notices, rows from where they were left, and the tag; or a portal that waits with the rest of its rows."""
+        begin = 0 if portal is None else portal.sent
+        if begin == 0:
+            for sentence in result.notices:
+                self.writer.write(messages.report("N", "NOTICE", "00000", sentence))
+        if result.lines is not None:
+            self.writer.write(message("H", struct.pack("!bh", 0, len(columns)), struct.pack("!h", 0) * len(columns)))
+            for line in result.lines:
+                self.writer.write(message("d", line.encode("utf-8", "replace")))
+            self.writer.write(message("c"))
+        end = len(result.rows) if most <= 0 else min(len(result.rows), begin + most)
+        for place in range(begin, end):
+            self.writer.write(messages.data_row(result.rows[place], columns, formats))
+            if place % CHUNK == CHUNK - 1:
+                await self.writer.drain()
+        if portal is not None:
+            portal.sent = end
+            if end < len(result.rows):
+                self.writer.write(message("s"))
+                return
+        self.writer.write(message("C", text(result.tag)))
+
+    def _fail(self, error: BlowfishError, severity: str = "ERROR") -> None:
+        """Tells an error: its sentence, its stable code, and the line that helps."""
+        statements: Statements | None = getattr(self, "statements", None)
+        if statements is not None and statements.status == "T":
+            statements.status = "E"
+        hint = "" if statements is None else statements.hint(error)
+        self.writer.write(messages.report("E", severity, state_of(error), error.message, error.code, hint))
+
+    def _note(self, what: str, status: int, seconds: float) -> None:
+        route = f"postgres/{what}"
+        self.server.metrics.count("SQL", route, status, seconds)
+        fields: dict[str, Any] = {
+            "request": uuid.uuid4().hex[:16],
+            "method": "SQL",
+            "route": route,
+            "status": status,
+            "milliseconds": round(1000 * seconds, 1),
+            "who": self.statements.caller.name,
+        }
+        logger.info("request", extra={"fields": fields})
+
+
+def _formats(results: Sequence[int], columns: Sequence[Column]) -> tuple[int, ...]:
+    """Text or binary for each column: one choice for all, or one for each."""
+    if len(results) in (0, 1):
+        return (results[0] if results else 0,) * len(columns)
+    if len(results) != len(columns):
+        raise InvalidInput("result formats are one for all columns, or one for each")
+    return tuple(results)
+
+
+def _startup_settings(parameters: dict[str, str]) -> list[tuple[str, str]]:
+    """The settings of a first message: by name, and as -c name=value in its options."""
+    listed = [
+        (name, value)
+        for name, value in parameters.items()
+        if name not in ("user", "database", "options", "replication") and not name.startswith("_pq_.")
+    ]
+    words = parameters.get("options", "").replace("\\ ", " ").split()
+    for flag, pair in pairwise(words):
+        if flag == "-c" and "=" in pair:
+            listed.append((pair.partition("=")[0], pair.partition("=")[2]))
+    for word in words:
+        if word.startswith(("-c", "--")) and "=" in word[2:]:
+            listed.append((word[2:].partition("=")[0].replace("-", "_"), word.partition("=")[2]))
+    return listed

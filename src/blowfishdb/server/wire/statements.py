@@ -1,0 +1,362 @@
+"""The statements of one connection: its settings, look-ups into the catalog, previews, and releases within a cap."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import cast
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.target import TargetOptions, short_number, target_options
+from blowfishdb.errors import (
+    AccuracyError,
+    BlowfishError,
+    InvalidInput,
+    QueryError,
+    SpendingCapReached,
+    TransactionFailed,
+    amount,
+)
+from blowfishdb.model.numbers import show, suggest
+from blowfishdb.present.table import axis_columns, number_columns
+from blowfishdb.present.words import accuracy_words
+from blowfishdb.server.access import Caller
+from blowfishdb.server.wire.catalog import Catalogs, catalog_tree
+from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
+from blowfishdb.session.session import SpendingCap, stated_question, with_alpha
+from blowfishdb.session.table import Question
+from blowfishdb.sql import ResultColumn, Statement, merged, parse, result_columns, write_options
+from blowfishdb.sql.statement import LONGEST_SCRIPT
+
+OURS = "blowfish."
+NUMBERS = ("within", "confidence", "epsilon", "spend")
+SWITCHES = ("fresh", "intervals")
+NAMES = (*NUMBERS, *SWITCHES, "mechanism")
+TRUTHS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+HINT = "SET blowfish.within = 50, or SET blowfish.epsilon = '0.1', or end the statement with OPTIONS (within = 50)"
+COMMENT = "blowfish:"
+"""Begins a comment that holds options: /* blowfish: within = 50 */."""
+SET = re.compile(r"SET\s+(?:SESSION\s+|LOCAL\s+)?([\w.]+)\s*(?:=|\sTO\s)\s*(.*)", re.IGNORECASE | re.DOTALL)
+COPY = re.compile(r"COPY\s*\((.*)\)\s*TO\s+STDOUT\b\s*(.*)", re.IGNORECASE | re.DOTALL)
+DELIMITER = re.compile(r"DELIMITER\s+(?:AS\s+)?E?'(\\t|[^'\\])'", re.IGNORECASE)
+TRANSACTIONS = {"BEGIN": "T", "START": "T", "COMMIT": "I", "END": "I", "ROLLBACK": "I", "ABORT": "I"}
+TAGS = {"START": "BEGIN", "END": "COMMIT", "ABORT": "ROLLBACK"}
+IGNORED = ("SAVEPOINT", "RELEASE", "DEALLOCATE", "DISCARD", "UNLISTEN", "CLOSE")
+"""Statements of drivers that change nothing here."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a statement gives: its tag, the columns and rows where it has some, and what is told beside them."""
+
+    tag: str
+    columns: tuple[Column, ...] | None = None
+    rows: Sequence[Sequence[Cell]] = ()
+    notices: tuple[str, ...] = ()
+    lines: tuple[str, ...] | None = None
+    """The lines of a COPY to the client, in place of rows."""
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The words of a text; QueryError where it cannot be read."""
+    if len(text) > LONGEST_SCRIPT:
+        raise QueryError(f"statements have at most {LONGEST_SCRIPT:,} characters")
+    try:
+        return list(sqlglot.tokenize(text, read="postgres"))
+    except (SqlglotError, ValueError, RecursionError):
+        raise QueryError("the statement cannot be read: a quote or a comment is left open") from None
+
+
+def split(text: str) -> list[str]:
+    """The statements of a text, which semicolons separate."""
+    statements, start = [], 0
+    for token in tokens_of(text):
+        if token.token_type == TokenType.SEMICOLON:
+            statements.append(text[start : token.start])
+            start = token.end + 1
+    return [one for one in (*statements, text[start:]) if one.strip() and tokens_of(one)]
+
+
+def parameter_count(text: str) -> int:
+    """The greatest n for which a statement has a parameter $n."""
+    return max((place for _, _, place in _parameters(text)), default=0)
+
+
+def with_parameters(text: str, literals: Sequence[str]) -> str:
+    """The statement with a literal in place of each parameter."""
+    for start, end, place in reversed(_parameters(text)):
+        if not 1 <= place <= len(literals):
+            raise InvalidInput(f"the statement has a parameter ${place}, and {len(literals)} values came with it")
+        text = f"{text[:start]} {literals[place - 1]} {text[end:]}"
+    return text
+
+
+def _parameters(text: str) -> list[tuple[int, int, int]]:
+    """Where parameters stand, and their numbers."""
+    tokens = tokens_of(text)
+    return [
+        (one.start, two.end + 1, int(two.text))
+        for one, two in pairwise(tokens)
+        if one.text == "$" and two.text.isdecimal() and len(two.text) < 6 and two.start == one.end + 1
+    ]
+
+
+@dataclass(eq=False)
+class Statements:
+    """The statements of one signed-in connection, one at a time. A new connection may spend nothing."""
+
+    caller: Caller
+    catalogs: Catalogs
+    cap: SpendingCap = field(default_factory=lambda: SpendingCap(Fraction(0)))
+    settings: dict[str, str] = field(default_factory=dict)
+    status: str = "I"
+    """I outside of a transaction, T in one, E in one that failed."""
+
+    def control(self, text: str) -> Result | None:
+        """The result of a statement about the connection itself; None for a question."""
+        words = [token.text.upper() for token in tokens_of(text)[:3]]
+        first = text.split(maxsplit=1)[0].upper().rstrip(";") if text.split() else ""
+        if first in TRANSACTIONS:
+            if first == "ROLLBACK" and "TO" in text.upper().split():
+                self.status = "T"
+                return Result("ROLLBACK")
+            tag = "ROLLBACK" if self.status == "E" and first in ("COMMIT", "END") else TAGS.get(first, first)
+            self.status = TRANSACTIONS[first]
+            return Result(tag)
+        if self.status == "E":
+            raise TransactionFailed
+        if first in IGNORED:
+            return Result(" ".join(words[:2]) if first in ("DISCARD", "DEALLOCATE") else first)
+        if first == "SET":
+            return self._set(text)
+        if first == "RESET":
+            name = words[1].lower() if len(words) > 1 else "all"
+            return self._reset(text.split()[1].lower() if len(text.split()) > 1 else name)
+        if first == "SHOW":
+            return self._show(text)
+        return None
+
+    def set(self, name: str, value: str) -> None:
+        """Changes a setting; of those that are not ours nothing follows."""
+        name = name.lower()
+        if name == "client_encoding" and value.lower().strip("'").replace("-", "") not in (
+            "utf8",
+            "unicode",
+            "auto",
+            "default",
+        ):
+            raise InvalidInput("text is sent in UTF-8 here: SET client_encoding = 'UTF8'")
+        if not name.startswith(OURS):
+            self.settings[name] = value
+            return
+        option = name.removeprefix(OURS)
+        if option not in NAMES:
+            raise InvalidInput(f"there is no setting {name}; {suggest(option, NAMES)}")
+        if value.lower() == "default":
+            self._forget(name)
+            return
+        if option in SWITCHES and value.lower() not in TRUTHS:
+            raise InvalidInput(f"{name} is on or off")
+        changed = {**self.settings, name: value}
+        if option in ("within", "epsilon"):
+            # One follows from the other: the newer counts.
+            changed.pop(f"{OURS}{'epsilon' if option == 'within' else 'within'}", None)
+        _options(changed)
+        if option == "spend":
+            self.cap.limit = short_number(value, name)
+        self.settings = changed
+
+    def is_look_up(self, text: str) -> bool:
+        """Whether a question is about the catalog, or about nothing at all: SELECT 1."""
+        return catalog_tree(_copied(text)[0]) is not None
+
+    def is_preview(self, text: str) -> bool:
+        """Whether a question asks for a price alone."""
+        return text.lstrip()[:7].upper() == "EXPLAIN"
+
+    def describe(self, text: str) -> tuple[Column, ...]:
+        """The columns of a question, which is not run: a price is paid for rows alone."""
+        tree = catalog_tree(text)
+        if tree is not None:
+            return self.catalogs.rows(tree, self.caller.name)[0]
+        if self.is_preview(text):
+            return (PLAN,)
+        statement = parse(self._written(text))
+        for clause in ("where", "having", "limit", "offset"):
+            statement.select.set(clause, None)
+        table = self.caller.app_state.session(self.caller.name)[statement.table]
+        question = stated_question(table, statement)
+        return self._columns(result_columns(statement, table.domain, question.query))
+
+    def run(self, text: str) -> Result:
+        """What a question gives; everything that it costs is within the cap."""
+        inner, form = _copied(text)
+        tree = catalog_tree(inner)
+        if tree is not None:
+            columns, rows = self.catalogs.rows(tree, self.caller.name)
+            result = Result(f"SELECT {len(rows)}", columns, rows)
+        else:
+            result = self._ask(inner)
+        return result if form is None else _copy(result, form)
+
+    def hint(self, error: BlowfishError) -> str:
+        """The one line that lets a refused statement run, where there is one."""
+        if isinstance(error, SpendingCapReached):
+            # Rounded up to what a person would type.
+            needed = Fraction(math.ceil((self.cap.spent + error.requested) * 10**4), 10**4)
+            return f"SET {OURS}spend = '{show(needed)}'"
+        return HINT if isinstance(error, AccuracyError) else ""
+
+    def _ask(self, text: str) -> Result:
+        statement = parse(self._written(text))
+        session = self.caller.app_state.session(self.caller.name)
+        table = session[statement.table]
+        question = stated_question(table, statement)
+        given = self._given(statement)
+        options = with_alpha(merged(statement.options, given), question.query)
+        if statement.explain:
+            ending = write_options(merged(statement.options, given), statement.columns)
+            preview = question.preview(**options).run_by(f"{statement.text} {ending}")
+            return Result("EXPLAIN", (PLAN,), [(line,) for line in str(preview).splitlines()])
+        columns = result_columns(statement, table.domain, question.query)
+        self.caller.note("asked for an answer", statement.table, {"by": "postgres"})
+        answer, charge = self.cap.charged(session, statement.table, lambda left: _released(question, options, left))
+        rows = _rows(answer, columns, with_intervals=self._is_on("intervals"))
+        left = session.budget(statement.table).remaining
+        price = f"charged epsilon {amount(charge)}" if charge else "nothing charged"
+        notices = [f"{price}; epsilon {amount(left)} left of {statement.table}; {accuracy_words(answer)}"]
+        notices += [note for note in (answer.counted, answer.consistent.note, answer.caveat) if note]
+        return Result(f"SELECT {len(rows)}", self._columns(columns), rows, tuple(notices))
+
+    def _given(self, statement: Statement) -> TargetOptions:
+        """What the connection's settings say of accuracy where the statement says nothing."""
+        stated = set(statement.options)
+        stated |= {"alpha", "epsilon"} if stated & {"alpha", "epsilon"} else set()
+        given = _options(self.settings).items()
+        return cast(TargetOptions, {name: value for name, value in given if name not in stated})
+
+    def _written(self, text: str) -> str:
+        """The statement with the options of its comment, and without the schema in which all datasets are."""
+        tokens = tokens_of(text)
+        for one, two in reversed(list(pairwise(tokens))):
+            if one.text.lower() == "public" and two.token_type == TokenType.DOT:
+                text = text[: one.start] + text[two.end + 1 :]
+        comments = [comment.strip() for token in tokens for comment in token.comments]
+        hints = [comment.removeprefix(COMMENT).strip() for comment in comments if comment.startswith(COMMENT)]
+        return f"{text}\nOPTIONS ({', '.join(hints)})" if hints else text
+
+    def _columns(self, columns: Sequence[ResultColumn]) -> tuple[Column, ...]:
+        listed: list[Column] = []
+        for column in columns:
+            if column.attribute is not None:
+                listed.append(Column(column.name))
+            else:
+                ends = ("", "_low", "_high") if self._is_on("intervals") else ("",)
+                listed += [Column(f"{column.name}{end}", FLOAT8) for end in ends]
+        return tuple(listed)
+
+    def _is_on(self, switch: str) -> bool:
+        return TRUTHS[self.settings.get(f"{OURS}{switch}", "off").lower()]
+
+    def _set(self, text: str) -> Result:
+        match = SET.fullmatch(text.strip().rstrip(";").strip())
+        if match is not None:
+            value = match[2].strip()
+            is_quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "'\""
+            self.set(match[1], value[1:-1].replace("''", "'") if is_quoted else value)
+        elif OURS in text.lower():
+            raise InvalidInput("a setting is changed by SET blowfish.within = 50")
+        return Result("SET")
+
+    def _reset(self, name: str) -> Result:
+        for known in list(self.settings):
+            if name.rstrip(";") in ("all", known):
+                self._forget(known)
+        return Result("RESET")
+
+    def _forget(self, name: str) -> None:
+        self.settings.pop(name, None)
+        if name == f"{OURS}spend":
+            self.cap.limit = Fraction(0)
+
+    def _show(self, text: str) -> Result:
+        name = "".join(text.split()[1:]).rstrip(";").strip('"').lower()
+        if name.startswith(OURS) and name.removeprefix(OURS) not in NAMES:
+            raise InvalidInput(f"there is no setting {name}; {suggest(name.removeprefix(OURS), NAMES)}")
+        usual = {"server_version": "15.0", "transactionisolationlevel": "read committed", "search_path": "public"}
+        usual |= {"client_encoding": "UTF8", "standard_conforming_strings": "on", f"{OURS}spend": "0"}
+        usual |= {"transaction_isolation": "read committed", "timezone": "UTC", "datestyle": "ISO, MDY"}
+        value = self.settings.get(name, usual.get(name, ""))
+        return Result("SHOW", (Column(name),), [(value,)])
+
+
+PLAN = Column("QUERY PLAN")
+
+
+def _released(question: Question, options: TargetOptions, left: Fraction) -> Answer:
+    return question.release(**options, spend=left)
+
+
+def _options(settings: dict[str, str]) -> TargetOptions:
+    values = {name: settings.get(f"{OURS}{name}") for name in NAMES}
+    fresh = values["fresh"]
+    return target_options(
+        alpha=values["within"],
+        confidence=values["confidence"],
+        epsilon=values["epsilon"],
+        mechanism=values["mechanism"],
+        fresh=None if fresh is None else TRUTHS[fresh.lower()],
+    )
+
+
+def _rows(answer: Answer, columns: Sequence[ResultColumn], *, with_intervals: bool) -> list[tuple[Cell, ...]]:
+    """The rows of an answer, with the columns that the statement asks for."""
+    labels, numbers = axis_columns(answer), list(number_columns(answer).values())
+    ends = 3 if with_intervals else 1
+    content: list[Sequence[Cell]] = []
+    for column in columns:
+        if column.attribute is not None:
+            content.append(labels[column.attribute])
+        elif answer.kind == "quantiles":
+            content += [[float(numbers[end][column.place])] for end in range(ends)]
+        else:
+            content += [numbers[3 * column.place + end].tolist() for end in range(ends)]
+    return list(zip(*content, strict=True))
+
+
+def _copied(text: str) -> tuple[str, str | None]:
+    """The question of a COPY (...) TO STDOUT and the words behind it; other statements as they are."""
+    match = COPY.fullmatch(text.strip().rstrip(";").strip())
+    return (text, None) if match is None else (match[1], match[2])
+
+
+def _copy(result: Result, form: str) -> Result:
+    """The rows as lines: tabs between values, or CSV with its options."""
+    words = re.findall(r"[A-Z]+", form.upper())
+    if "BINARY" in words:
+        raise QueryError("COPY writes text or CSV here: leave BINARY out")
+    match = DELIMITER.search(form)
+    between = match[1].replace("\\t", "\t") if match else "," if "CSV" in words else "\t"
+    headings = [column.name for column in result.columns or ()]
+    rows = [*([headings] if "HEADER" in words else []), *result.rows]
+    if "CSV" in words:
+        file = io.StringIO()
+        csv.writer(file, delimiter=between, lineterminator="\n").writerows([map(shown, row) for row in rows])
+        lines = file.getvalue().splitlines(keepends=True)
+    else:
+        lines = [between.join("\\N" if cell is None else _escaped(shown(cell)) for cell in row) + "\n" for row in rows]
+    return Result(f"COPY {len(result.rows)}", result.columns, notices=result.notices, lines=tuple(lines))
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
