@@ -22,10 +22,12 @@ from sqlglot.errors import SqlglotError
 from blowfishdb.catalog.dataset import attribute_words
 from blowfishdb.errors import BlowfishError, QueryError, TooExpensive, amount
 from blowfishdb.incidents import curator_log
+from blowfishdb.model.conditions import check_depth
 from blowfishdb.model.domain import Attribute, Bins, Integers
 from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.state import AppState
 from blowfishdb.server.wire.messages import BOOL, FLOAT8, INT4, INT8, TEXT, Cell, Column
+from blowfishdb.sql.statement import LONGEST_STATEMENT
 
 VERSION = "15.0"
 """The version of PostgreSQL whose catalog tools expect to find."""
@@ -103,7 +105,7 @@ constraint_column_usage table_catalog table_schema table_name column_name constr
 referential_constraints constraint_catalog constraint_schema constraint_name unique_constraint_catalog
   unique_constraint_schema unique_constraint_name match_option update_rule delete_rule
 """
-"""Tables and their columns: o oid, i integer, f double, b boolean, v and l lists of integers and texts, and else text."""
+"""Tables and their columns: o oid, i integer, f double, b boolean, v list of integers, l of texts, and else text."""
 KINDS = {
     "o": "BIGINT",
     "i": "INTEGER",
@@ -205,11 +207,11 @@ SYNONYMS = {"current_version": "version"}
 """Functions that sqlglot calls by another name."""
 CALLED = {signature.partition("(")[0] for signature in MACROS}
 ENGINE_FUNCTIONS = """
-all any array array_agg array_concat array_length array_position array_size array_to_string case cast coalesce
-concat count exists generate_series exploding_generate_series explode explode_outer group_concat if json_object json_build_object lower
-logical_and logical_or max min now current_timestamp nullif regexp_like regexp_replace row_number rpad lpad
-split_part starts_with str_position string_agg substring sum to_char trim try_cast unnest upper length
-generate_subscripts replace str_to_map distinct greatest least abs round j_s_o_n_object current_date
+abs all any array array_agg array_concat array_length array_position array_size array_to_string case cast coalesce
+concat count current_date current_timestamp distinct exists explode explode_outer exploding_generate_series
+generate_series generate_subscripts greatest group_concat if j_s_o_n_object json_build_object json_object least length
+logical_and logical_or lower lpad max min now nullif regexp_like regexp_replace replace round row_number rpad
+split_part starts_with str_position str_to_map string_agg substring sum to_char trim try_cast unnest upper
 """
 """Functions of the engine that a look-up may call, by sqlglot's names."""
 FUNCTIONS = frozenset(ENGINE_FUNCTIONS.split())
@@ -410,7 +412,10 @@ def _cell(value: object) -> Cell:
 
 def catalog_tree(text: str) -> exp.Expression | None:
     """The parsed statement where it names tables of the catalog alone, or none at all; None for anything else."""
+    if len(text) > LONGEST_STATEMENT:
+        return None
     try:
+        check_depth(sqlglot.tokenize(text, read="postgres"))
         tree = sqlglot.parse_one(text, read="postgres")
     except (SqlglotError, ValueError, TypeError, AttributeError, IndexError, KeyError, RecursionError):
         return None
@@ -425,7 +430,7 @@ def catalog_tree(text: str) -> exp.Expression | None:
     return tree
 
 
-def allowed(tree: exp.Expression, analyst: str) -> exp.Expression:
+def allowed(tree: exp.Expression, analyst: str) -> exp.Query:
     """The look-up for the engine; QueryError for a function that is not on the list."""
     root = exp.Subquery(this=tree.copy())
     for item in list(root.this.selects):
@@ -440,10 +445,10 @@ def allowed(tree: exp.Expression, analyst: str) -> exp.Expression:
         is_value = not isinstance(inner.parent, exp.From | exp.Join | exp.In | exp.Exists | None)
         if is_value and _is_empty(inner.this):
             inner.replace(exp.null())
-    return cast(exp.Expression, root.this)
+    return cast(exp.Query, root.this)
 
 
-def _is_empty(look_up: exp.Expression) -> bool:
+def _is_empty(look_up: exp.Query) -> bool:
     """Whether a look-up asks for what there is none of here: indexes, constraints, publications."""
     if isinstance(look_up, exp.SetOperation):
         return _is_empty(look_up.left) and _is_empty(look_up.right)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import ssl
 import struct
 import time
@@ -32,7 +33,9 @@ from blowfishdb.server.wire.messages import Body, Column, message, text
 from blowfishdb.server.wire.statements import (
     Result,
     Statements,
+    first_word,
     parameter_count,
+    read_question,
     split,
     with_parameters,
 )
@@ -135,8 +138,10 @@ class WireServer:
 
 
 @asynccontextmanager
-async def listening(app_state: AppState, pools: WorkerPools, metrics: Metrics) -> AsyncIterator[WireServer]:
-    """The PostgreSQL port while the server runs."""
+async def listening(
+    app_state: AppState, pools: WorkerPools, metrics: Metrics, door: socket.socket | None = None
+) -> AsyncIterator[WireServer]:
+    """The PostgreSQL port while the server runs: the one of the settings, or a socket that is bound already."""
     settings = app_state.settings
     context = None
     if settings.certificate is not None and settings.key is not None:
@@ -150,7 +155,10 @@ async def listening(app_state: AppState, pools: WorkerPools, metrics: Metrics) -
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    server = await asyncio.start_server(connected, settings.host, settings.postgres)
+    if door is None:
+        server = await asyncio.start_server(connected, settings.host, settings.postgres)
+    else:
+        server = await asyncio.start_server(connected, sock=door)
     try:
         yield wire
     finally:
@@ -434,7 +442,7 @@ class Connection:
 
     async def _described(self, query: str) -> tuple[Column, ...] | None:
         """The columns of a statement, which is not run; None where it gives no rows."""
-        first = query.split(maxsplit=1)[0].upper() if query.split() else ""
+        first = first_word(query)
         if first == "SHOW":
             result = self.statements.control(query)
             return None if result is None else result.columns
@@ -462,13 +470,13 @@ class Connection:
 
     async def _question(self, query: str) -> tuple[str, Result]:
         pools, name = self.server.pools, self.statements.caller.name
-        if self.statements.is_look_up(query):
-            return "catalog", await to_thread.run_sync(self.statements.run, query, limiter=pools.quotes)
-        is_preview = self.statements.is_preview(query)
+        question = await to_thread.run_sync(read_question, query, limiter=pools.quotes)
+        if question.kind == "catalog":
+            return question.kind, await to_thread.run_sync(self.statements.run, question, limiter=pools.quotes)
         self.cancelled.clear()
-        pool = pools.quotes if is_preview else pools.releases
-        result = await pools.run(name, lambda: self.statements.run(query), pool, self._left)
-        return "preview" if is_preview else "answer", result
+        pool = pools.quotes if question.kind == "preview" else pools.releases
+        result = await pools.run(name, lambda: self.statements.run(question), pool, self._left)
+        return question.kind, result
 
     async def _left(self) -> None:
         """Waits until the client cancels the statement or goes away."""

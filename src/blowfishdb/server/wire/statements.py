@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import cast
 
 import sqlglot
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -34,7 +35,7 @@ from blowfishdb.server.access import Caller
 from blowfishdb.server.wire.catalog import Catalogs, catalog_tree
 from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
 from blowfishdb.session.session import SpendingCap, stated_question, with_alpha
-from blowfishdb.session.table import Question
+from blowfishdb.session.table import Question as DatasetQuestion
 from blowfishdb.sql import ResultColumn, Statement, merged, parse, result_columns, write_options
 from blowfishdb.sql.statement import LONGEST_SCRIPT
 
@@ -111,6 +112,39 @@ def _parameters(text: str) -> list[tuple[int, int, int]]:
     ]
 
 
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A statement that is no setting: what it asks, and how a COPY of its rows is written."""
+
+    text: str
+    tree: exp.Expression | None
+    """The look-up, where it asks the catalog, or nothing at all: SELECT 1."""
+    form: str | None
+
+    @property
+    def kind(self) -> str:
+        """Whether it looks into the catalog, asks for a price, or for an answer."""
+        return "catalog" if self.tree is not None else "preview" if is_preview(self.text) else "answer"
+
+
+def read_question(text: str) -> Question:
+    """The question that a statement asks."""
+    match = COPY.fullmatch(text.strip().rstrip(";").strip())
+    inner, form = (text, None) if match is None else (match[1], match[2])
+    return Question(inner, catalog_tree(inner), form)
+
+
+def first_word(text: str) -> str:
+    """The word that a statement begins with, whatever comments stand before it."""
+    tokens = tokens_of(text)
+    return text[tokens[0].start :].split(maxsplit=1)[0].upper().rstrip(";") if tokens else ""
+
+
+def is_preview(text: str) -> bool:
+    """Whether a statement asks for a price alone."""
+    return first_word(text) == "EXPLAIN"
+
+
 @dataclass(eq=False)
 class Statements:
     """The statements of one signed-in connection, one at a time. A new connection may spend nothing."""
@@ -124,10 +158,12 @@ class Statements:
 
     def control(self, text: str) -> Result | None:
         """The result of a statement about the connection itself; None for a question."""
-        words = [token.text.upper() for token in tokens_of(text)[:3]]
-        first = text.split(maxsplit=1)[0].upper().rstrip(";") if text.split() else ""
+        first = first_word(text)
+        # Of comments and the like nothing is left.
+        text = text[tokens_of(text)[0].start :]
+        words = text.upper().rstrip("; \n").split()
         if first in TRANSACTIONS:
-            if first == "ROLLBACK" and "TO" in text.upper().split():
+            if first == "ROLLBACK" and "TO" in words:
                 self.status = "T"
                 return Result("ROLLBACK")
             tag = "ROLLBACK" if self.status == "E" and first in ("COMMIT", "END") else TAGS.get(first, first)
@@ -140,8 +176,7 @@ class Statements:
         if first == "SET":
             return self._set(text)
         if first == "RESET":
-            name = words[1].lower() if len(words) > 1 else "all"
-            return self._reset(text.split()[1].lower() if len(text.split()) > 1 else name)
+            return self._reset(words[1].lower() if len(words) > 1 else "all")
         if first == "SHOW":
             return self._show(text)
         return None
@@ -176,20 +211,12 @@ class Statements:
             self.cap.limit = short_number(value, name)
         self.settings = changed
 
-    def is_look_up(self, text: str) -> bool:
-        """Whether a question is about the catalog, or about nothing at all: SELECT 1."""
-        return catalog_tree(_copied(text)[0]) is not None
-
-    def is_preview(self, text: str) -> bool:
-        """Whether a question asks for a price alone."""
-        return text.lstrip()[:7].upper() == "EXPLAIN"
-
     def describe(self, text: str) -> tuple[Column, ...]:
         """The columns of a question, which is not run: a price is paid for rows alone."""
         tree = catalog_tree(text)
         if tree is not None:
             return self.catalogs.rows(tree, self.caller.name)[0]
-        if self.is_preview(text):
+        if is_preview(text):
             return (PLAN,)
         statement = parse(self._written(text))
         for clause in ("where", "having", "limit", "offset"):
@@ -198,16 +225,14 @@ class Statements:
         question = stated_question(table, statement)
         return self._columns(result_columns(statement, table.domain, question.query))
 
-    def run(self, text: str) -> Result:
+    def run(self, question: Question) -> Result:
         """What a question gives; everything that it costs is within the cap."""
-        inner, form = _copied(text)
-        tree = catalog_tree(inner)
-        if tree is not None:
-            columns, rows = self.catalogs.rows(tree, self.caller.name)
+        if question.tree is not None:
+            columns, rows = self.catalogs.rows(question.tree, self.caller.name)
             result = Result(f"SELECT {len(rows)}", columns, rows)
         else:
-            result = self._ask(inner)
-        return result if form is None else _copy(result, form)
+            result = self._ask(question.text)
+        return result if question.form is None else _copy(result, question.form)
 
     def hint(self, error: BlowfishError) -> str:
         """The one line that lets a refused statement run, where there is one."""
@@ -280,7 +305,7 @@ class Statements:
 
     def _reset(self, name: str) -> Result:
         for known in list(self.settings):
-            if name.rstrip(";") in ("all", known):
+            if name in ("all", known):
                 self._forget(known)
         return Result("RESET")
 
@@ -303,7 +328,7 @@ class Statements:
 PLAN = Column("QUERY PLAN")
 
 
-def _released(question: Question, options: TargetOptions, left: Fraction) -> Answer:
+def _released(question: DatasetQuestion, options: TargetOptions, left: Fraction) -> Answer:
     return question.release(**options, spend=left)
 
 
@@ -332,12 +357,6 @@ def _rows(answer: Answer, columns: Sequence[ResultColumn], *, with_intervals: bo
         else:
             content += [numbers[3 * column.place + end].tolist() for end in range(ends)]
     return list(zip(*content, strict=True))
-
-
-def _copied(text: str) -> tuple[str, str | None]:
-    """The question of a COPY (...) TO STDOUT and the words behind it; other statements as they are."""
-    match = COPY.fullmatch(text.strip().rstrip(";").strip())
-    return (text, None) if match is None else (match[1], match[2])
 
 
 def _copy(result: Result, form: str) -> Result:
