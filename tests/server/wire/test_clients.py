@@ -11,7 +11,6 @@ from pathlib import Path
 import pandas
 import psycopg
 import pytest
-import sqlalchemy as sa
 from psycopg import errors
 
 from tests.server.wire.places import WirePlace, wire_place
@@ -137,7 +136,8 @@ def test_a_transaction_that_failed_waits_for_its_end(port: WirePlace) -> None:
         ("INSERT INTO visits VALUES (1)", "42601", "Only SELECT"),
         ("SELECT COUNT(*) FROM visits JOIN pg_class ON true", "42601", "Joins"),
         ("SELECT read_text('/etc/passwd')", "42601", "read_text is not known"),
-        ("SELECT * FROM read_csv('/etc/passwd')", "42601", "read_csv is not known"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "42601", "FROM is followed by the name of one dataset"),
+        ("SELECT * FROM pg_class, read_csv('/etc/passwd')", "42601", "read_csv is not known"),
         ("SELECT getenv('HOME')", "42601", "getenv is not known"),
         ("SELECT * FROM pg_class, '/etc/passwd'", "42601", ""),
         ("SET blowfish.sped = 1", "22023", "did you mean 'spend'"),
@@ -172,6 +172,8 @@ def test_settings_are_shown_reset_and_given_with_the_connection(port: WirePlace)
 
 
 def test_sqlalchemy_reflects_and_asks_and_pandas_reads(port: WirePlace) -> None:
+    import sqlalchemy as sa
+
     engine = sa.create_engine(port.url().replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as connection:
         inspector = sa.inspect(connection)

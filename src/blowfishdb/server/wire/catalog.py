@@ -12,12 +12,14 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, cast
 
 import duckdb
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
 
 from blowfishdb.catalog.dataset import attribute_words
 from blowfishdb.errors import BlowfishError, QueryError, TooExpensive, amount
@@ -383,7 +385,7 @@ class Catalogs:
         except (duckdb.InterruptException, duckdb.OutOfMemoryException):
             raise TooExpensive("this look into the catalog takes too long. Ask for less.") from None
         except duckdb.Error as error:
-            curator_log.info("a look into the catalog failed: %s: %s", error, statement)
+            curator_log.info("a look into the catalog failed: %s", error)
             raise QueryError("this look into the catalog is not known here: it shows tables, columns, types") from None
         finally:
             timer.cancel()
@@ -415,7 +417,10 @@ def catalog_tree(text: str) -> exp.Expression | None:
     if len(text) > LONGEST_STATEMENT:
         return None
     try:
-        check_depth(sqlglot.tokenize(text, read="postgres"))
+        tokens = sqlglot.tokenize(text, read="postgres")
+        if _names_a_dataset(tokens):
+            return None
+        check_depth(tokens)
         tree = sqlglot.parse_one(text, read="postgres")
     except (SqlglotError, ValueError, TypeError, AttributeError, IndexError, KeyError, RecursionError):
         return None
@@ -428,6 +433,14 @@ def catalog_tree(text: str) -> exp.Expression | None:
         if not is_local and not is_call and not (table.name in NAMES and table.db in SCHEMAS and not table.catalog):
             return None
     return tree
+
+
+def _names_a_dataset(tokens: Sequence[Token]) -> bool:
+    """Whether FROM is followed by a name that no catalog has, which is seen without parsing the statement."""
+    is_plain = all(token.token_type != TokenType.WITH for token in tokens)
+    sources = [after for word, after in pairwise(tokens) if word.token_type == TokenType.FROM]
+    names = [token.text.lower() for token in sources if token.token_type in (TokenType.VAR, TokenType.IDENTIFIER)]
+    return is_plain and any(name not in NAMES and name not in SCHEMAS and name not in FUNCTIONS for name in names)
 
 
 def allowed(tree: exp.Expression, analyst: str) -> exp.Query:
