@@ -36,7 +36,8 @@ from blowfishdb.server.wire.catalog import Catalogs, catalog_tree
 from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
 from blowfishdb.session.session import SpendingCap, stated_question, with_alpha
 from blowfishdb.session.table import Question as DatasetQuestion
-from blowfishdb.sql import ResultColumn, Statement, merged, parse, result_columns, write_options
+from blowfishdb.session.table import Table
+from blowfishdb.sql import ResultColumn, Statement, merged, parse, result_columns, without_joins, write_options
 from blowfishdb.sql.statement import LONGEST_SCRIPT
 
 OURS = "blowfish."
@@ -222,6 +223,7 @@ class Statements:
         for clause in ("where", "having", "limit", "offset"):
             statement.select.set(clause, None)
         table = self.caller.app_state.session(self.caller.name)[statement.table]
+        statement = _alone(statement, table)
         question = stated_question(table, statement)
         return self._columns(result_columns(statement, table.domain, question.query))
 
@@ -246,6 +248,7 @@ class Statements:
         statement = parse(self._written(text))
         session = self.caller.app_state.session(self.caller.name)
         table = session[statement.table]
+        statement = _alone(statement, table)
         question = stated_question(table, statement)
         given = self._given(statement)
         options = with_alpha(merged(statement.options, given), question.query)
@@ -326,6 +329,11 @@ class Statements:
 
 
 PLAN = Column("QUERY PLAN")
+
+
+def _alone(statement: Statement, table: Table) -> Statement:
+    """The statement over its dataset alone, without the joins that are declared."""
+    return without_joins(statement, table.joins) if statement.select.args.get("joins") else statement
 
 
 def _released(question: DatasetQuestion, options: TargetOptions, left: Fraction) -> Answer:
