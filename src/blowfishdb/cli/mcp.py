@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from blowfishdb.engine.answer import Answer
-    from blowfishdb.engine.preview import Preview
     from blowfishdb.session import Session
     from blowfishdb.session.session import SpendingCap
 
@@ -86,7 +85,7 @@ class Conversation:
             if statement.explain:
                 raise QueryError("an EXPLAIN is for preview; release takes the SELECT alone")
 
-            def ask(left: Fraction) -> Answer | Preview:
+            def ask(left: Fraction) -> object:
                 return self.session.sql(sql, alpha=within, confidence=confidence, epsilon=epsilon, spend=left)
 
             outcome, charged = self.cap.charged(self.session, statement.table, ask)
