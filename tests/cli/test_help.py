@@ -47,7 +47,10 @@ def test_a_list_of_commands_ends_no_sentence_in_dots(group: str, capsys: pytest.
 def test_the_commands_are_those_we_know() -> None:
     assert set(COMMANDS) == {
         *(f"blowfish {name}" for name in ("demo", "serve", "preview", "release", "sql", "mcp", "reproduce", "audit")),
-        *(f"blowfish dataset {name}" for name in ("add", "list", "show", "budget", "domain", "refreshed", "remove")),
+        *(
+            f"blowfish dataset {name}"
+            for name in ("add", "list", "show", "budget", "caps", "domain", "refreshed", "remove")
+        ),
         *(f"blowfish policy {name}" for name in ("show", "check", "draw", "risk", "what-if", "set", "edit")),
         *(f"blowfish synopsis {name}" for name in ("preview", "make", "show", "ask", "rows")),
         *(f"blowfish user {name}" for name in ("add", "list", "disable", "password")),

@@ -13,7 +13,7 @@ from blowfishdb.mechanisms.table import CHOICES
 from blowfishdb.model.domain import Domain
 from blowfishdb.server.auth.database import Clock, open_database
 from blowfishdb.server.auth.users import DRAFT_DAYS, LONGEST_DRAFT, Drafts, Users
-from blowfishdb.server.pages.query_form import (
+from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
     AxisChoice,
     FilterChoice,
