@@ -40,6 +40,7 @@ from blowfishdb.plan.program import RefinementNoise
 from blowfishdb.sources import statement
 from tests.audit import faults
 from tests.audit.faults import Fault
+from tests.audit.rewritten import rewrite
 from tests.audit.test_planted_faults import replayed
 
 pytestmark = pytest.mark.audit
@@ -107,13 +108,7 @@ def past_not_carried_over(patch: pytest.MonkeyPatch) -> None:
 
 def keys_occur_twice(patch: pytest.MonkeyPatch) -> None:
     """Keys that a dimension table has twice multiply rows."""
-
-    def dimension(table: Any, join: Any, columns: Any, engine: Any) -> Any:
-        wanted = list(columns)
-        raw = statement._ibis_table(table, {join.key, *wanted})
-        return raw.select(key=raw[join.key], **{f"c{number}": raw[column] for number, column in enumerate(wanted)})
-
-    patch.setattr(statement, "_dimension", dimension)
+    rewrite(patch, statement, "_dimension", "counted.same == 1", "counted.same >= 1")
 
 
 def clip_forgotten(patch: pytest.MonkeyPatch) -> None:

@@ -125,8 +125,8 @@ class Question:
         Give `alpha` (all answers within alpha, except with probability `beta`, usually 0.05) or `epsilon`;
         `accuracy` is another name for alpha, `confidence` for 1 - beta. With `per_query` each answer alone keeps alpha.
         What an earlier answer to the same rows paid is not paid again, unless the noise is to be `fresh`. No row is
-        read, with one exception: alpha for a mean, a spread or a share needs the number of records, and where that is
-        public and `rows` is not given, it is counted.
+        read, with one exception: the accuracy of a mean, a spread or a share, an accuracy in percent and the mechanism
+        `auto` need the number of records. Where that is public and `rows` is not given, it is counted.
         """
         target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
         sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
