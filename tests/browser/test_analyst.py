@@ -209,7 +209,7 @@ def test_the_questions_of_the_dictionary_work_when_clicked(page: Page, towns: Pl
 
 def test_filters_budget_and_refusals_teach(page: Page, place: Place) -> None:
     sign_in(page, place)
-    page.get_by_role("button", name="Add").click()
+    page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_label("From", exact=True).fill("18")
     page.get_by_label("To", exact=True).fill("65")
     settle(page)

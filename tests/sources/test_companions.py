@@ -6,6 +6,7 @@ import pytest
 
 from blowfishdb.sources import keys, number_keys, statement
 from blowfishdb.sources.mysql import MySQL
+from tests.audit.rewritten import rewrite
 from tests.sources import stores
 from tests.sources.cases import CASES
 from tests.sources.tables import SAMPLES, WORDS
@@ -32,11 +33,7 @@ def test_rows_that_are_not_bounded(url: str, name: str, monkeypatch: pytest.Monk
 
 
 def test_keys_that_occur_twice(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def every_row(table, join, columns, engine):  # type: ignore[no-untyped-def]
-        raw = statement._ibis_table(table, {join.key, *columns})
-        return raw.select(key=raw[join.key], **{f"c{i}": raw[column] for i, column in enumerate(columns)})
-
-    monkeypatch.setattr(statement, "_dimension", every_row)
+    rewrite(monkeypatch, statement, "_dimension", "counted.same == 1", "counted.same >= 1")
     fails(url, "joined by number")
 
 

@@ -15,7 +15,7 @@ from blowfishdb.sql import names_of, parse, query_of, selection_of, split
 from tests.sql.corpus import VISITS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sql.md").read_text()
-ATTRIBUTES = ("x", "ward", "cost")
+ATTRIBUTES = ("x", "ward", "cost", "age")
 ASKED, REFUSED = PAGE.split("## What is refused")
 
 
