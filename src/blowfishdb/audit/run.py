@@ -72,14 +72,18 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             replays.append((case.name, partial(replay_account, case, seed)))
         if case.name in DRILLED or (plan.subject is not None and case is cases[0]):
             replays.append((f"drills: {case.name}", partial(drills, case, seed)))
+    # These have tables of their own, and tell nothing about a declared dataset.
+    general: list[tuple[str, Work]] = [
+        ("sessions that share noise", partial(session_chain_lines, quick=quick, seed=seed)),
+        ("made-up tables", partial(counting_lines, quick=quick, seed=seed)),
+    ]
     works: dict[Section, list[tuple[str, Work]]] = {
         "replay": [
             *replays,
             ("drills: the ledger", ledger_lines),
             ("drills: sessions", session_lines),
-            ("sessions that share noise", partial(session_chain_lines, quick=quick, seed=seed)),
             ("joined tables", joined_lines),
-            ("made-up tables", partial(counting_lines, quick=quick, seed=seed)),
+            *([] if plan.subject is not None else general),
         ],
         "exact": [
             ("tiny domains, by hand", exact_lines),
