@@ -7,8 +7,8 @@ STAMP := $(VENV)/.setup-done
 # Repeatable examples by default; HYPOTHESIS_PROFILE=nightly searches much longer.
 HYPOTHESIS_PROFILE ?= ci
 STRICT ?=
-# Test processes: one more than there are cores, since tests also wait for servers and browsers; JOBS=0 runs them in one.
-JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 1) + 1)
+# Test processes; JOBS=0 runs the tests in one.
+JOBS ?= auto
 ARGS ?=
 # Test processes share the cores already; threads of the linear algebra library would only fight for them.
 OPENBLAS_NUM_THREADS ?= 1
