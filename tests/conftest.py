@@ -27,8 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(servers, "servers")
 
 
-# Measuring coverage makes Python a third slower, so only tests of rooms that have a floor, of what they are made of and of
-# faces are measured.
+# Measuring coverage makes Python a third slower, so only tests of rooms that have a floor, of what they are made of and
+# of faces are measured.
 MEASURED = (
     *("analysis", "catalog", "cli", "constraints", "engine", "ledger", "model", "plan"),
     *("present", "server", "session", "sources", "sql", "statements"),
