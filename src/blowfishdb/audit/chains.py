@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -231,8 +231,8 @@ def _session(policy: Policy, values: Sequence[int], steps: Sequence[Asked], play
             request = make_request(handle, question, target)
             before = len(tape.draws)
             try:
-                release = prepare(handle, request)
-                payload = charged_payload(world.ledger, handle, analyst, request.digest, lambda r=release: r, Run())  # type: ignore[misc]
+                prepared = partial(prepare, handle, request)
+                payload = charged_payload(world.ledger, handle, analyst, request.digest, prepared, Run())
             except BlowfishError as refusal:
                 session.failures.append(f"a release of a session failed: {refusal.code}")
                 continue

@@ -166,12 +166,11 @@ def _place_of_number(attribute: Integers | Bins, raw: object) -> int | None:
 
 
 def _place_of_time(attribute: Dates | Timestamps, raw: object) -> int | None:
-    moment: datetime.date
     try:
-        moment = datetime.datetime.fromisoformat(raw) if isinstance(raw, str) else raw  # type: ignore[assignment]
+        moment = datetime.datetime.fromisoformat(raw) if isinstance(raw, str) else raw
     except ValueError:
         return None
-    if moment is None:
+    if not isinstance(moment, datetime.date):
         return None
     if not isinstance(moment, datetime.datetime):
         moment = datetime.datetime.combine(moment, datetime.time())
