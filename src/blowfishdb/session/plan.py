@@ -152,8 +152,9 @@ class QuestionPlan:
     ) -> list[Answer]:
         """An answer to each question, in their order. Nothing is charged where the whole does not fit what is left.
 
-        Questions that are answered together are charged once, in one release. `key` names the plan, so that a second
-        try pays nothing again. A total above `spend` is refused.
+        Questions that are answered together are charged once, in one release. Several releases are charged one after
+        the other: whoever spends the rest meanwhile stops the later ones. `key` names the plan, so that a second try
+        pays nothing again. A total above `spend` is refused.
         """
         refuse_above(self.total, spending_cap(spend))
         self.check_budget()
