@@ -78,7 +78,7 @@ class Priced:
     "/questions",
     "My questions",
     "ask",
-    lead="Collect questions, see what they cost together, and release all of them or none.",
+    lead="Collect questions, see what they cost together, and release them.",
 )
 async def my_questions(context: PageContext) -> None:
     """The page; what the browser keeps is read once it is there."""
