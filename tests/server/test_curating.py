@@ -24,7 +24,7 @@ from blowfishdb.ledger import Entry
 from blowfishdb.model.domain import Attribute
 from blowfishdb.model.policy import Family
 from blowfishdb.model.query import query
-from blowfishdb.server.pages.column_form import (
+from blowfishdb.server.pages.dataset_add import (
     DAYS,
     LISTED,
     MOMENTS,
@@ -34,11 +34,15 @@ from blowfishdb.server.pages.column_form import (
     VALUE,
     WHOLE,
     ColumnForm,
+    check_size,
+    epsilon_hint,
     filled,
+    place_for,
     read_column,
     suggested,
+    without_password,
+    without_user,
 )
-from blowfishdb.server.pages.dataset_add import check_size, epsilon_hint, place_for, without_password, without_user
 from blowfishdb.server.pages.ledger import entry_words
 from blowfishdb.server.pages.policies import FamilyForm, form_of, kinds_for, read_form
 from blowfishdb.server.pages.trade_off import (
@@ -46,13 +50,15 @@ from blowfishdb.server.pages.trade_off import (
     NEAR,
     SECRET,
     Offers,
+    best_release,
     curves,
+    example,
+    made_up_counts,
     picture,
     points_of,
     thetas_of,
     with_family,
 )
-from blowfishdb.server.pages.trade_off_point import best_release, example, made_up_counts
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.ibis_source import Seen, look_at_column, tables_at
 

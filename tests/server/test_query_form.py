@@ -16,7 +16,6 @@ from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.domain import domain
 from blowfishdb.server.pages.controls import figure
 from blowfishdb.server.pages.explore import read_form
-from blowfishdb.server.pages.query_code import snippet
 from blowfishdb.server.pages.query_draft import (
     FORMS,
     AccuracyDraft,
@@ -27,6 +26,7 @@ from blowfishdb.server.pages.query_draft import (
     build_question,
     literal,
     read_question,
+    snippet,
     steps_of,
     usual_step,
     with_template,

@@ -8,7 +8,6 @@ PAGES: tuple[str, ...] = (
     "history",
     "budget",
     "synopses",
-    "account",
     "datasets",
     "dataset_add",
     "policies",

@@ -37,12 +37,14 @@ from blowfishdb.server.pages.controls import (
 from blowfishdb.server.pages.history import all_past, answer_link, answer_name, named
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, Result, sentence
-from blowfishdb.server.pages.query_code import reopening, snippet, sql_snippet
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
     QueryDraft,
     build_question,
     read_question,
+    reopening,
+    snippet,
+    sql_snippet,
     write_question,
 )
 from blowfishdb.server.pages.query_form import AccuracyForm, DatasetForm

@@ -17,7 +17,6 @@ from blowfishdb.errors import BlowfishError, InvalidInput
 from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL
 from blowfishdb.present.words import accuracy_words, readable
-from blowfishdb.server.pages.answer_chart import answer_pills, show_chart, show_comparison
 from blowfishdb.server.pages.controls import (
     called,
     card,
@@ -32,8 +31,8 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
-from blowfishdb.server.pages.query_code import reopening
-from blowfishdb.server.pages.result import code_block, show_answer
+from blowfishdb.server.pages.query_draft import reopening
+from blowfishdb.server.pages.result import answer_pills, code_block, show_answer, show_chart, show_comparison
 from blowfishdb.session.backend import Past
 from blowfishdb.session.session import Session
 

@@ -5,21 +5,46 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compare import compare, has_two_groups
+from blowfishdb.engine.compare import Comparison, Estimate, compare, has_two_groups
 from blowfishdb.model.numbers import Floats
+from blowfishdb.present.chart import (
+    Chart,
+    ChartAxis,
+    Order,
+    Series,
+    can_be_percent,
+    chart_kind,
+    chart_of,
+    is_categories,
+    largest,
+)
+from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
 from blowfishdb.present.files import TABLES, is_map, map_file
 from blowfishdb.present.page import note_parts
 from blowfishdb.present.table import cells, column_names, headings, row_labels
-from blowfishdb.present.words import digits_of
-from blowfishdb.server.pages.answer_chart import AnswerChart, answer_pills, show_comparison
-from blowfishdb.server.pages.controls import heading, listed_table, notice, small
-from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.present.words import Digits, accuracy_words, digits_of, epsilon_words, percent
+from blowfishdb.server.pages.controls import (
+    called,
+    choice,
+    heading,
+    in_row,
+    listed_table,
+    notice,
+    pill,
+    redraw,
+    scrolled,
+    small,
+)
+from blowfishdb.server.pages.page_context import PageContext, sentence
 
 
 def name_of(answer: Answer, ending: str) -> str:
@@ -159,3 +184,176 @@ def _downloads(context: PageContext, answer: Answer) -> None:
             if ending == "geojson" and not is_map(answer):
                 continue
             ui.menu_item(words, on_click=partial(save, ending)).props("role=menuitem")
+
+
+TALLEST = 620
+"""Pixels beyond which a long list is scrolled."""
+ORDERS: dict[str, str] = {"value": "By value", "name": "By name", "declared": "As declared"}
+MOST_COMPARED = 500
+
+
+def show_chart(chart: Chart, label: str, top: float | None = None) -> None:
+    """A chart with a label for those who do not see it; `top` fixes the end of its measure."""
+    if chart.kind == "number":
+        show_number(chart)
+        return
+    if not chart.values.size:
+        small("No name holds that.", "padding:24px 0")
+        return
+    tall = height_of(chart)
+    with scrolled(f"{label} A long list.") if tall > TALLEST else ui.element("div") as box:
+        box.style(f"max-height:{TALLEST}px" if tall > TALLEST else "width:100%")
+        with called(ui.element("div").props("role=img").classes("w-full"), label):
+            ui.echart(draw(chart, top=top)).classes("bf-chart").style(f"height:{tall}px")
+    for words in filter(None, (chart.noise_words if chart.kind == "heat" else "", chart.note)):
+        small(sentence(words), "margin-top:6px;max-width:90ch").props('data-testid="remark"')
+
+
+def show_number(chart: Chart, name: str = "", charge: str = "") -> None:
+    """A number in large letters, its interval in words and as a bar, and what it cost."""
+    low, value, high = (float(column[0]) for column in (chart.low, chart.values, chart.high))
+    with ui.element("div").classes("bf-number").props('data-testid="number"'):
+        if name:
+            small(name)
+        if low != low:
+            ui.label("not known").classes("bf-big bf-quiet")
+            small("The first may be 0.")
+            return
+        ui.label(chart.value(0)).classes("bf-big")
+        small(chart.number_words)
+        if low < high:
+            share = min(max((value - low) / (high - low), 0.0), 1.0)
+            with ui.element("div").classes("bf-interval").props("aria-hidden=true"):
+                ui.element("div").style(f"left:{100 * share:.1f}%")
+            with ui.element("div").classes("bf-spread bf-small bf-quiet").props("aria-hidden=true"):
+                ui.label(chart.digits.low(low))
+                ui.label(chart.digits.high(high))
+        if charge:
+            small(charge, "margin-top:8px")
+
+
+@dataclass(frozen=True)
+class View:
+    """What somebody chose to see of an answer."""
+
+    column: int = 0
+    raw: bool = False
+    order: Order = "declared"
+    matching: str = ""
+    percent: bool = False
+
+
+class AnswerChart:
+    """The picture of one answer, and controls for whatever can be chosen of it."""
+
+    def __init__(self, answer: Answer, *, free: bool = False) -> None:
+        self._answer, self._view = answer, View()
+        if answer.row_count == 1:
+            self._numbers("free" if free else f"for epsilon {epsilon_words(answer.epsilon)}")
+            return
+        if chart_kind(self._column()) == "rows":
+            self._view = View(order="value")
+        with in_row().classes("bf-chart-controls"):
+            self._controls()
+        self._box = ui.element("div").classes("w-full").props("aria-live=polite")
+        redraw(self._box, self._draw)
+
+    def _column(self) -> Answer:
+        """The aggregate that is drawn, as an answer."""
+        return self._answer.column(self._view.column) if len(self._answer.columns) > 1 else self._answer
+
+    def _numbers(self, charge: str) -> None:
+        columns = [self._answer.column(place) for place in range(len(self._answer.columns))] or [self._answer]
+        is_one = len(columns) == 1
+        with ui.element("div").classes("bf-numbers"):
+            for column in columns:
+                show_number(chart_of(column, DETAIL), "" if is_one else column.value_name, charge if is_one else "")
+        if not is_one:
+            small(f"All of them together {charge}.", "margin-top:10px")
+
+    def _controls(self) -> None:
+        answer = self._answer
+        if len(answer.columns) > 1:
+            names = {place: column.name for place, column in enumerate(answer.columns)}
+            column = ui.select(names, value=0, label="Column").style("min-width:150px")
+            column.on_value_change(lambda e: self._show(column=e.value))
+        if is_categories(self._column()):
+            search = ui.input("Search").props('debounce=200 clearable type=search data-testid="search"')
+            search.style("width:150px").on_value_change(lambda e: self._show(matching=e.value or ""))
+            with ui.element("div"):
+                choice(ORDERS, self._view.order, lambda order: self._show(order=order), "Order of the groups")
+        if can_be_percent(answer):
+            units = {"count": "Counts", "percent": "Percent"}
+            with ui.element("div"):
+                choice(units, "count", lambda unit: self._show(percent=unit == "percent"), "Counts or percent")
+        if (answer.raw != answer.values).any():
+            kinds = {"consistent": "Consistent", "raw": "As measured"}
+            with ui.element("div"):
+                choice(kinds, "consistent", lambda kind: self._show(raw=kind == "raw"), "Which values to show")
+                ui.tooltip("Consistent values add up and are never negative; both lie inside the intervals.")
+
+    def _show(self, **changes: Any) -> None:
+        self._view = replace(self._view, **changes)
+        redraw(self._box, self._draw)
+
+    def _draw(self) -> None:
+        answer, view = self._column(), self._view
+        options = {"raw": view.raw, "percent": view.percent}
+        chart = chart_of(answer, DETAIL, order=view.order, matching=view.matching, **options)
+        parts = (accuracy_words(answer), answer.counted, chart.noise_words if chart.kind == "heat" else "")
+        show_chart(chart, f"Chart of {answer.title}: {', '.join(filter(None, parts))}. The tab Table has the numbers.")
+
+
+def show_comparison(comparison: Comparison) -> None:
+    """What two groups, or two answers, say together: single numbers in large letters, others side by side."""
+    first, second = comparison.first, comparison.second
+    small(" ".join(comparison.words()), "margin:4px 0 14px;max-width:84ch")
+    if first.raw.size == 1 and comparison.difference is not None and comparison.ratio is not None:
+        sure = percent(comparison.beta) if comparison.beta else ""
+        charts = [chart_of(answer, DETAIL) for answer in (first, second)]
+        with ui.element("div").classes("bf-numbers"):
+            for answer, chart in zip((first, second), charts, strict=True):
+                show_number(chart, answer.title)
+            digits = max((chart.digits for chart in charts), key=lambda one: one.places)
+            show_number(_estimate_chart(comparison.difference, digits, sure), "difference, second less first")
+            show_number(_estimate_chart(comparison.ratio, Digits(3), sure), "ratio, second over first")
+        return
+    if comparison.difference is not None:
+        show_chart(_differences(comparison, comparison.difference), "Chart of the differences. The numbers are below.")
+    shown = range(min(first.raw.size, MOST_COMPARED))
+    listed_table(comparison.head(), len(column_names(first)), comparison.cells(shown), "Both answers")
+
+
+def answer_pills(answer: Answer, *others: str, cost: str = "") -> None:
+    """What is promised of an answer, what it counts, what it cost, and whatever else is worth a word."""
+    with in_row().style("gap:6px;margin:6px 0 8px"):
+        pill(accuracy_words(answer), "is-accent")
+        if answer.counted:
+            pill(answer.counted, "is-accent")
+        pill(cost or f"epsilon {epsilon_words(answer.epsilon)}", "is-brand")
+        for words in others:
+            pill(words)
+
+
+def _differences(comparison: Comparison, difference: Estimate) -> Chart:
+    """The differences of many pairs as dots in their intervals; of too many, the largest."""
+    places = largest(np.abs(difference.values), DETAIL.dots)
+    values, low, high = (
+        column[places] for column in (difference.values, difference.bounds.low, difference.bounds.high)
+    )
+    digits = max((digits_of(answer) for answer in (comparison.first, comparison.second)), key=lambda one: one.places)
+    return Chart(
+        "dots",
+        ChartAxis(""),
+        ChartAxis("difference, second less first"),
+        (Series("difference", values, low, high),),
+        digits=digits,
+        marks=tuple(" × ".join(filter(None, row)) for row in row_labels(comparison.first, places)),
+        is_counts=False,
+    )
+
+
+def _estimate_chart(estimate: Estimate, digits: Digits, confidence: str) -> Chart:
+    """A difference or a ratio of two numbers as a number with its interval."""
+    series = Series("", estimate.values, estimate.bounds.low, estimate.bounds.high)
+    return Chart("number", ChartAxis(""), ChartAxis(""), (series,), digits=digits, confidence=confidence)

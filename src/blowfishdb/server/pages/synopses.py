@@ -30,8 +30,7 @@ from blowfishdb.server.pages.explore import confirmed, show_failure, show_refusa
 from blowfishdb.server.pages.history import named, synopsis_link
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
-from blowfishdb.server.pages.query_code import synopsis_snippet
-from blowfishdb.server.pages.query_draft import QueryDraft, build_query
+from blowfishdb.server.pages.query_draft import QueryDraft, build_query, synopsis_snippet
 from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryForm
 from blowfishdb.server.pages.result import show_answer
 from blowfishdb.session.table import Question
