@@ -15,8 +15,7 @@ import pytest
 from blowfishdb.errors import BudgetExceeded, InvalidInput, LedgerRolledBack, LedgerUnavailable
 from blowfishdb.ledger import Head, Ledger, accept_restored_ledger, open_ledger
 from blowfishdb.ledger.mark import FileMark
-from blowfishdb.ledger.postgres import SCHEMA
-from blowfishdb.ledger.postgres_mark import open_postgres_mark
+from blowfishdb.ledger.postgres import SCHEMA, open_postgres_mark
 from tests.ledger.support import charge_of, opened
 from tools.postgres_server import program
 

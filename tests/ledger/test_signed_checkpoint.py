@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from blowfishdb.errors import CatalogError, LedgerRolledBack
 from blowfishdb.ledger import open_ledger
-from blowfishdb.ledger.signed_checkpoint import check_contains, read_checkpoint_file, sign_checkpoint
+from blowfishdb.ledger.mark import read_checkpoint_file, sign_checkpoint
 from tests.ledger.support import charge_of, opened
 
 AT = "2026-11-16T00:00:00+00:00"
@@ -27,16 +27,16 @@ def test_what_the_mark_cannot_notice_the_checkpoint_does(tmp_path: Path) -> None
         ledger.charge(charge_of(account, 1, "a"))
         text, public_key = sign_checkpoint(ledger.head(), AT, tmp_path / "key")
         file.write_text(text)
-        check_contains(ledger, read_checkpoint_file(file, public_key))
+        ledger.check_contains(read_checkpoint_file(file, public_key))
     shutil.rmtree(live)
     shutil.copytree(old, live)
     # Ledger and mark agree, so the ledger opens; all that it forgot could be spent again.
     with open_ledger(live / "ledger.db", mark=live / "mark") as ledger:
         with pytest.raises(LedgerRolledBack, match="ends at entry 2, but entry 3 had been written"):
-            check_contains(ledger, read_checkpoint_file(file, public_key))
+            ledger.check_contains(read_checkpoint_file(file, public_key))
         ledger.charge(charge_of(account, "1/2", "b"))
         with pytest.raises(LedgerRolledBack, match="entry 3 of this ledger is not the one"):
-            check_contains(ledger, read_checkpoint_file(file, public_key))
+            ledger.check_contains(read_checkpoint_file(file, public_key))
 
 
 def test_a_checkpoint_that_was_changed_or_signed_by_others_is_refused(tmp_path: Path) -> None:

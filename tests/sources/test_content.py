@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from blowfishdb.sources import content
-from blowfishdb.sources.content import files_digest
+from blowfishdb.sources import location
 from blowfishdb.sources.ibis_source import open_source
+from blowfishdb.sources.location import files_digest
 
 
 def test_a_digest_follows_names_and_bytes(tmp_path: Path) -> None:
@@ -29,12 +29,12 @@ def test_a_digest_follows_names_and_bytes(tmp_path: Path) -> None:
 def test_a_settled_file_is_read_once_and_a_fresh_one_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.csv"
     file.write_text("x\n1\n")
-    monkeypatch.setattr(content, "SETTLED", 10**15)
+    monkeypatch.setattr(location, "SETTLED", 10**15)
     files_digest([str(file)])
-    assert str(file) not in content._digests
-    monkeypatch.setattr(content, "SETTLED", -(10**15))
+    assert str(file) not in location._digests
+    monkeypatch.setattr(location, "SETTLED", -(10**15))
     first = files_digest([str(file)])
-    assert content._digests[str(file)][1]
+    assert location._digests[str(file)][1]
     monkeypatch.setattr("builtins.open", lambda *path: pytest.fail("the file was read again"))
     assert files_digest([str(file)]) == first
 
@@ -43,7 +43,7 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(tmp_path: Path, monk
     file = tmp_path / "a.csv"
     file.write_text("x\n1\n")
     stamps = iter([(1, 2, 3, 4, 5), (1, 2, 3, 4, 6)])
-    monkeypatch.setattr(content, "_stamp", lambda path: next(stamps))
+    monkeypatch.setattr(location, "_stamp", lambda path: next(stamps))
     assert files_digest([str(file)]) is None
 
 

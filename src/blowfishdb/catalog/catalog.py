@@ -14,6 +14,7 @@ from blowfishdb.catalog.joins import PEOPLE, ROWS, of_people
 from blowfishdb.engine.compile import OFF, DatasetHandle
 from blowfishdb.errors import CatalogError, NotInForce
 from blowfishdb.ledger import Ledger, account_id, open_ledger
+from blowfishdb.ledger.mark import read_checkpoint_file
 from blowfishdb.ledger.values import SUM, Account
 from blowfishdb.model.document import Document, read_content
 from blowfishdb.model.domain import Domain
@@ -153,10 +154,8 @@ def ledger_of(config: Config) -> Ledger:
     ledger = open_ledger(config.ledger_url(), mark=config.mark_place())
     checkpoint = config.checkpoint_file()
     if checkpoint is not None:
-        from blowfishdb.ledger.signed_checkpoint import check_contains, read_checkpoint_file
-
         try:
-            check_contains(ledger, read_checkpoint_file(*checkpoint))
+            ledger.check_contains(read_checkpoint_file(*checkpoint))
         except BaseException:
             ledger.close()
             raise

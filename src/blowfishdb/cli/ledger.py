@@ -118,7 +118,7 @@ def checkpoint(
     """
     from datetime import UTC, datetime
 
-    from blowfishdb.ledger.signed_checkpoint import sign_checkpoint
+    from blowfishdb.ledger.mark import sign_checkpoint
     from blowfishdb.ledger.values import Head
 
     with existing(config) as curator:

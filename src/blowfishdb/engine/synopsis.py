@@ -479,7 +479,7 @@ def synopsis_ways(ledger: Ledger, handle: DatasetHandle, query: Query, target: A
     if target.alpha is None or target.mechanism is not None or target.fresh:
         return ()
     ways, versions = list[Way](), (handle.policy_version, handle.domain_version, handle.snapshot)
-    for receipt, _ in ledger.answered_charges(handle.account, MOST_OFFERED, synopses=True):
+    for receipt, _ in ledger.synopses(handle.account, MOST_OFFERED):
         charge = receipt.charge
         if (charge.policy_version, charge.domain_version, charge.snapshot) != versions:
             continue

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fractions import Fraction
+from typing import Any
 
 from blowfishdb.errors import (
     BudgetExceeded,
@@ -16,10 +20,14 @@ from blowfishdb.errors import (
     StaleVersion,
     TooLarge,
 )
+from blowfishdb.ledger.mark import HighWaterMark, check_guard, check_not_rolled_back
 from blowfishdb.ledger.records import (
     ANALYST_COLUMNS,
     APPENDED,
+    BEGUN,
+    COMMITTED,
     DEBITED,
+    MARKED,
     Cursor,
     Field,
     StepHook,
@@ -30,7 +38,7 @@ from blowfishdb.ledger.records import (
     receipt_of,
     whole,
 )
-from blowfishdb.ledger.transaction import OpenLedger
+from blowfishdb.ledger.store import Store
 from blowfishdb.ledger.values import (
     NOTHING,
     SUM,
@@ -49,12 +57,89 @@ from blowfishdb.ledger.values import (
     check_text,
     in_classes,
 )
+from blowfishdb.ledger.verification import LedgerWatch
+
+
+def utc_now() -> datetime:
+    """The time for the record; nothing is ever ordered or decided by it."""
+    return datetime.now(UTC)
+
+
+def nothing_to_do(step: str) -> None:
+    """The step hook outside tests."""
+    del step
+
+
+@dataclass(frozen=True, eq=False)
+class OpenLedger:
+    """A store, its mark and its watch. Every write is durable, and known to the mark, before its method returns."""
+
+    store: Store[Any]
+    mark: HighWaterMark
+    mark_id: str
+    id: str
+    watch: LedgerWatch
+    clock: Callable[[], datetime] = field(default=utc_now)
+    reached: StepHook = field(default=nothing_to_do)
+
+    def head(self) -> Head:
+        """Where the ledger ends now."""
+        with self.store.read() as cursor:
+            return cursor.head()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Cursor]:
+        """One exclusive write on a sound ledger that its mark knows."""
+        seen = self._sound()
+        with self.store.write() as cursor:
+            self.reached(BEGUN)
+            head = cursor.head()
+            check_not_rolled_back(seen, head, cursor.hash_at)
+            check_guard(cursor.guard(), self.mark_id, head)
+            yield cursor
+            head = cursor.head()
+        self._mark(head)
+
+    def _mark(self, head: Head) -> None:
+        """Moves the mark to a head that was committed."""
+        self.reached(COMMITTED)
+        self.mark.advance(head, self.head)
+        self.reached(MARKED)
+
+    def _sound(self, account: str | None = None, analyst: str | None = None) -> Head | None:
+        """The mark as it is now; LedgerCorrupt when balances do not add up, before anything is built on them.
+
+        Those of the account and the analyst are looked at every time, and all of them once a minute.
+        """
+        self.watch.check(self.store, self.mark.read, account, analyst)
+        return self.mark.read()
+
+    def _check_past(self, seen: Head | None, receipt: Receipt) -> None:
+        """LedgerRolledBack when this charge was built on another past than the mark knew."""
+
+        def hash_of(sequence: int) -> str | None:
+            if sequence == receipt.sequence - 1:
+                return receipt.previous_hash
+            with self.store.read() as cursor:
+                return cursor.hash_at(sequence)
+
+        check_not_rolled_back(seen, Head(self.id, receipt.sequence - 1, receipt.previous_hash), hash_of)
+
+    def _stamp(self, by: str, reason: str | None = None) -> dict[str, Field]:
+        """When, by whom and why, for the entry of a curator's action."""
+        check_text(by, "the curator's name")
+        if reason is not None:
+            check_text(reason, "the reason")
+        return {"at": self._now(), "by": by, "reason": reason}
+
+    def _now(self) -> str:
+        return self.clock().isoformat(timespec="milliseconds")
+
 
 LARGEST_ANSWER = 256 * 2**20
-MOST_CHARGES = 1000
-MOST_ANSWERED = 20_000
-SYNOPSIS = "%synopsis%: true%"
+MOST_CHARGES, MOST_ANSWERED = 1000, 20_000
 """The numbers of past charges that are looked at unless told otherwise."""
+SYNOPSIS = "%synopsis%: true%"
 CHARGED = "kind = 'charge'"
 ANSWERED = f"{CHARGED} AND EXISTS (SELECT 1 FROM answer WHERE answer.charge = entry.sequence)"
 
@@ -135,15 +220,8 @@ class Charging(OpenLedger):
         """The newest charges of one analyst on an account, each with its time, newest first."""
         return self._newest(f"account = ? AND analyst = ? AND {CHARGED}", account, analyst, most)
 
-    def answered_charges(
-        self, account: str, most: int = MOST_ANSWERED, *, synopses: bool = False
-    ) -> list[tuple[Receipt, str]]:
-        """The newest charges of all analysts on an account whose answer is stored, each with its time, newest first.
-
-        With `synopses` only those whose certificate says that they published one.
-        """
-        if not synopses:
-            return self._newest(f"account = ? AND {ANSWERED}", account, most)
+    def synopses(self, account: str, most: int = MOST_ANSWERED) -> list[tuple[Receipt, str]]:
+        """The newest charges on an account that published a synopsis, by any analyst, newest first, with times."""
         # The text of an entry may hold the words elsewhere: in the title of a question.
         entries = self._newest(f"account = ? AND {ANSWERED} AND body LIKE ?", account, SYNOPSIS, MOST_ANSWERED)
         is_synopsis = (json.loads(receipt.charge.certificate).get("synopsis") is True for receipt, _ in entries)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from blowfishdb.errors import AccountConflict, ChangeRefused, InvalidInput, UnknownAccount, amount
-from blowfishdb.ledger.charges import check_versions, ensure_analyst
+from blowfishdb.ledger.charges import OpenLedger, check_versions, ensure_analyst
 from blowfishdb.ledger.records import ACCOUNT_COLUMNS, Cursor, Field, digest, limit_values, text
-from blowfishdb.ledger.transaction import OpenLedger
 from blowfishdb.ledger.values import (
     NOTHING,
     SUM,

@@ -12,13 +12,12 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from blowfishdb.errors import InvalidInput, LedgerRolledBack, LedgerUnavailable
-from blowfishdb.ledger.charges import Charging
+from blowfishdb.ledger.charges import Charging, nothing_to_do, utc_now
 from blowfishdb.ledger.curation import Curation
 from blowfishdb.ledger.mark import FileMark, HighWaterMark, check_guard, check_not_rolled_back, new_identity
 from blowfishdb.ledger.records import ENTRY_COLUMNS, Field, StepHook, digest, entry_of
 from blowfishdb.ledger.sqlite import open_sqlite
 from blowfishdb.ledger.store import PATIENCE, Store
-from blowfishdb.ledger.transaction import nothing_to_do, utc_now
 from blowfishdb.ledger.values import Account, AnalystBudget, Entry, Head, Verification, account_id, check_text
 from blowfishdb.ledger.verification import LedgerWatch, Progress, verify_since
 
@@ -59,6 +58,11 @@ class Ledger(Charging, Curation):
         mark = self.mark.read()
         with self.store.read() as cursor:
             return verify_since(cursor, mark, None, progress)[0]
+
+    def check_contains(self, checkpoint: Head) -> None:
+        """LedgerRolledBack unless the ledger has the entry that a signed checkpoint tells of."""
+        with self.store.read() as cursor:
+            check_not_rolled_back(checkpoint, cursor.head(), cursor.hash_at)
 
     def close(self) -> None:
         """Lets go of the database."""
@@ -165,7 +169,7 @@ def _open_mark(url: str | Path, mark: str | Path | None) -> HighWaterMark:
     if _scheme(str(url)) != "sqlite" and _place(mark) == _place(str(url)):
         raise InvalidInput("the mark is in the ledger's own database: a restored dump would restore both. Use another.")
     try:
-        from blowfishdb.ledger.postgres_mark import open_postgres_mark
+        from blowfishdb.ledger.postgres import open_postgres_mark
     except ImportError:
         raise LedgerUnavailable("a mark in PostgreSQL needs psycopg: pip install blowfishdb[postgres]") from None
     return open_postgres_mark(mark, usual.with_name(f"{usual.name}-checkpoint"))

@@ -258,7 +258,7 @@ def _history(catalog: Catalog, name: str, analyst: str) -> list[Past]:
 def _synopses(catalog: Catalog, name: str) -> list[Published]:
     """Every synopsis of a dataset, newest first, whoever paid for it: a synopsis is made to be public."""
     synopses = []
-    for receipt, at in catalog.ledger.answered_charges(catalog.account(name).id, synopses=True):
+    for receipt, at in catalog.ledger.synopses(catalog.account(name).id):
         charge = receipt.charge
         certificate = json.loads(charge.certificate)
         title, mechanism = str(certificate["question"]), str(certificate["mechanism"])

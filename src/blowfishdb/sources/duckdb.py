@@ -19,8 +19,7 @@ from typing import IO, TYPE_CHECKING
 
 from blowfishdb.errors import SourceError
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, interrupted_after
-from blowfishdb.sources.content import files_digest
-from blowfishdb.sources.location import GLOB, Location, TableName, database_file, real_pattern
+from blowfishdb.sources.location import GLOB, Location, TableName, database_file, files_digest, real_pattern
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

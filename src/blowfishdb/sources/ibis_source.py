@@ -72,7 +72,7 @@ class IbisSource:
         return self._identity_of(self._table)
 
     def _identity_of(self, table: TableName) -> str:
-        return redact_errors(lambda: self._engine.identity(table), SourceFailed, type(self._engine).__name__)
+        return _redacted(self._engine, lambda: self._engine.identity(table))
 
     def joined_identities(self) -> list[tuple[Join, str]]:
         """The joins, each with the identity of its table."""
@@ -82,18 +82,14 @@ class IbisSource:
     def repeats_keys(self, join: Join) -> bool:
         """Whether a key of a joined table occurs more than once; reads that table, so it must be public."""
         table = self._describe(self._engine.qualified(parse_table(join.table)))
-        return bool(self._fetch(repeated_keys(table, join, self._engine)))
+        return bool(_fetch(self._engine, repeated_keys(table, join, self._engine)))
 
     def look_at_caps(self, unit: Person, caps: Sequence[int]) -> CapsSeen:
         """Reads how many rows each cap would count, for a curator who asked for it."""
-        (row,) = self._fetch(caps_expression(self._describe(self._table), unit, caps, self._engine))
+        (row,) = _fetch(self._engine, caps_expression(self._describe(self._table), unit, caps, self._engine))
         rows, people, nobodys, *numbers = whole_numbers(row).tolist()
         effects = zip(caps, numbers[::2], numbers[1::2], strict=True)
         return CapsSeen(rows, nobodys, people, tuple(CapSeen(*effect) for effect in effects))
-
-    def _fetch(self, expression: Expr) -> list[tuple[object, ...]]:
-        sql = self._engine.write(expression)
-        return redact_errors(lambda: self._engine.fetch(sql, DEADLINE), SourceFailed, type(self._engine).__name__)
 
     def _tables(self) -> Tables:
         """The tables as they are now; asked anew each time, because columns change while a session lasts."""
@@ -115,7 +111,7 @@ class IbisSource:
         return tables
 
     def _describe(self, table: TableName) -> Table:
-        columns = redact_errors(lambda: self._engine.columns(table), SourceFailed, type(self._engine).__name__)
+        columns = _redacted(self._engine, lambda: self._engine.columns(table))
         if not columns:
             raise SourceError(f"there is no table {table.name!r} that this source may read")
         return Table(table, columns)
@@ -134,29 +130,34 @@ class IbisSource:
 
     def content(self) -> str | None:
         """A digest of the files that hold the rows; None for a server, and while a database has changes in its log."""
-        return redact_errors(self._engine.content, SourceFailed, type(self._engine).__name__)
+        return _redacted(self._engine, self._engine.content)
 
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         """The statement that counts the rows of each cell, written for the columns as they are now; reads no rows."""
-        return self._prepared(cells, unit, _cell_counts)
+        return self._count(make_statement(self._tables(), cells, self._people or unit, self._engine), _cell_counts)
 
     def prepare_people(self, cells: Cells, unit: Person) -> Counting:
         """The statement that counts the persons with a row in each cell; reads no rows."""
-        return self._ready(people_statement(self._tables(), cells, unit, self._engine), _cell_counts)
+        return self._count(people_statement(self._tables(), cells, unit, self._engine), _cell_counts)
 
     def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
         """The statement that counts the rows at each point that occurs; reads no rows."""
-        return self._prepared(points, unit, _point_counts)
+        return self._count(make_statement(self._tables(), points, self._people or unit, self._engine), _point_counts)
 
-    def _prepared(
-        self, places: Places, unit: Row | Person, read: Callable[[Places, Mapping[str, Ints], Ints], Result]
-    ) -> IbisCount[Places, Result]:
-        return self._ready(make_statement(self._tables(), places, self._people or unit, self._engine), read)
-
-    def _ready(
+    def _count(
         self, statement: Statement[Places], read: Callable[[Places, Mapping[str, Ints], Ints], Result]
     ) -> IbisCount[Places, Result]:
         return IbisCount(self._engine, self._identity, statement, self._engine.write(statement.expression), read)
+
+
+def _redacted(engine: Engine, work: Callable[[], Result]) -> Result:
+    """What an engine answers; SourceFailed, which tells nothing of it, when it fails."""
+    return redact_errors(work, SourceFailed, type(engine).__name__)
+
+
+def _fetch(engine: Engine, expression: Expr) -> list[tuple[object, ...]]:
+    sql = engine.write(expression)
+    return _redacted(engine, lambda: engine.fetch(sql, DEADLINE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +293,7 @@ def look_at_column(address: str, column: str) -> Seen:
 
     engine, named = _open_engine(parse_location(address))
     table = engine.qualified(named)
-    columns = redact_errors(lambda: engine.columns(table), SourceFailed, type(engine).__name__)
+    columns = _redacted(engine, lambda: engine.columns(table))
     if column not in columns:
         raise SourceError(f"the data has no column {column!r}; {suggest(column, columns)}")
     kind = columns[column].kind
@@ -300,14 +301,10 @@ def look_at_column(address: str, column: str) -> Seen:
         raise SourceError(f"a column of {columns[column].native} cannot be looked at")
     rows = ibis.table({column: IBIS_TYPES[kind]}, name=table.name, database=table.schema)
     if kind in BOUNDED:
-        ends = engine.write(rows.aggregate(low=rows[column].min(), high=rows[column].max()))
-        low, high = redact_errors(lambda: engine.fetch(ends, DEADLINE), SourceFailed, type(engine).__name__)[0]
+        low, high = _fetch(engine, rows.aggregate(low=rows[column].min(), high=rows[column].max()))[0]
         return Seen(None if low is None else str(low), None if high is None else str(high))
     # Grouped rather than selected: Ibis writes SELECT * for a table of which it knows this one column.
     filled = rows.filter(rows[column].notnull())
     groups = filled.group_by(value=filled[column]).aggregate(number=filled.count())
-    known = groups.order_by("value").limit(MOST_VALUES + 1)
-    listed = engine.write(known)
-    rows = redact_errors(lambda: engine.fetch(listed, DEADLINE), SourceFailed, type(engine).__name__)
-    values = [str(row[0]) for row in rows]
+    values = [str(row[0]) for row in _fetch(engine, groups.order_by("value").limit(MOST_VALUES + 1))]
     return Seen(values=tuple(values) if len(values) <= MOST_VALUES else None)

@@ -9,8 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from blowfishdb.sources.base import ColumnType, Engine, Kind, interrupted_after
-from blowfishdb.sources.content import files_digest
-from blowfishdb.sources.location import Location, TableName, database_file
+from blowfishdb.sources.location import Location, TableName, database_file, files_digest
 
 
 def column_type(declared: str) -> ColumnType:
