@@ -16,7 +16,7 @@ import pytest
 
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit import cases
-from blowfishdb.audit.tape import REAL
+from blowfishdb.audit.scratch import REAL
 from blowfishdb.engine import charge, infer, measure, release, sharing, synopsis_release
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.ledger.records import Cursor

@@ -11,7 +11,7 @@ import pytest
 
 from blowfishdb.audit import noise
 from blowfishdb.audit.noise import NoiseLaw
-from blowfishdb.audit.tape import taped
+from blowfishdb.audit.scratch import taped
 from blowfishdb.engine import measure
 from blowfishdb.model.numbers import Ints
 from blowfishdb.noise import coupling

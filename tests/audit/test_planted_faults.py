@@ -14,11 +14,9 @@ from blowfishdb.audit.battery import battery
 from blowfishdb.audit.cases import Case
 from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills
-from blowfishdb.audit.exact import largest_ratio
+from blowfishdb.audit.exact import largest_ratio, people_lines, quantile_lines
 from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import digit_violations, key_violations
-from blowfishdb.audit.people import people_lines
-from blowfishdb.audit.quantiles import quantile_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.report import Line
 from blowfishdb.audit.selections import cost_lines, selection_checks

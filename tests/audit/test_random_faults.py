@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.audit.chains import chain_lines, session_chain_lines
-from blowfishdb.audit.drills import joined_lines
+from blowfishdb.audit.drills import joined_lines, session_lines
 from blowfishdb.audit.exact import refusal_lines, threshold_lines
 from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.random_cases import (
@@ -26,7 +26,6 @@ from blowfishdb.audit.random_cases import (
 )
 from blowfishdb.audit.report import Line, judged
 from blowfishdb.audit.selections import choice_lines, refinement_lines
-from blowfishdb.audit.session_drills import session_lines
 from blowfishdb.catalog import stretch
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.ledger import curation

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from blowfishdb.audit.counting import counting_lines
+from blowfishdb.audit.drills import session_lines
 from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.random_cases import (
     account_lines,
@@ -20,7 +21,6 @@ from blowfishdb.audit.random_cases import (
 )
 from blowfishdb.audit.report import Line
 from blowfishdb.audit.selections import cost_lines
-from blowfishdb.audit.session_drills import session_lines
 from blowfishdb.catalog import stretch
 from blowfishdb.engine import accounting
 from blowfishdb.ledger import charges, curation, mark, sqlite

@@ -1,10 +1,10 @@
-"""Exact: tiny domains by hand, every output; plans that the core must refuse; joint thresholds edge by edge."""
+"""Exact: every output on three values, of rows, of persons and of quantiles; plans to refuse; joint thresholds."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -12,21 +12,28 @@ from functools import partial
 import numpy as np
 from scipy.sparse import csr_array
 
+from blowfishdb.accuracy.quantiles import QuantileQuote, quantiles_at
 from blowfishdb.audit.cases import LIMITS, limited
-from blowfishdb.audit.definitions import measured_once
+from blowfishdb.audit.definitions import NoisyRows, measured_once
 from blowfishdb.audit.report import Line, Losses, amount, judged, not_tested, refused
+from blowfishdb.audit.scratch import Draw, Scratch, TableRow, opened, replaced, scratch, taped
 from blowfishdb.audit.selections import NONE, window_graph
-from blowfishdb.audit.tape import Draw, taped
-from blowfishdb.engine.compile import compile_query
-from blowfishdb.engine.measure import measure
+from blowfishdb.engine.charge import prepare
+from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.measure import choose_quantiles, measure
+from blowfishdb.engine.request import make_request
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.domain import Domain, domain, integers
 from blowfishdb.model.graphs import CellGraph, GridGraph, Metric, Presence
-from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Policy, custom, full, line, metric, partition, threshold
-from blowfishdb.model.query import Kind, query
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.policy import Policy, custom, full, line, metric, partition, person, threshold
+from blowfishdb.model.predicate import Column
+from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.model.workload import Identity, Intervals, Prefix
+from blowfishdb.noise.quantile_sampler import SpreadRecords, sample_quantiles
 from blowfishdb.plan.certificate import CertifiedPlan, calibrate, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan, Problem
 from blowfishdb.plan.program import Allowance, Measured, MeasurementStage, Program, ProgramRun
@@ -34,7 +41,12 @@ from blowfishdb.plan.program import Allowance, Measured, MeasurementStage, Progr
 CELLS = 3
 REACH = 2
 """The outputs tried beyond the true rows; further out the ratios are constant."""
-TABLES = tuple(counts for counts in itertools.product(range(3), repeat=CELLS) if sum(counts) == 2)
+Table = tuple[int, ...]
+TABLES: tuple[Table, ...] = tuple(counts for counts in itertools.product(range(3), repeat=CELLS) if sum(counts) == 2)
+Pairs = Sequence[tuple[int, int]]
+"""Cells that are hidden from each other; ABSENT for a record that is not there."""
+ABSENT = -1
+ABSENCE, ALL_PAIRS = tuple((cell, ABSENT) for cell in range(CELLS)), tuple(itertools.combinations(range(CELLS), 2))
 PLAIN, WITH_NULL = domain({"x": integers(0, CELLS - 1, null=0)}), domain({"x": integers(0, CELLS - 2)})
 
 
@@ -42,17 +54,22 @@ def _apart(one: object, two: object) -> int:
     return abs(int(str(one)) - int(str(two)))
 
 
-HIDDEN: dict[str, tuple[Domain, Policy, tuple[tuple[int, int], ...]]] = {
-    "full": (PLAIN, Policy({"x": full()}), ((0, 1), (0, 2), (1, 2))),
-    "nothing declared": (PLAIN, Policy(), ((0, 1), (0, 2), (1, 2))),
+HIDDEN: dict[str, tuple[Domain, Policy, Pairs]] = {
+    "full": (PLAIN, Policy({"x": full()}), ALL_PAIRS),
+    "nothing declared": (PLAIN, Policy(), ALL_PAIRS),
     "line": (PLAIN, Policy({"x": line()}), ((0, 1), (1, 2))),
-    "threshold": (PLAIN, Policy({"x": threshold(2)}), ((0, 1), (0, 2), (1, 2))),
+    "threshold": (PLAIN, Policy({"x": threshold(2)}), ALL_PAIRS),
     "custom": (PLAIN, Policy({"x": custom([(0, 2)])}), ((0, 2),)),
     "metric": (PLAIN, Policy({"x": metric(range(CELLS), _apart, theta=1)}), ((0, 1), (1, 2))),
     "partition and NULL": (WITH_NULL, Policy({"x": partition(cuts=[1])}), ((0, 2), (1, 2))),
     "partition": (PLAIN, Policy({"x": partition(cuts=[1])}), ((1, 2),)),
 }
 """Policies, with the pairs of cells that they hide from each other, written down by hand; NULL is the last cell."""
+PRESENCE: dict[str, tuple[Domain, Policy, Pairs]] = {
+    "presence only": (PLAIN, Policy(presence="only"), ABSENCE),
+    "presence secret": (PLAIN, Policy(presence="secret"), (*ABSENCE, *ALL_PAIRS)),
+}
+"""The same where records come and go."""
 INFINITE = Fraction(10**9)
 """Stands for the loss of rows that differ and are published exactly."""
 QUESTIONS: tuple[Kind, ...] = ("histogram", "cdf", "ranges")
@@ -65,7 +82,7 @@ def exact_lines() -> Iterator[Line]:
         yield _measurements(f"{kind} of 3 values, {label}", problem, pairs)
 
 
-def _measurements(subject: str, problem: Problem, pairs: Sequence[tuple[int, int]]) -> Line:
+def _measurements(subject: str, problem: Problem, pairs: Pairs) -> Line:
     """All mechanisms: the largest log-ratio over all outputs and all neighbouring tables of two rows."""
     losses = Losses()
     for name, propose in MECHANISMS.items():
@@ -85,15 +102,13 @@ def _measurements(subject: str, problem: Problem, pairs: Sequence[tuple[int, int
     return judged(subject, "every output", losses.violations, summary, losses.tried)
 
 
-def largest_ratio(
-    certified: CertifiedPlan, pairs: Sequence[tuple[int, int]], tables: Sequence[tuple[int, ...]] = TABLES
-) -> Fraction:
+def largest_ratio(certified: CertifiedPlan, pairs: Pairs, tables: Sequence[Table] = TABLES) -> Fraction:
     """The largest log of P(output | table) / P(output | neighbour) over all outputs and tables.
 
     The rows and the scales are those that the engine's own measurement uses; rows are independent, so each row's
     outputs are gone through on their own.
     """
-    worst, shown = Fraction(0), dict[tuple[int, ...], tuple[Measured, Draw]]()
+    worst, shown = Fraction(0), dict[Table, tuple[Measured, Draw]]()
     with taped() as tape:
         for counts in tables:
             tape.play([])
@@ -101,13 +116,8 @@ def largest_ratio(
             (draw,) = tape.take()
             shown[counts] = measured, draw
     for counts in tables:
-        for source, target in (*pairs, *((b, a) for a, b in pairs)):
-            moved = list(counts)
-            moved[source] -= 1
-            moved[target] += 1
-            if min(moved) < 0:
-                continue
-            (here, draw), (there, _) = shown[counts], shown[tuple(moved)]
+        for moved in _neighbours(counts, pairs, shown):
+            (here, draw), (there, _) = shown[counts], shown[moved]
             if not np.array_equal(here.exact, there.exact):
                 return INFINITE
             rows = zip(here.noisy.tolist(), there.noisy.tolist(), draw.weights.tolist(), strict=True)
@@ -115,10 +125,153 @@ def largest_ratio(
     return worst
 
 
+def _neighbours(table: Table, pairs: Pairs, known: Container[Table]) -> Iterator[Table]:
+    """The tables, among known ones, that one record's hidden move makes of this one."""
+    for source, target in _both_ways(pairs):
+        moved = list(table)
+        for cell, change in ((source, -1), (target, 1)):
+            if cell != ABSENT:
+                moved[cell] += change
+        if tuple(moved) in known:
+            yield tuple(moved)
+
+
+def _both_ways(pairs: Pairs) -> set[tuple[int, int]]:
+    return {*pairs, *((two, one) for one, two in pairs)}
+
+
 def _row_ratio(here: int, there: int, weight: int) -> Fraction:
     """For one row: the largest over all outputs of (|output - there| - |output - here|) weight."""
     outputs = range(min(here, there) - REACH, max(here, there) + REACH + 1)
     return Fraction(max(abs(out - there) - abs(out - here) for out in outputs) * weight)
+
+
+PERSONS = [Aggregate("people", ("who",))]
+ABOUT_PERSONS = {
+    "of all": query("table", (), Column("x") >= 1, aggregates=PERSONS),
+    "by groups": query("table", "x", aggregates=PERSONS),
+    "by groups, filtered": query("table", "x", Column("x") >= 1, aggregates=PERSONS),
+}
+
+
+def people_lines() -> Iterator[Line]:
+    """Policies whose pairs are written down by hand, and rows that come and go; two and three rows a person."""
+    chosen = {label: (*HIDDEN[label], 2) for label in ("full", "line", "partition", "partition and NULL")}
+    chosen |= {
+        "presence only": (*PRESENCE["presence only"], 2),
+        "presence secret, 3 rows": (*PRESENCE["presence secret"], 3),
+    }
+    for label, (declared, policy, pairs, rows) in chosen.items():
+        losses = Losses()
+        protected = replace(policy, unit=person("who", at_most=rows, order_by="nr"))
+        with scratch(declared, protected) as world:
+            for name, question in ABOUT_PERSONS.items():
+                losses.compare(name, *_worst_person(world, question, declared["x"].size, pairs, rows))
+        summary = f"loss {amount(losses.worst)} of 1 charged"
+        yield judged(f"persons in 3 values, {label}", "every change of one person", losses.violations, summary)
+
+
+def _worst_person(world: Scratch, question: Query, values: int, pairs: Pairs, rows: int) -> tuple[Fraction, Fraction]:
+    """The greatest loss over all that one person's rows can become, and the price."""
+    release = prepare(world.handle, make_request(world.handle, question, accuracy_target(epsilon=1)))
+    plan, counting = release.plan, release.counting(world.handle)
+    if not isinstance(plan, Plan):
+        return INFINITE, release.epsilon
+    counts: dict[Table, Ints] = {}
+    for state in itertools.product(range(ABSENT, CELLS), repeat=rows):
+        listed = [(number, cell) for number, cell in enumerate(state) if cell != ABSENT]
+        table: list[TableRow] = [{"who": "b", "nr": rows, "x": 0}]
+        table += [{"who": "a", "nr": number, "x": cell if cell < values else None} for number, cell in listed]
+        world.fill(table)
+        counts[state] = opened(counting.run(None))
+    allowed = _both_ways(pairs)
+    changes = [
+        counts[two] - counts[one]
+        for one, two in itertools.product(counts, counts)
+        if all(a == b or (a, b) in allowed for a, b in zip(one, two, strict=True))
+    ]
+    return max(_loss(plan, change) for change in changes), release.epsilon
+
+
+def _loss(plan: Plan, change: Ints) -> Fraction:
+    """What a difference of counts loses through the rows of a plan."""
+    if plan.exact is not None and np.any(plan.exact.dot(change)):
+        return INFINITE
+    if not plan.parts:
+        return Fraction(0)
+    rows = NoisyRows.of(plan)
+    return Fraction(int(np.abs(change @ rows.columns[:-1]) @ rows.weights)) / rows.unit
+
+
+PARTS = 3
+"""Positions of a cell that are gone through, instead of many thousands: the loss is the same for any number."""
+ROWS = 4
+PRICE = Fraction(6)
+"""So expensive that the most likely outputs hide nothing of what an unlikely one tells."""
+LEVELS = {"median": ("0.5",), "quartiles": ("0.25", "0.5", "0.75"), "tails": ("0.05", "0.95")}
+SamplerCall = tuple[SpreadRecords, tuple[Fraction, ...], Fraction]
+"""Records, wanted numbers between quantiles, and unit."""
+Law = tuple[int, float, list[Floats]]
+"""The records counted, one over the scale of the noise on their number, and the law for each published number."""
+
+
+def quantile_lines() -> Iterator[Line]:
+    """Every policy whose pairs are written down by hand, and records that come and go."""
+    for label, (declared, policy, pairs) in (HIDDEN | PRESENCE).items():
+        losses = Losses(1e-9)
+        for name, levels in LEVELS.items():
+            compiled = compile_query(declared, policy, query("quantiles", "x", levels=levels))
+            graph, plain = compiled.problem.graph, compiled.cells.plain[0]
+            quote = quantiles_at(graph, plain, compiled.query.levels, PRICE, 0.05)
+            ratio = Fraction(_largest_ratio(compiled, quote, pairs))
+            losses.compare(f"{name}, log-ratio of an output", ratio, quote.epsilon)
+        summary = f"largest log-ratio {amount(losses.worst)} of {PRICE} charged"
+        yield judged(f"exponential quantiles of 3 values, {label}", "every output", losses.violations, summary)
+
+
+def _largest_ratio(compiled: Compiled, quote: QuantileQuote, pairs: Pairs) -> float:
+    """The largest log of P(output | table) / P(output | neighbour) over all tables of a few rows."""
+    size, most = compiled.problem.graph.cells, 0.0
+    tables = [table for table in itertools.product(range(ROWS + 1), repeat=size) if sum(table) <= ROWS]
+    calls: list[SamplerCall] = []
+
+    def recorded(records: SpreadRecords, gaps: tuple[Fraction, ...], unit: Fraction) -> Ints:
+        calls.append((records, gaps, unit))
+        return np.zeros(len(gaps) - 1, dtype=np.int64)
+
+    def law(table: Table) -> Law:
+        counts, laws = np.array(table, dtype=np.int64), list[Floats]()
+        for published in (ROWS,) if quote.plan.count_unit is None else (0, ROWS):
+            # The published number is the same for all tables: what the noise makes up for is its loss.
+            tape.play([np.array([published - int(counts[: quote.plan.cells].sum())])])
+            choose_quantiles(quote.plan, compiled.problem.graph, quote.certificate, counts)
+            laws.append(_log_chances(*calls.pop()))
+        draws = tape.take()
+        return int(counts[: quote.plan.cells].sum()), float(1 / draws[0].unit) if draws else 0.0, laws
+
+    with taped() as tape, replaced({sample_quantiles: recorded}):
+        by_table = {table: law(table) for table in tables}
+    for table in tables:
+        for moved in _neighbours(table, pairs, by_table):
+            most = max(most, _ratio(by_table[table], by_table[moved]))
+    return most
+
+
+def _log_chances(records: SpreadRecords, gaps: tuple[Fraction, ...], unit: Fraction) -> Floats:
+    """The log chance of every ordered vector of positions, by the definition of the mechanism."""
+    few = SpreadRecords(records.counts, PARTS)
+    ranks = few.ranks(np.arange(few.positions)) / (2.0 * PARTS)
+    vectors = np.array(list(itertools.combinations_with_replacement(ranks.tolist(), len(gaps) - 1)))
+    between = np.diff(vectors, axis=1, prepend=0.0, append=float(few.total))
+    off = np.abs(between - np.array([float(gap) for gap in gaps])).sum(axis=1)
+    logs = -off / (2.0 * float(unit))
+    chances: Floats = logs - np.logaddexp.reduce(logs)
+    return chances
+
+
+def _ratio(here: Law, there: Law) -> float:
+    counted = abs(here[0] - there[0]) * here[1]
+    return counted + max(float(np.max(np.abs(a - b))) for a, b in zip(here[2], there[2], strict=True))
 
 
 LENGTH = 5

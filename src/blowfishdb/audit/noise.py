@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from blowfishdb.audit.report import Line, broken, judged
-from blowfishdb.audit.tape import REAL, replaced
+from blowfishdb.audit.scratch import REAL, replaced
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise import coupling
 from blowfishdb.noise.sampler import Keystream, digit_table

@@ -15,12 +15,10 @@ from blowfishdb.audit.cases import Subject, dataset_cases
 from blowfishdb.audit.chains import chain_lines, session_chain_lines
 from blowfishdb.audit.counting import counting_lines
 from blowfishdb.audit.digests import digest_lines, process_lines
-from blowfishdb.audit.drills import drills, joined_lines
-from blowfishdb.audit.exact import exact_lines, refusal_lines, threshold_lines
+from blowfishdb.audit.drills import drills, joined_lines, session_lines
+from blowfishdb.audit.exact import exact_lines, people_lines, quantile_lines, refusal_lines, threshold_lines
 from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
-from blowfishdb.audit.people import people_lines
-from blowfishdb.audit.quantiles import quantile_lines
 from blowfishdb.audit.random_cases import (
     WAYS,
     account_lines,
@@ -33,7 +31,6 @@ from blowfishdb.audit.random_cases import (
 from blowfishdb.audit.replay import Effort, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, Line, Section, judged
 from blowfishdb.audit.selections import choice_lines, cost_lines, refinement_lines, selection_checks
-from blowfishdb.audit.session_drills import session_lines
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
 from blowfishdb.errors import InvalidInput
 

@@ -13,9 +13,8 @@ import numpy as np
 from scipy.optimize import LinearConstraint, milp
 
 from blowfishdb.audit.definitions import Adjacency, Change, NoisyRows, Record, Step
-from blowfishdb.audit.scratch import opened, sealed
+from blowfishdb.audit.scratch import Draw, Function, Tape, opened, replaced, sealed, taped
 from blowfishdb.audit.selections import Selected, WrongSign, selection_loss, window_graph
-from blowfishdb.audit.tape import Draw, Function, Tape, replaced, taped
 from blowfishdb.engine import answer, release, synopsis_release
 from blowfishdb.engine import measure as run_program
 from blowfishdb.engine.measure import measure

@@ -17,9 +17,8 @@ from blowfishdb.audit.definitions import dense_rows
 from blowfishdb.audit.noise import NoiseLaw
 from blowfishdb.audit.replay import released
 from blowfishdb.audit.report import Line, amount, broken, judged
-from blowfishdb.audit.scratch import NAME, scratch
+from blowfishdb.audit.scratch import NAME, scratch, taped
 from blowfishdb.audit.selections import drawn_noise, gate_of, line_graph
-from blowfishdb.audit.tape import taped
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.measure import measure
 from blowfishdb.engine.release import PlanRelease, Release
