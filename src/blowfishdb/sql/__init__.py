@@ -1,9 +1,7 @@
 """The SQL face: one SELECT, parsed and never executed, becomes the same Query that the Python face makes."""
 
-from blowfishdb.sql.joins import without_joins
-from blowfishdb.sql.query import ResultColumn, names_of, query_of, read_axes, read_where, result_columns
-from blowfishdb.sql.selection import selection_of
-from blowfishdb.sql.statement import Statement, merged, parse, split, write_options
+from blowfishdb.sql.query import ResultColumn, names_of, query_of, read_axes, read_where, result_columns, selection_of
+from blowfishdb.sql.statement import Statement, merged, parse, split, without_joins, write_options
 
 __all__ = [
     "ResultColumn",

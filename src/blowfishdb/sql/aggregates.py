@@ -279,12 +279,8 @@ def _whole(node: exp.Expression, context: ReadingContext) -> tuple[str, ...]:
 
 
 def _refuse(node: exp.Expression, context: ReadingContext) -> NoReturn:
-    for kinds, advice in (
-        ((exp.Min,), "min"),
-        ((exp.Max,), "max"),
-        ((exp.Window,), "window"),
-    ):
-        if isinstance(node, kinds):
+    for kind, advice in ((exp.Min, "min"), (exp.Max, "max"), (exp.Window, "window")):
+        if isinstance(node, kind):
             raise QueryError(f"{FUNCTIONS[advice]}.")
     if node.find(exp.Select) is not None:
         refuse("Subqueries are known after FROM only", context.table)

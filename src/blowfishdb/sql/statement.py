@@ -1,9 +1,12 @@
-"""Reads one SELECT: its dataset, its parts and its options. The text is parsed, never executed."""
+"""One SELECT of one dataset: its options, its parts, and what WITH, nested queries and JOIN come down to.
+
+The text is parsed, never executed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NoReturn, cast
@@ -17,7 +20,7 @@ from blowfishdb.engine.target import Relative, TargetOptions, read_alpha, short_
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.conditions import check_depth, number, only, shown
 from blowfishdb.model.numbers import show, suggest
-from blowfishdb.sql.flatten import flattened
+from blowfishdb.sources.base import Join
 
 SHAPE = "SELECT <attributes>, COUNT(*) FROM {table} [WHERE ...] GROUP BY <attributes>"
 
@@ -332,3 +335,220 @@ def _check_clauses(select: exp.Select, table: str) -> None:
         if part in (None, False, []) or clause in KNOWN_CLAUSES:
             continue
         refuse(CLAUSES.get(clause, f"{clause.strip('_').upper()} is not known here: leave it out"), table)
+
+
+DEEPEST = 8
+NESTED = (
+    "A query after FROM, or in WITH, chooses and filters columns of one dataset. Aggregates, groups and limits stand "
+    "in the outer query; where the inner one has them, the outer one selects *, filters and sorts"
+)
+INNER = ("expressions", "from_", "where", "kind")
+OUTER = ("expressions", "from_", "where", "order", "limit", "offset", "with_")
+
+
+def flattened(select: exp.Select) -> exp.Select:
+    """The statement over a dataset that asks the same as one over queries; QueryError where there is none."""
+    named = _common(select)
+    select.set("with_", None)
+    for _ in range(DEEPEST):
+        inner = _inner(select, named)
+        if inner is None:
+            return select
+        select = _merged(select, inner)
+    raise QueryError(f"queries are nested more than {DEEPEST} deep")
+
+
+def _common(select: exp.Select) -> dict[str, exp.Select]:
+    """The queries of WITH by name."""
+    clause = select.args.get("with_")
+    named: dict[str, exp.Select] = {}
+    for part in clause.expressions if clause is not None else []:
+        if (
+            clause is None
+            or clause.args.get("recursive")
+            or not isinstance(part.this, exp.Select)
+            or part.alias_column_names
+        ):
+            raise QueryError(NESTED)
+        named[part.alias.lower()] = part.this
+    return named
+
+
+def _inner(select: exp.Select, named: dict[str, exp.Select]) -> exp.Select | None:
+    """The query after FROM, written there or named in WITH; None for a dataset."""
+    source = select.args.get("from_")
+    table = None if source is None else source.this
+    if isinstance(table, exp.Subquery):
+        if not isinstance(table.this, exp.Select):
+            raise QueryError(NESTED)
+        return table.this.copy()
+    if isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier) and not table.args.get("db"):
+        inner = named.get(str(table.this.this).lower())
+        return None if inner is None else inner.copy()
+    return None
+
+
+def _merged(outer: exp.Select, inner: exp.Select) -> exp.Select:
+    if outer.args.get("joins") or inner.args.get("joins"):
+        raise QueryError(JOINS)
+    if _has_groups(inner):
+        return _shown(outer, inner)
+    unknown = [key for key, part in inner.args.items() if part not in (None, False, []) and key not in INNER]
+    if unknown:
+        raise QueryError(NESTED)
+    columns, passes_all = _columns(inner)
+    merged = outer.copy()
+    merged.set("from_", inner.args["from_"].copy())
+    for node in list(merged.find_all(exp.Column)):
+        node.set("table", None)
+        name = node.name.lower()
+        if name in columns:
+            replacement = columns[name].copy()
+            is_column = isinstance(replacement, exp.Column)
+            node.replace(replacement if is_column else exp.Paren(this=replacement))
+        elif not passes_all:
+            raise QueryError(f"{node.name!r} is no column of the query after FROM")
+    condition = inner.args.get("where")
+    if condition is not None:
+        outer_where = merged.args.get("where")
+        both = condition.this.copy()
+        if outer_where is not None:
+            both = exp.And(this=exp.Paren(this=both), expression=exp.Paren(this=outer_where.this.copy()))
+        merged.set("where", exp.Where(this=both))
+    return merged
+
+
+def _columns(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
+    """What each name of a query stands for, and whether all other names pass through a *."""
+    columns: dict[str, exp.Expression] = {}
+    passes_all = False
+    for item in inner.expressions:
+        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and item.is_star):
+            passes_all = True
+        elif isinstance(item, exp.Alias):
+            columns[item.alias.lower()] = item.this
+        elif isinstance(item, exp.Column):
+            columns[item.name.lower()] = item
+        else:
+            raise QueryError("a column of a query after FROM that is no attribute needs a name: x / 10 * 10 AS decade")
+    return columns, passes_all
+
+
+def _has_groups(select: exp.Select) -> bool:
+    return select.args.get("group") is not None or any(item.find(exp.AggFunc) for item in select.expressions)
+
+
+def _shown(outer: exp.Select, inner: exp.Select) -> exp.Select:
+    """A statement with groups whose rows an outer SELECT * filters, sorts and cuts."""
+    stars = [item for item in outer.expressions if isinstance(item, exp.Star)]
+    unknown = [key for key, part in outer.args.items() if part not in (None, False, []) and key not in OUTER]
+    twice = [key for key in ("order", "limit", "offset") if outer.args.get(key) and inner.args.get(key)]
+    if len(stars) != 1 or len(outer.expressions) != 1 or unknown or twice:
+        raise QueryError(NESTED)
+    where, having = outer.args.get("where"), inner.args.get("having")
+    if where is not None:
+        condition = where.this.copy()
+        if having is not None:
+            condition = exp.And(this=having.this.copy(), expression=condition)
+        inner.set("having", exp.Having(this=condition))
+    for key in ("order", "limit", "offset"):
+        if outer.args.get(key):
+            inner.set(key, outer.args[key].copy())
+    return inner
+
+
+KINDS = ("", "INNER", "OUTER")
+SIDES = ("", "LEFT")
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A declared join under the name by which a statement calls its table."""
+
+    name: str
+    join: Join
+
+
+def without_joins(statement: Statement, declared: Sequence[Join]) -> Statement:
+    """The statement over the dataset alone; QueryError with what is declared for a join that is not.
+
+    A row without a partner counts with NULL in what the table gives, whether JOIN or LEFT JOIN is written.
+    """
+    select = statement.select.copy()
+    named: list[Joined] = []
+    for clause in select.args["joins"]:
+        named.append(_declared(clause, statement, named, declared))
+    select.set("joins", None)
+    columns = {
+        one.name.lower(): {column.lower(): name for name, column in one.join.attributes.items()} for one in named
+    }
+    for node in list(select.find_all(exp.Column)):
+        given = columns.get(node.table.lower())
+        if given is None:
+            continue
+        name = node.name if node.name in given.values() else given.get(node.name.lower())
+        if name is None:
+            raise QueryError(f"{node.table} gives no {shown(node.name)}; {suggest(node.name, given)}")
+        node.replace(exp.column(exp.to_identifier(name, quoted=True)))
+    return replace(statement, select=select)
+
+
+def _declared(clause: exp.Join, statement: Statement, named: list[Joined], declared: Sequence[Join]) -> Joined:
+    """The declared join that one JOIN clause writes."""
+    table = clause.this
+    is_plain = (
+        isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier) and only(table, "this", "db", "alias")
+    )
+    side, kind = (str(clause.args.get(part) or "").upper() for part in ("side", "kind"))
+    if (
+        not is_plain
+        or side not in SIDES
+        or kind not in KINDS
+        or not only(clause, "this", "side", "kind", "on", "using")
+    ):
+        _refuse("a join is written JOIN table USING (key) or LEFT JOIN table ON foreign_key = key", statement, declared)
+    full = f"{table.db}.{table.name}" if table.db else table.name
+    candidates = [join for join in declared if join.table.lower() in (full.lower(), table.name.lower())]
+    if not candidates:
+        _refuse(f"{shown(full)} is not joined to {statement.table}", statement, declared)
+    compared = _compared(clause, table.alias_or_name)
+    for join in candidates:
+        if compared is not None and _fits(join, compared, statement, named):
+            return Joined(table.alias_or_name, join)
+    _refuse(f"{shown(full)} is joined by other keys", statement, declared)
+
+
+def _compared(clause: exp.Join, name: str) -> tuple[str, str, str] | None:
+    """The key of the joined table, then the qualifier and the name of what is compared with it."""
+    using, condition = clause.args.get("using") or [], clause.args.get("on")
+    if len(using) == 1 and condition is None:
+        return using[0].name, "", using[0].name
+    condition = condition.unnest() if condition is not None else None
+    if using or not isinstance(condition, exp.EQ):
+        return None
+    sides = [condition.this.unnest(), condition.expression.unnest()]
+    if not all(isinstance(side, exp.Column) for side in sides):
+        return None
+    inner = [side for side in sides if side.table.lower() == name.lower()]
+    outer = [side for side in sides if side.table.lower() != name.lower()]
+    if not inner:
+        # Neither side says whose it is: the key stands second, as after USING.
+        outer, inner = sides[:1], sides[1:] if not sides[1].table else []
+    return (inner[0].name, outer[0].table, outer[0].name) if inner and outer else None
+
+
+def _fits(join: Join, compared: tuple[str, str, str], statement: Statement, named: list[Joined]) -> bool:
+    key, qualifier, foreign = compared
+    if key.lower() != join.key.lower():
+        return False
+    owner = next((one for one in named if one.join.gives(join)), None)
+    names = [join.foreign_key, *([] if owner is None else [owner.join.attributes[join.foreign_key]])]
+    callers = statement.names if owner is None else (*statement.names, owner.name)
+    return foreign.lower() in map(str.lower, names) and qualifier.lower() in ("", *map(str.lower, callers))
+
+
+def _refuse(reason: str, statement: Statement, declared: Sequence[Join]) -> NoReturn:
+    """Refuses with the joins that work; attributes of a declared join need none."""
+    works = [f"JOIN {join.table} ON {join.foreign_key} = {join.table}.{join.key}" for join in declared]
+    listed = f"declared are {'; '.join(works)}" if works else "no join is declared: name the dataset alone"
+    raise QueryError(f"{reason}. Joins are declared by the curator; of {statement.table}, {listed}.")
