@@ -15,7 +15,7 @@ OPENBLAS_NUM_THREADS ?= 1
 export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench faults docs docs-serve package-check system-parts fuzz nightly licences sbom vulnerabilities clean
+.PHONY: help setup demo test lint format bench faults docs docs-serve package-check system-parts fuzz nightly clients licences sbom vulnerabilities clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ fuzz: $(STAMP) ## search minutes long for inputs that break something (tests/fuz
 
 nightly: system-parts ## the long forms of the checks that `make test` runs in short
 	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 -m nightly $(ARGS)
+
+clients: $(STAMP) ## R, JDBC, ODBC, LibreOffice and Superset over the PostgreSQL port; installs them, and takes minutes
+	@$(RUN) tools/system_parts.py --clients
+	@STRICT=1 $(RUN) -m pytest -q -n 0 -m clients tests/clients $(ARGS)
 
 licences: $(STAMP) ## write docs/licences.md; fails on a licence that nobody approved
 	@$(RUN) -m tools.supply_chain licences

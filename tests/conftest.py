@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import servers
 from tools.pytest_system_parts import SystemParts
-from tools.system_parts import PARTS
+from tools.system_parts import CLIENTS, PARTS
 
 ROOT = Path(__file__).parent
 STRICT = os.environ.get("STRICT", "") not in ("", "0")
@@ -23,7 +23,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if STRICT el
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(SystemParts(PARTS, strict=STRICT), "system-parts")
+    config.pluginmanager.register(SystemParts((*PARTS, *CLIENTS), strict=STRICT), "system-parts")
     config.pluginmanager.register(servers, "servers")
 
 

@@ -42,6 +42,18 @@ PARTS: tuple[Part, ...] = (
     Part("Caddy", "caddy", ("caddy",), ("caddy",)),
     Part("Java", "java", ("java",), ("default-jre-headless",)),
 )
+JDBC = "/usr/share/java/postgresql.jar"
+BASE = "/usr/lib/libreoffice/program/libpostgresql-sdbclo.so"
+CLIENTS: tuple[Part, ...] = (
+    Part("R", "r", ("Rscript",), ("r-base-core", "r-cran-rpostgresql", "r-cran-dbi")),
+    Part("PostgreSQL's JDBC driver", "jdbc", (JDBC,), ("libpostgresql-jdbc-java", "default-jdk-headless")),
+    Part("PostgreSQL's ODBC driver", "odbc", ("isql",), ("odbc-postgresql", "unixodbc")),
+    Part(
+        *("LibreOffice Base", "libreoffice", (BASE,)),
+        ("libreoffice-base", "libreoffice-sdbc-postgresql", "python3-uno"),
+    ),
+)
+"""What `make clients` needs beside the parts of `make test`."""
 
 
 def used_markers(folder: Path) -> frozenset[str]:
@@ -88,12 +100,13 @@ def ensure(parts: Sequence[Part], folder: Path, *, dry_run: bool) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command line: `python tools/system_parts.py [--dry-run] [--tests FOLDER]`."""
+    """The command line: `python tools/system_parts.py [--dry-run] [--clients] [--tests FOLDER]`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
     parser.add_argument("--tests", type=Path, default=ROOT / "tests", help="the folder whose markers count")
+    parser.add_argument("--clients", action="store_true", help="also the clients of the PostgreSQL port")
     options = parser.parse_args(arguments)
-    ensure(PARTS, options.tests, dry_run=options.dry_run)
+    ensure((*PARTS, *CLIENTS) if options.clients else PARTS, options.tests, dry_run=options.dry_run)
     return 0
 
 

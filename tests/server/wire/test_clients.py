@@ -210,3 +210,31 @@ def test_a_dataset_that_is_refused_does_not_show(tmp_path: Path) -> None:
             connection.execute("SELECT COUNT(*) FROM visits OPTIONS (epsilon = 1)")
         port.app_state.pauses.resume("visits")
         assert connection.execute(tables).fetchall() == [("visits",)]
+
+
+def test_a_name_of_a_prepared_statement_is_free_again_after_deallocate(port: WirePlace) -> None:
+    """ODBC's driver names every statement alike."""
+    with port.connect() as connection:
+        pg = connection.pgconn
+        endings = {
+            b'DEALLOCATE "one"': b"DEALLOCATE",
+            b"deallocate all;": b"DEALLOCATE ALL",
+            b"DISCARD ALL": b"DISCARD ALL",
+        }
+        for ending, tag in endings.items():
+            assert pg.prepare(b"one", b"SELECT 1").error_message == b""
+            assert b"of that name already" in pg.prepare(b"one", b"SELECT 2").error_message
+            assert pg.exec_(ending).command_status == tag
+        assert pg.exec_prepared(b"one", []).error_message != b""
+
+
+def test_what_there_is_none_of_is_empty_however_it_is_asked_for(port: WirePlace) -> None:
+    """As JDBC asks for primary keys: a table within a table, by a function that nothing here has."""
+    with port.connect() as connection:
+        keys = connection.execute(
+            "SELECT result.pk_name FROM (SELECT i.relname AS pk_name, (information_schema._pg_expandarray(x.indkey)).n "
+            "FROM pg_catalog.pg_class i JOIN pg_catalog.pg_index x ON i.oid = x.indexrelid) result WHERE true"
+        )
+        assert [column.name for column in keys.description or ()] == ["pk_name"]
+        assert keys.fetchall() == []
+        assert connection.execute("SELECT setting FROM pg_settings WHERE name = 'max_index_keys'").fetchone() == ("32",)

@@ -342,6 +342,7 @@ def built(datasets: Iterable[Listed], analyst: str) -> duckdb.DuckDBPyConnection
     ]
     settings = {"server_version": VERSION, "standard_conforming_strings": "on", "search_path": "public"}
     settings |= {"client_encoding": "UTF8", "server_encoding": "UTF8", "transaction_isolation": "read committed"}
+    settings |= {"max_index_keys": "32"}
     rows: dict[str, Sequence[dict[str, Any]]] = {
         "pg_namespace": [{"oid": oid, "nspname": name, "nspowner": OWNER} for oid, name in spaces],
         "pg_class": relations,
@@ -369,10 +370,9 @@ class Catalogs:
 
     def rows(self, tree: exp.Expression, analyst: str) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
         """Columns and rows of a look-up."""
-        look_up = allowed(tree, analyst)
-        if _is_empty(look_up):
-            return tuple(Column(item.alias_or_name) for item in look_up.selects), []
-        statement = look_up.sql("duckdb")
+        if _is_empty(tree):
+            return tuple(Column(item.alias or _heading(item)) for item in cast(Any, tree).selects), []
+        statement = allowed(tree, analyst).sql("duckdb")
         cursor = self._catalog(analyst).cursor()
         timer = threading.Timer(PATIENCE, cursor.interrupt)
         timer.start()
@@ -461,8 +461,12 @@ def allowed(tree: exp.Expression, analyst: str) -> exp.Query:
     return cast(exp.Query, root.this)
 
 
-def _is_empty(look_up: exp.Query) -> bool:
+def _is_empty(look_up: Any) -> bool:
     """Whether a look-up asks for what there is none of here: indexes, constraints, publications."""
+    if isinstance(look_up, exp.Table):
+        return look_up.name in EMPTY
+    if isinstance(look_up, exp.Subquery):
+        return _is_empty(look_up.this)
     if isinstance(look_up, exp.SetOperation):
         return _is_empty(look_up.left) and _is_empty(look_up.right)
     if not isinstance(look_up, exp.Select) or any(
@@ -471,7 +475,7 @@ def _is_empty(look_up: exp.Query) -> bool:
         return False
     joins = [join.this for join in look_up.args.get("joins") or () if not join.side]
     sources = [look_up.args["from_"].this, *joins] if look_up.args.get("from_") is not None else []
-    return any(isinstance(source, exp.Table) and source.name in EMPTY for source in sources)
+    return any(map(_is_empty, sources))
 
 
 def _heading(item: exp.Expression) -> str:

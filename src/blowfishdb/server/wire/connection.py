@@ -431,6 +431,15 @@ class Connection:
             raise InvalidInput("there is no portal of that name")
         return self.portals[name]
 
+    def _deallocate(self, query: str) -> None:
+        """Forgets the prepared statement that DEALLOCATE names, or all."""
+        first, *names = query.rstrip("; \n").split()
+        if names and first.upper() in ("DEALLOCATE", "DISCARD"):
+            if names[-1].upper() == "ALL":
+                self.prepared.clear()
+            else:
+                self.prepared.pop(names[-1].strip('"'), None)
+
     def _check_room(self) -> None:
         if len(self.prepared) + len(self.portals) >= MOST_PREPARED:
             raise errors.TooLarge("prepared statements", MOST_PREPARED + 1, MOST_PREPARED, "Close some.")
@@ -456,10 +465,12 @@ class Connection:
         try:
             self.server.requests.check(self.address)
             result = self.statements.control(query)
-            if result is None:
-                if await to_thread.run_sync(self.server.app_state.tokens.holder, self.token) is None:
-                    raise NotSignedIn
-                what, result = await self._question(query)
+            if result is not None:
+                self._deallocate(query)
+                return result
+            if await to_thread.run_sync(self.server.app_state.tokens.holder, self.token) is None:
+                raise NotSignedIn
+            what, result = await self._question(query)
             return result
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
             shown = public_error(error)

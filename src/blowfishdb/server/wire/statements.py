@@ -173,7 +173,7 @@ class Statements:
         if self.status == "E":
             raise TransactionFailed
         if first in IGNORED:
-            return Result(" ".join(words[:2]) if first in ("DISCARD", "DEALLOCATE") else first)
+            return Result(f"{first} ALL" if words[1:] == ["ALL"] else first)
         if first == "SET":
             return self._set(text)
         if first == "RESET":
