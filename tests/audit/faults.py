@@ -27,11 +27,11 @@ from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartitio
 from blowfishdb.model import aggregates, policy
 from blowfishdb.model.graphs import CellGraph, GridGraph, WindowGraph
 from blowfishdb.noise import coupling, sampler
-from blowfishdb.plan import certificate, encoding_1, loss
+from blowfishdb.plan import certificate, loss
 from blowfishdb.plan import program as merge
 from blowfishdb.plan.loss import WorstEdge
-from blowfishdb.plan.program import Program, ProgramRun, RefinementNoise, SelectionNoise
-from blowfishdb.plan.quantiles import QuantilePlan
+from blowfishdb.plan.plan import _factor_1
+from blowfishdb.plan.program import Program, ProgramRun, QuantilePlan, RefinementNoise, SelectionNoise
 
 Fault = Callable[[pytest.MonkeyPatch], None]
 
@@ -306,7 +306,7 @@ def graphs_alike(patch: pytest.MonkeyPatch) -> None:
 
 def joint_thresholds_alike(patch: pytest.MonkeyPatch) -> None:
     """Universal vertices of all axes are joined without lengths, and rankings are told apart by the digest alone."""
-    patch.setattr(GridGraph, "fingerprint", encoding_1._factor)
+    patch.setattr(GridGraph, "fingerprint", _factor_1)
 
     def alike(one: Any, two: Any) -> bool:
         own, other = ((each.problem.digest(), each.mechanisms, each.guarantee) for each in (one, two))

@@ -23,7 +23,7 @@ from blowfishdb.engine.target import Number, accuracy_target
 from blowfishdb.errors import Declined, DigestMismatch
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import Query, query
-from blowfishdb.plan.quantiles import NAME
+from blowfishdb.plan.program import EXPONENTIAL_QUANTILES
 from tests.engine.held import Rows
 
 DOMAIN = bf.domain(
@@ -69,7 +69,7 @@ def test_many_values_are_chosen_from_by_rank(presence: str) -> None:
     policy = bf.Policy(presence=presence)  # type: ignore[arg-type]
     asked = query("quantiles", "x", levels=QUARTILES)
     found = answer(asked, policy, epsilon=1)
-    assert (found.mechanism, found.epsilon) == (NAME, 1)
+    assert (found.mechanism, found.epsilon) == (EXPONENTIAL_QUANTILES, 1)
     compiled = compile_query(DOMAIN, policy, asked)
     promised = quantiles_at(compiled.problem.graph, 5000, asked.levels, Fraction(1), 1e-6)
     for level, value in zip((0.25, 0.5, 0.75), found.values, strict=True):
@@ -82,7 +82,9 @@ def test_many_values_are_chosen_from_by_rank(presence: str) -> None:
 
 
 def test_little_noise_finds_the_quantiles_that_were_asked_in_any_order() -> None:
-    found = answer(query("quantiles", "x", levels=["0.9", "0.1", "0.5", "0.9"]), epsilon=800, mechanism=NAME)
+    found = answer(
+        query("quantiles", "x", levels=["0.9", "0.1", "0.5", "0.9"]), epsilon=800, mechanism=EXPONENTIAL_QUANTILES
+    )
     ranks = [np.mean(value >= X) for value in found.values]
     assert ranks == pytest.approx([0.9, 0.1, 0.5, 0.9], abs=0.01)
     assert found.values[0] == found.values[3]
@@ -91,12 +93,12 @@ def test_little_noise_finds_the_quantiles_that_were_asked_in_any_order() -> None
 def test_only_records_that_pass_the_filter_count() -> None:
     for sex in (0, 1):
         where = bf.col("sex") == ["f", "m"][sex]
-        found = answer(query("quantiles", "x", where, levels=["0.5"]), epsilon=800, mechanism=NAME)
+        found = answer(query("quantiles", "x", where, levels=["0.5"]), epsilon=800, mechanism=EXPONENTIAL_QUANTILES)
         assert np.mean(found.values[0] >= X[sex == SEX]) == pytest.approx(0.5, abs=0.02)
 
 
 def test_null_has_no_rank() -> None:
-    ready = release(query("quantiles", "x", levels=["0.5"]), epsilon=800, mechanism=NAME)
+    ready = release(query("quantiles", "x", levels=["0.5"]), epsilon=800, mechanism=EXPONENTIAL_QUANTILES)
     table = np.zeros(5001, dtype=np.int64)
     table[[100, 200, 300, 5000]] = 1, 1, 1, 10**6
     assert isinstance(ready, QuantilesRelease)
@@ -106,19 +108,24 @@ def test_null_has_no_rank() -> None:
 def test_neighbouring_quantiles_bound_each_other_where_the_number_of_records_is_public() -> None:
     levels = [Fraction(place, 10) for place in range(1, 10)]
     public = bf.Policy({"long": bf.full()})
-    found = answer(query("quantiles", "long", levels=levels), public, epsilon=20, mechanism=NAME)
+    found = answer(query("quantiles", "long", levels=levels), public, epsilon=20, mechanism=EXPONENTIAL_QUANTILES)
     truth = np.quantile(17 * X, [float(level) for level in levels], method="inverted_cdf")
     assert np.all((found.bounds.low <= truth) & (truth <= found.bounds.high))
     assert found.bounds.low[4] > 0
     assert found.bounds.high[4] < 99_999
-    hidden = answer(query("quantiles", "long", levels=levels), bf.Policy(presence="secret"), epsilon=20, mechanism=NAME)
+    hidden = answer(
+        query("quantiles", "long", levels=levels),
+        bf.Policy(presence="secret"),
+        epsilon=20,
+        mechanism=EXPONENTIAL_QUANTILES,
+    )
     assert set(hidden.bounds.low) == {0.0}
 
 
 def test_the_quote_chooses_by_predicted_ranks() -> None:
     for asked, policy, wanted in (
-        (query("quantiles", "x", levels=["0.5"]), bf.Policy(), NAME),
-        (query("quantiles", "long", levels=["0.5"]), bf.Policy(presence="only"), NAME),
+        (query("quantiles", "x", levels=["0.5"]), bf.Policy(), EXPONENTIAL_QUANTILES),
+        (query("quantiles", "long", levels=["0.5"]), bf.Policy(presence="only"), EXPONENTIAL_QUANTILES),
         # Neighbouring values only: running counts cost next to nothing.
         (query("quantiles", "long", levels=["0.5"]), bf.Policy({"long": bf.line()}), "ordered"),
         # Few values, each of many records: a CDF bounds the values themselves.
@@ -128,10 +135,10 @@ def test_the_quote_chooses_by_predicted_ranks() -> None:
         preview = ready.preview(handle(policy))
         assert isinstance(preview, Preview)
         assert preview.mechanism == wanted
-        assert NAME in [offer.mechanism for offer in preview.offers]
-        if wanted == NAME and len(preview.offers) > 1:
+        assert EXPONENTIAL_QUANTILES in [offer.mechanism for offer in preview.offers]
+        if wanted == EXPONENTIAL_QUANTILES and len(preview.offers) > 1:
             assert (preview.best.rmse or 0) < min(offer.rmse or 0 for offer in preview.offers[1:])
-        assert "ranks" in preview.why or wanted != NAME
+        assert "ranks" in preview.why or wanted != EXPONENTIAL_QUANTILES
 
 
 def test_an_accuracy_in_ranks_is_bought_at_the_least_epsilon() -> None:
@@ -143,7 +150,12 @@ def test_an_accuracy_in_ranks_is_bought_at_the_least_epsilon() -> None:
     )
     preview = ready.preview(handle())
     assert preview.offers[0].epsilon == ready.epsilon
-    named = release(query("quantiles", "age", levels=QUARTILES), bf.Policy(presence="only"), alpha=40, mechanism=NAME)
+    named = release(
+        query("quantiles", "age", levels=QUARTILES),
+        bf.Policy(presence="only"),
+        alpha=40,
+        mechanism=EXPONENTIAL_QUANTILES,
+    )
     assert isinstance(named, QuantilesRelease)
     assert named.best.alpha <= 40
     assert "was asked for" in named.preview(handle()).why
@@ -153,7 +165,9 @@ def test_an_accuracy_in_ranks_is_bought_at_the_least_epsilon() -> None:
 
 def test_the_promise_holds() -> None:
     policy = bf.Policy(presence="only")
-    ready = release(query("quantiles", "age", levels=QUARTILES), policy, epsilon="0.5", beta="0.2", mechanism=NAME)
+    ready = release(
+        query("quantiles", "age", levels=QUARTILES), policy, epsilon="0.5", beta="0.2", mechanism=EXPONENTIAL_QUANTILES
+    )
     assert isinstance(ready, QuantilesRelease)
     table = counts(ready)
     running = np.concatenate([[0], np.cumsum(table)])
@@ -176,16 +190,16 @@ def test_what_it_does_not_serve_is_declined() -> None:
         (query("quantiles", "x", bf.col("x").is_null(), levels=["0.5"]), bf.Policy()),
     ):
         with pytest.raises(Declined):
-            release(asked, policy, epsilon=1, mechanism=NAME)
+            release(asked, policy, epsilon=1, mechanism=EXPONENTIAL_QUANTILES)
     with pytest.raises(Declined):
-        release(query("quantiles", "x", levels=["0.5"]), epsilon=10**6, mechanism=NAME)
+        release(query("quantiles", "x", levels=["0.5"]), epsilon=10**6, mechanism=EXPONENTIAL_QUANTILES)
     assert isinstance(release(query("quantiles", "age", levels=["0.5"]), exact, epsilon=1), PlanRelease)
     many = query("quantiles", "age", levels=[Fraction(n, 100) for n in range(1, MOST_LEVELS + 2)])
     assert isinstance(release(many, epsilon=1), PlanRelease)
 
 
 def test_a_plan_that_was_not_charged_is_not_drawn() -> None:
-    ready = release(query("quantiles", "age", levels=["0.5"]), epsilon=1, mechanism=NAME)
+    ready = release(query("quantiles", "age", levels=["0.5"]), epsilon=1, mechanism=EXPONENTIAL_QUANTILES)
     assert isinstance(ready, QuantilesRelease)
     finer = replace(ready.best.plan, unit=ready.best.plan.unit / 2)
     with pytest.raises(DigestMismatch):
@@ -197,7 +211,7 @@ def test_each_class_of_edges_is_charged_its_own_loss() -> None:
     policy = bf.Policy({"x": bf.line()}, composition="attribute", presence="secret")
     place = handle(policy, "per-edge")
     asked = query("quantiles", "x", bf.col("sex") == "f", levels=["0.5"])
-    ready = prepare(place, make_request(place, asked, accuracy_target(epsilon=1, mechanism=NAME)))
+    ready = prepare(place, make_request(place, asked, accuracy_target(epsilon=1, mechanism=EXPONENTIAL_QUANTILES)))
     losses = edge_losses(place, ready)
     # A median moves by half a rank for a record that comes or goes, by one for a record that moves.
     assert losses == {"presence": Fraction(1, 2), "moves x": 1, "moves sex": Fraction(1, 2)}

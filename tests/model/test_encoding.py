@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 
 from blowfishdb.model.encoding import LENGTH, VERSION, digest, encode, version_of
 from blowfishdb.model.graphs import GridGraph, Metric
-from blowfishdb.plan import encoding_1
+from blowfishdb.plan.plan import _factor_1
 
 WHOLE = arrays.arrays(
     st.sampled_from([np.int64, np.int32, np.uint8, np.bool_, np.dtype(">i8")]),
@@ -126,7 +126,7 @@ def test_the_first_encoding_of_joint_thresholds_fails_the_same_property() -> Non
     @given(grids(), grids())
     def differ(one: GridGraph, two: GridGraph) -> None:
         assume(parts(one) != parts(two))
-        assert encoding_1._factor(one) != encoding_1._factor(two)
+        assert _factor_1(one) != _factor_1(two)
 
     with pytest.raises(AssertionError):
         differ()

@@ -17,9 +17,9 @@ from blowfishdb.errors import DigestMismatch, InfiniteLoss
 from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.graphs import CellGraph, ConstraintMoves
 from blowfishdb.model.workload import Identity, Prefix, Sparse
-from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import CertifiedPlan, certified_as_charged, certify
-from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
+from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem, _factor_1, _rows_1, graph_digest_1, plan_digest_1
+from blowfishdb.plan.program import certify_program
 from tests.plan.digest_cases import EXACT_NODES, GRAPHS, NODES, PLANS, POINTS, PROGRAM, TIED
 
 FROZEN: dict[str, Any] = json.loads(Path(__file__).with_name("version_1.json").read_text(encoding="utf-8"))
@@ -29,11 +29,19 @@ X_HIDDEN, Y_HIDDEN = (GRAPHS[f"a joint threshold, {which} NULL hidden"] for whic
 
 
 def test_the_first_encoding_gives_what_it_gave() -> None:
-    assert {name: encoding_1.graph_digest(graph) for name, graph in GRAPHS.items()} == FROZEN["graphs"]
-    assert {name: encoding_1.plan_digest(plan) for name, plan in PLANS.items()} == FROZEN["plans"]
+    assert {name: graph_digest_1(graph) for name, graph in GRAPHS.items()} == FROZEN["graphs"]
+    assert {name: plan_digest_1(plan) for name, plan in PLANS.items()} == FROZEN["plans"]
     assert PROGRAM.digest_1() == FROZEN["program"]
     assert NODES.digest_1() == FROZEN["nodes"]
     assert EXACT_NODES.digest_1() == FROZEN["exact nodes"]
+
+
+def test_programs_are_certified_with_digests_of_either_encoding() -> None:
+    (graph, *_), now = GRAPHS.values(), certify_program(PROGRAM, next(iter(GRAPHS.values())))
+    then = certify_program(PROGRAM, graph, version=1)
+    assert (now.epsilon, now.plan_digest, now.graph_digest) == (PROGRAM.epsilon, PROGRAM.digest(), graph.digest())
+    assert (then.plan_digest, then.graph_digest) == (FROZEN["program"], graph_digest_1(graph))
+    assert (now.witness, now.is_tight) == (None, False)
 
 
 def test_all_things_have_a_digest_of_their_own() -> None:
@@ -44,7 +52,7 @@ def test_all_things_have_a_digest_of_their_own() -> None:
 
 
 def test_two_joint_thresholds_shared_a_digest_in_the_first_encoding_only() -> None:
-    assert encoding_1.graph_digest(X_HIDDEN) == encoding_1.graph_digest(Y_HIDDEN)
+    assert graph_digest_1(X_HIDDEN) == graph_digest_1(Y_HIDDEN)
     assert X_HIDDEN.digest() != Y_HIDDEN.digest()
     problems = [Problem(graph, Identity(16)) for graph in (X_HIDDEN, Y_HIDDEN)]
     assert problems[0].fingerprint() != problems[1].fingerprint()
@@ -54,7 +62,7 @@ def test_two_joint_thresholds_shared_a_digest_in_the_first_encoding_only() -> No
 @pytest.mark.parametrize(("one", "two"), list(itertools.combinations(PLANS, 2)))
 def test_plans_differ_in_both_encodings(one: str, two: str) -> None:
     assert PLANS[one].digest() != PLANS[two].digest()
-    assert encoding_1.plan_digest(PLANS[one]) != encoding_1.plan_digest(PLANS[two])
+    assert plan_digest_1(PLANS[one]) != plan_digest_1(PLANS[two])
 
 
 def test_entries_of_another_width_are_the_same_plan() -> None:
@@ -140,9 +148,9 @@ class _Odd:
 
 def test_the_first_encoding_has_nothing_new() -> None:
     with pytest.raises(TypeError, match="no rows"):
-        encoding_1._rows(_Odd())  # type: ignore[arg-type]
+        _rows_1(_Odd())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="no graph"):
-        encoding_1._factor(Prefix(4))  # type: ignore[arg-type]
+        _factor_1(Prefix(4))  # type: ignore[arg-type]
 
 
 def test_constraints_are_told_apart_by_every_part() -> None:

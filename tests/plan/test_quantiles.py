@@ -13,7 +13,7 @@ import pytest
 from blowfishdb.errors import CannotCertify, PlanError
 from blowfishdb.model.graphs import CellGraph, ConstraintMoves, EdgeGraph, Presence, WindowGraph
 from blowfishdb.noise.quantile_sampler import SpreadRecords, penalty
-from blowfishdb.plan.quantiles import QuantilePlan, certify_quantiles
+from blowfishdb.plan.program import QuantilePlan, certify_quantiles
 
 CELLS, PARTS, MOST = 3, 3, 3
 THIRDS = (Fraction(1, 3), Fraction(1, 3), Fraction(1, 3))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
-from blowfishdb.plan.quantiles import QuantilePlan
+from blowfishdb.plan.program import QuantilePlan
 from tools.docs_site.words import NOTE, code, first_line, table
 
 PROOFS = Path(__file__).resolve().parents[2] / "docs" / "proofs"

@@ -15,7 +15,7 @@ from blowfishdb.model.graphs import CellGraph
 from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE, quantile
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import check_positive
-from blowfishdb.plan.quantiles import NAME, POSITIONS, QuantilePlan, certify_quantiles
+from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, POSITIONS, QuantilePlan, certify_quantiles
 
 MOST_LEVELS = 64
 COUNTED = Fraction(3, 2)
@@ -26,12 +26,12 @@ def propose(graph: CellGraph, cells: int, levels: tuple[Fraction, ...], epsilon:
     """The plan that costs epsilon; Declined where nothing is hidden or too much is asked at once."""
     check_positive("epsilon", epsilon)
     if cells < 1:
-        raise Declined(NAME, "the filter keeps no value of the attribute")
+        raise Declined(EXPONENTIAL_QUANTILES, "the filter keeps no value of the attribute")
     if not hides_anything(graph):
-        raise Declined(NAME, "no move is hidden, so the CDF is exact and free")
+        raise Declined(EXPONENTIAL_QUANTILES, "no move is hidden, so the CDF is exact and free")
     ordered = sorted(set(levels))
     if len(ordered) > MOST_LEVELS:
-        raise Declined(NAME, f"it chooses at most {MOST_LEVELS} quantiles at once")
+        raise Declined(EXPONENTIAL_QUANTILES, f"it chooses at most {MOST_LEVELS} quantiles at once")
     shares = tuple(high - low for low, high in zip([Fraction(0), *ordered], [*ordered, Fraction(1)], strict=True))
     plan = QuantilePlan(QuantilePlan(Fraction(1), shares, cells).loss(graph) / epsilon, shares, cells)
     part, rows = COUNTED / len(shares), graph.rows_per_person
@@ -40,7 +40,9 @@ def propose(graph: CellGraph, cells: int, levels: tuple[Fraction, ...], epsilon:
         counted = QuantilePlan(rows / (epsilon * (1 - part)), shares, cells, rows / (epsilon * part))
         plan = min(plan, counted, key=lambda one: one.unit)
     if not all(MIN_SCALE <= unit <= MAX_SCALE for unit in (plan.unit, plan.count_unit or plan.unit)):
-        raise Declined(NAME, "so large or so small an epsilon asks for a scale that the sampler does not serve")
+        raise Declined(
+            EXPONENTIAL_QUANTILES, "so large or so small an epsilon asks for a scale that the sampler does not serve"
+        )
     return plan
 
 
@@ -51,7 +53,7 @@ class QuantileQuote:
     plan: QuantilePlan
     certificate: Certificate
     beta: float
-    mechanism: str = NAME
+    mechanism: str = EXPONENTIAL_QUANTILES
 
     @property
     def epsilon(self) -> Fraction:
@@ -83,7 +85,7 @@ def quantiles_within(
 ) -> QuantileQuote:
     """The quote of the least epsilon, rounded up, that promises all ranks within alpha."""
     if alpha <= 0:
-        raise Declined(NAME, "it promises ranks within a positive alpha only")
+        raise Declined(EXPONENTIAL_QUANTILES, "it promises ranks within a positive alpha only")
     # The promise is in proportion to 1 / epsilon, but for whole-number noise, which a little more makes up for.
     epsilon = round_up(Fraction(quantiles_at(graph, cells, levels, Fraction(1), beta).alpha / alpha))
     quote = quantiles_at(graph, cells, levels, epsilon, beta)

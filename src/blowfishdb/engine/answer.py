@@ -17,7 +17,7 @@ import numpy as np
 from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.accuracy.quantiles import propose as propose_quantiles
-from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.inference.consistency import Consistent
@@ -30,11 +30,8 @@ from blowfishdb.model.numbers import Floats
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field, Fields
-from blowfishdb.plan import encoding_1
-from blowfishdb.plan.certificate import Certificate, certify, reason
-from blowfishdb.plan.program import Allowance, Program
-from blowfishdb.plan.quantiles import NAME as EXPONENTIAL_QUANTILES
-from blowfishdb.plan.quantiles import certify_quantiles
+from blowfishdb.plan.certificate import Certificate, certify
+from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, Allowance, certify_program, certify_quantiles
 from blowfishdb.present.answer_values import (
     AnswerAxis,
     AnswerColumn,
@@ -476,7 +473,9 @@ def worked_out(evidence: Evidence, mechanism: str, epsilon: Fraction, version: i
         document = read_document(json.dumps(evidence.declared), "json")
         compiled = compile_query(document.domain, document.policy, read_query(dict(evidence.question)))
         if mechanism in DATA_AWARE:
-            return program_certificate(DATA_AWARE[mechanism].program(compiled.problem, epsilon), compiled, version)
+            return certify_program(
+                DATA_AWARE[mechanism].program(compiled.problem, epsilon), compiled.problem.graph, version
+            )
         if mechanism == EXPONENTIAL_QUANTILES:
             graph, cells = compiled.problem.graph, compiled.cells.plain[0]
             return certify_quantiles(propose_quantiles(graph, cells, compiled.query.levels, epsilon), graph)
@@ -488,13 +487,3 @@ def worked_out(evidence: Evidence, mechanism: str, epsilon: Fraction, version: i
     except BlowfishError as error:
         raise DigestMismatch(f"what this answer carries does not make a certificate: {error}") from None
     return certify(plan, compiled.problem.graph, version)
-
-
-def program_certificate(program: Program, compiled: Compiled, version: int = VERSION) -> Certificate:
-    """The certificate of a program of stages: what it may spend in all, and the digests of program and graph."""
-    graph = compiled.problem.graph
-    digests = program.digest(), graph.digest()
-    if version != VERSION:
-        digests = program.digest_1(), encoding_1.graph_digest(graph)
-    note, former = reason(graph.constraint_moves), graph.former_digest()
-    return Certificate(program.epsilon, None, False, *digests, note, former_graph=former)

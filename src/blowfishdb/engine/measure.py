@@ -19,18 +19,20 @@ from blowfishdb.plan.certificate import Certificate, CertifiedPlan
 from blowfishdb.plan.plan import EdgePlan, Measurement, Plan
 from blowfishdb.plan.points import PointPlan
 from blowfishdb.plan.program import (
+    POSITIONS,
     WORD_BITS,
     Ask,
     Measured,
     MeasurementStage,
     Program,
     ProgramRun,
+    QuantilePlan,
     Reply,
     Selection,
+    certify_quantiles,
     merge_counts,
     merge_graph,
 )
-from blowfishdb.plan.quantiles import POSITIONS, QuantilePlan, certify_quantiles
 
 
 def measure(certified: CertifiedPlan, counts: Ints) -> Measured:

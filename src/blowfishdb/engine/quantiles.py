@@ -24,7 +24,7 @@ from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.predicate import Axis
 from blowfishdb.plan.certificate import Certificate
-from blowfishdb.plan.quantiles import NAME, POSITIONS
+from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, POSITIONS
 from blowfishdb.present.answer_values import Bounds
 from blowfishdb.present.words import percent, question_words, readable, upper_end
 
@@ -66,7 +66,7 @@ class QuantilesRelease(CellsRelease):
             "is_tight": certificate.is_tight,
             "together": certificate.constraint_note,
         }
-        return ledger_document(self.compiled.query, NAME, certificate, details)
+        return ledger_document(self.compiled.query, EXPONENTIAL_QUANTILES, certificate, details)
 
     def preview(self, handle: DatasetHandle) -> Preview:
         """The price of the selection, beside what a CDF promises."""
@@ -95,7 +95,7 @@ class QuantilesRelease(CellsRelease):
             consistent=Consistent(values, True, ""),
             widths=HalfWidths(far, float(far.max())),
             beta=best.beta,
-            mechanism=NAME,
+            mechanism=EXPONENTIAL_QUANTILES,
             certificate=self.certificate,
             simultaneous=bounds,
             pointwise=bounds,
@@ -127,7 +127,7 @@ COARSE = 512
 def quantiles_release(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget) -> CellsRelease:
     """The release by the mechanism that is named, or else by the one that misses by fewer ranks or costs less."""
     cells, free = compiled.problem.graph.cells, replace(target, mechanism=None)
-    if target.mechanism == NAME:
+    if target.mechanism == EXPONENTIAL_QUANTILES:
         quotes = quotes_for(compiled, free) if cells < MANY else None
         return QuantilesRelease(compiled, target, quantile_quote(compiled, target), quotes)
     if target.mechanism is None and cells >= MANY:

@@ -10,7 +10,7 @@ import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths, intervals, noise_widths
 from blowfishdb.accuracy.quote import Quote, Quotes
-from blowfishdb.engine.answer import Answer, evidence_of, now, program_certificate
+from blowfishdb.engine.answer import Answer, evidence_of, now
 from blowfishdb.engine.compile import MOST_ANSWERS, Compiled, DatasetHandle
 from blowfishdb.engine.derived import family_width
 from blowfishdb.engine.infer import infer
@@ -39,10 +39,9 @@ from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.noise.distribution import variance
-from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certified_as_charged, certify
-from blowfishdb.plan.plan import EdgePlan, Plan
-from blowfishdb.plan.program import Program
+from blowfishdb.plan.plan import EdgePlan, Plan, plan_digest_1
+from blowfishdb.plan.program import Program, certify_program
 from blowfishdb.present.answer_values import MeasuredRows
 from blowfishdb.present.words import counted_words, policy_words, question_words, readable, upper_end
 from blowfishdb.sources.base import Counting
@@ -226,7 +225,7 @@ class PlanRelease(CellsRelease):
 
     def digest_1(self) -> str:
         """The plan in the first encoding."""
-        return encoding_1.plan_digest(self.best.plan)
+        return plan_digest_1(self.best.plan)
 
     @cached_property
     def certified(self) -> CertifiedPlan:
@@ -436,7 +435,7 @@ class ProgramRelease(CellsRelease):
     @cached_property
     def certificate(self) -> Certificate:
         """What the whole program may spend."""
-        return program_certificate(self.program, self.compiled)
+        return certify_program(self.program, self.compiled.problem.graph)
 
     def digest_1(self) -> str:
         """The program in the first encoding."""

@@ -19,7 +19,7 @@ from blowfishdb.mechanisms import (
     spanning_tree,
 )
 from blowfishdb.mechanisms.strategy import Mechanism
-from blowfishdb.plan.quantiles import NAME as EXPONENTIAL_QUANTILES
+from blowfishdb.plan.program import EXPONENTIAL_QUANTILES
 
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 VERSION = 2
-"""The version of this encoding; digests carry it. Those without a version are in the first one, see plan.encoding_1."""
+"""The version of this encoding; digests carry it. Those without a version are in the first one, see plan/plan.py."""
 MARK = f"{VERSION}:"
 LENGTH = 8
 

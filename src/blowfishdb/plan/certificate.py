@@ -14,7 +14,6 @@ from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.graphs import CellGraph, ConstraintMoves, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, check_sum
 from blowfishdb.model.workload import Intervals
-from blowfishdb.plan import encoding_1
 from blowfishdb.plan.loss import (
     NO_EDGE,
     WorstEdge,
@@ -29,7 +28,15 @@ from blowfishdb.plan.loss import (
     worst_product_edge,
     worst_to_zero,
 )
-from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan, check_positive
+from blowfishdb.plan.plan import (
+    EdgePlan,
+    KroneckerMeasurement,
+    Measurement,
+    Plan,
+    check_positive,
+    graph_digest_1,
+    plan_digest_1,
+)
 
 AnyPlan = TypeVar("AnyPlan", Plan, EdgePlan, Plan | EdgePlan)
 
@@ -116,9 +123,16 @@ def certify(plan: Plan | EdgePlan, graph: CellGraph, version: int = VERSION) -> 
     epsilon = Fraction(worst.loss) / plan.unit
     digests = plan.digest(), graph.digest()
     if version != VERSION:
-        digests = encoding_1.plan_digest(plan), encoding_1.graph_digest(graph)
+        digests = plan_digest_1(plan), graph_digest_1(graph)
     note, former = reason(graph.constraint_moves), graph.former_digest()
     return Certificate(epsilon, worst.edge, worst.tight, *digests, note, former_graph=former)
+
+
+def bounded(epsilon: Fraction, plan_digest: str, graph: CellGraph, version: int = VERSION) -> Certificate:
+    """The certificate of a loss that is proven as an upper bound, without a witness."""
+    graph_digest = graph.digest() if version == VERSION else graph_digest_1(graph)
+    note, former = reason(graph.constraint_moves), graph.former_digest()
+    return Certificate(epsilon, None, False, plan_digest, graph_digest, note, former_graph=former)
 
 
 def calibrate(plan: AnyPlan, graph: CellGraph, epsilon: Fraction) -> tuple[AnyPlan, Certificate]:

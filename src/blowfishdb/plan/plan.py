@@ -1,7 +1,15 @@
-"""Plans: integer rows with one rational unit and whole-number weights; and the problem that they solve."""
+"""Plans: integer rows with one rational unit and whole-number weights; the problem that they solve; their digests.
+
+What ends in `_1` is the first encoding of digests, kept to recognise what ledgers and files hold in it; nothing new is
+written in it. It is not injective: `_factor_1` joins the universal vertices of all axes of a joint threshold without
+their lengths, so two graphs may share a digest. A digest names what a certificate is about and proves nothing: whoever
+compares one of these computes the loss from the plan and the graph at hand too (docs/proofs/certificate.md, Digests).
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -10,9 +18,19 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
 from blowfishdb.model.encoding import digest, encode
-from blowfishdb.model.graphs import CellGraph
+from blowfishdb.model.graphs import CellGraph, CliqueGraph, ConstraintMoves, EdgeGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, as_ints, check_sum, total_weight
-from blowfishdb.model.workload import Rows
+from blowfishdb.model.workload import (
+    AllRanges,
+    Identity,
+    Intervals,
+    Kronecker,
+    Prefix,
+    Rectangles,
+    Rows,
+    Sparse,
+    Stacked,
+)
 
 
 def check_positive(name: str, number: object) -> None:
@@ -178,3 +196,88 @@ class Problem:
     def digest(self) -> str:
         """A hash of graph and workload; simulations are seeded by it."""
         return digest(self.fingerprint())
+
+
+NAMES_1: dict[type, bytes] = {Identity: b"identity", Prefix: b"prefix", AllRanges: b"all ranges"}
+
+
+def plan_digest_1(plan: Plan | EdgePlan) -> str:
+    """The digest of a plan in the first encoding."""
+    unit = str(plan.unit).encode()
+    if isinstance(plan, Plan):
+        exact = b"" if plan.exact is None else _rows_1(plan.exact)
+        return hashed_1([b"plan", unit, exact, *(_part_1(part) for part in plan.parts)])
+    matrices = [
+        array.tobytes()
+        for matrix in (plan.strategy, plan.decoder)
+        for array in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+    ]
+    return hashed_1(
+        [b"edge plan", unit, _rows_1(plan.workload), plan.edges.tobytes(), plan.weights.tobytes(), *matrices]
+    )
+
+
+def graph_digest_1(graph: CellGraph) -> str:
+    """The digest of a policy graph on cells in the first encoding."""
+    head = f"{graph.composition} {graph.presence} {graph.rows_per_person} {graph.shape}".encode()
+    parts = [head, graph.outside.tobytes(), *(_factor_1(factor) for factor in graph.factors)]
+    if graph.constraint_moves is not None:
+        parts.append(b"together" + _moves_1(graph.constraint_moves))
+    lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
+    return hashlib.sha256(lengths + b"".join(parts)).hexdigest()
+
+
+def hashed_1(parts: Iterable[bytes]) -> str:
+    """The hash of parts, each behind its length."""
+    return hashlib.sha256(_framed_1(parts)).hexdigest()
+
+
+def _factor_1(factor: Factor) -> bytes:
+    match factor:
+        case WindowGraph():
+            return b"window" + factor.reach.tobytes() + b"hubs" + factor.universal.tobytes()
+        case GridGraph():
+            head = f"grid {factor.metric} {factor.theta} {factor.shape}".encode()
+            return head + b"".join(
+                a.tobytes() for group in (factor.lows, factor.highs, factor.universal) for a in group
+            )
+        case EdgeGraph():
+            return b"edges" + str(factor.size).encode() + factor.pairs.tobytes()
+        case CliqueGraph():
+            return b"cliques" + factor.labels.tobytes()
+    raise TypeError(f"the first encoding has no graph {type(factor)}")
+
+
+def _moves_1(moves: ConstraintMoves) -> bytes:
+    head = f"{moves.case} {moves.most}".encode()
+    arrays = [moves.starts, moves.members, np.asarray(moves.with_zero, dtype=np.bool_), moves.times]
+    return hashlib.sha256(b"".join([head, *(array.tobytes() for array in arrays)])).digest()
+
+
+def _part_1(part: Measurement | KroneckerMeasurement) -> bytes:
+    if isinstance(part, KroneckerMeasurement):
+        return b"product" + b"|".join(_part_1(factor) for factor in part.factors)
+    return b"rows" + _rows_1(part.rows) + b"weights" + part.weights.tobytes()
+
+
+def _rows_1(rows: Rows) -> bytes:
+    match rows:
+        case Identity() | Prefix() | AllRanges():
+            return _framed_1([NAMES_1[type(rows)], str(rows.cells).encode()])
+        case Intervals():
+            return _framed_1([b"intervals", str(rows.cells).encode(), rows.low.tobytes(), rows.high.tobytes()])
+        case Rectangles():
+            return _framed_1([b"boxes", str(rows.grid).encode(), rows.low.tobytes(), rows.high.tobytes()])
+        case Sparse():
+            arrays = (rows.matrix.indptr, rows.matrix.indices, rows.matrix.data)
+            entries = [array.astype(np.int64).tobytes() for array in arrays]
+            return _framed_1([b"sparse", str(rows.shape).encode(), *entries])
+        case Kronecker():
+            return _framed_1([b"product", *(_rows_1(factor) for factor in rows.factors)])
+        case Stacked():
+            return _framed_1([b"union", *(_rows_1(part) for part in rows.parts)])
+    raise TypeError(f"the first encoding has no rows {type(rows)}")
+
+
+def _framed_1(parts: Iterable[bytes]) -> bytes:
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)

@@ -19,8 +19,7 @@ from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import AxisGraph, CliqueGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, as_ints, check_sum
 from blowfishdb.plan.certificate import Certificate
-from blowfishdb.plan.encoding_1 import hashed
-from blowfishdb.plan.plan import check_positive
+from blowfishdb.plan.plan import check_positive, hashed_1
 
 MOST_POINTS = 2**20
 
@@ -122,7 +121,7 @@ class PointPlan:
         """The same in the first encoding, for what was stored in it."""
         head = ("node plan", self.unit, self.total, len(self.axes))
         axes = [f"{axis.steps} ".encode() + axis.places.tobytes() for axis in self.axes]
-        return hashed([*(str(part).encode() for part in head), *axes, *(labels.tobytes() for labels in self.blocks)])
+        return hashed_1([*(str(part).encode() for part in head), *axes, *(labels.tobytes() for labels in self.blocks)])
 
     def rows_at(self, points: Ints) -> tuple[Ints, Ints]:
         """For each point (values by column) the flat nodes around it and the weight it gives to each."""

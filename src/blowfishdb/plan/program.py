@@ -1,4 +1,7 @@
-"""Programs of several stages: an allowance each, certified when its inputs are public, stopped when it is exceeded."""
+"""Selections, programs of several stages, and quantiles chosen by one selection.
+
+Each stage of a program has an allowance, is certified when its inputs are public, and stops it when it is exceeded.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,11 @@ from typing import ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from blowfishdb.errors import AllowanceExceeded, CannotCertify, DigestMismatch, PlanError
-from blowfishdb.model.encoding import digest
+from blowfishdb.model.encoding import VERSION, digest
 from blowfishdb.model.graphs import AxisGraph, CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints, as_ints, distinct
-from blowfishdb.plan.certificate import certify
-from blowfishdb.plan.encoding_1 import program_digest
-from blowfishdb.plan.plan import EdgePlan, Plan, check_positive
+from blowfishdb.plan.certificate import Certificate, bounded, certify
+from blowfishdb.plan.plan import EdgePlan, Plan, check_positive, hashed_1
 
 PRECISION = Context(prec=60)
 MARGIN = Fraction(1, 10**40)
@@ -260,7 +262,8 @@ class Program:
 
     def digest_1(self) -> str:
         """The same in the first encoding, for what was stored in it."""
-        return program_digest(self.mechanism, ((allowance.stage, allowance.epsilon) for allowance in self.allowances))
+        stages = (f"{allowance.stage} {allowance.epsilon}".encode() for allowance in self.allowances)
+        return hashed_1([b"program", self.mechanism.encode(), *stages])
 
 
 @dataclass(frozen=True)
@@ -292,6 +295,12 @@ class ProgramRun:
         if needed > allowed:
             raise AllowanceExceeded(name, needed, allowed)
         return ProgramRun(self.program, self.receipt_digest, (*self.admitted, *names))
+
+
+def certify_program(program: Program, graph: CellGraph, version: int = VERSION) -> Certificate:
+    """The certificate of a program: what it may spend in all; its digests in the given version of their encoding."""
+    program_digest = program.digest() if version == VERSION else program.digest_1()
+    return bounded(program.epsilon, program_digest, graph, version)
 
 
 LISTED_EDGES = 2_000_000
@@ -349,3 +358,74 @@ def _is_complete(graph: CellGraph) -> bool:
     if len(graph.factors) > 1 and graph.composition != "record":
         return False
     return all(isinstance(f, WindowGraph) and int(f.reach[0]) == f.size - 1 for f in graph.factors)
+
+
+EXPONENTIAL_QUANTILES = "exponential-quantiles"
+POSITIONS = 2**16
+"""Each cell has this many positions; its records are spread evenly over them, so that equal values break no order."""
+
+
+@dataclass(frozen=True)
+class QuantilePlan:
+    """Publishes positions o_1 <= ... <= o_m with P(o) ~ exp(-penalty(o) / unit), and of each position only its cell.
+
+    The penalty is half the sum over the intervals between neighbouring positions, of how far the number of records in
+    it is from its share of all. `shares` are those of the m + 1 intervals. With a `count_unit` the number of records is
+    published first, with noise of that scale, and the shares are shares of the published number. `cells` is the number
+    of cells in order; what else is counted, NULL or outside, stands beside the order and has no rank.
+    """
+
+    unit: Fraction
+    shares: tuple[Fraction, ...]
+    cells: int
+    count_unit: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("the unit of a choice of quantiles", self.unit)
+        if self.count_unit is not None:
+            check_positive("the unit of the number of records", self.count_unit)
+        if len(self.shares) < 2 or sum(self.shares) != 1 or min(self.shares) <= 0:
+            raise PlanError("quantiles cut the records into at least two positive shares that add up to 1")
+        if self.cells < 1:
+            raise PlanError("quantiles need at least one cell in order")
+
+    @property
+    def levels(self) -> int:
+        """The number of quantiles."""
+        return len(self.shares) - 1
+
+    def digest(self) -> str:
+        """A hash of everything above."""
+        return digest(("quantiles", self.unit, self.shares, self.cells, self.count_unit, POSITIONS))
+
+    def gaps(self, total: int) -> tuple[Fraction, ...]:
+        """The number of records wanted in each interval, when there are `total`, or so many were published."""
+        return tuple(share * max(0, total) for share in self.shares)
+
+    def loss(self, graph: CellGraph) -> Fraction:
+        """At least the loss on every edge of a graph whose first `cells` cells are those in order.
+
+        A record that moves within the order changes the penalty by at most 1, either way; one that enters or leaves it
+        by 1 - min(shares), or by 1/2 where the shares are of a published number, whose own loss is added. The log-odds
+        range is twice that. All that constraints move together, or a person's rows, count one by one.
+        """
+        if graph.cells < self.cells or len(graph.shape) != 1:
+            raise PlanError(f"the plan is over {self.cells} cells of one axis, the policy graph over {graph.shape}")
+        leaves = bool(np.any(graph.to_zero)) or graph.constraint_moves is not None
+        moves = graph.value_edge_bound > 0 or graph.constraint_moves is not None
+        losses = [Fraction(0)]
+        if moves:
+            losses.append(2 / self.unit)
+        if leaves or (moves and graph.cells > self.cells):
+            # Without a published number the shares of all intervals shrink or grow with the one that changes.
+            kept = 2 * (1 - min(self.shares)) / self.unit
+            losses.append(kept if self.count_unit is None else 1 / self.unit + 1 / self.count_unit)
+        return max(losses) * graph.rows_per_person
+
+
+def certify_quantiles(plan: QuantilePlan, graph: CellGraph) -> Certificate:
+    """The certificate of a plan of quantiles; CannotCertify where nothing is hidden, and so nothing is to be paid."""
+    loss = plan.loss(graph)
+    if loss == 0:
+        raise CannotCertify("no hidden move changes these counts: release them exactly, at no cost")
+    return bounded(loss, plan.digest(), graph)
