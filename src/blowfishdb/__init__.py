@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from blowfishdb.catalog.curator import Curator, curate
     from blowfishdb.catalog.dataset import Dataset, read_distances, read_edges
     from blowfishdb.engine.answer import Answer
-    from blowfishdb.engine.compare import compare
     from blowfishdb.engine.compile import compile_query
+    from blowfishdb.engine.postprocess import compare
     from blowfishdb.engine.preview import Preview
     from blowfishdb.engine.synopsis import Synopsis, open_synopsis
     from blowfishdb.mechanisms.table import MECHANISMS
@@ -36,7 +36,7 @@ _HOME = {
     "catalog.curator": ("Curator", "curate"),
     "catalog.dataset": ("Dataset", "read_distances", "read_edges"),
     "engine.answer": ("Answer",),
-    "engine.compare": ("compare",),
+    "engine.postprocess": ("compare",),
     "engine.compile": ("compile_query",),
     "engine.preview": ("Preview",),
     "engine.synopsis": ("Synopsis", "open_synopsis"),

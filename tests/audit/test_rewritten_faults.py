@@ -22,7 +22,7 @@ from blowfishdb.audit.random_cases import (
 from blowfishdb.audit.report import Line
 from blowfishdb.audit.selections import cost_lines
 from blowfishdb.catalog import stretch
-from blowfishdb.engine import accounting
+from blowfishdb.engine import charge
 from blowfishdb.ledger import charges, curation, mark, sqlite
 from blowfishdb.ledger import values as ledger_values
 from blowfishdb.mechanisms.data_aware import partition
@@ -79,7 +79,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         plans(LISTED),
     ),
     "NULL charged to no part": (
-        accounting,
+        charge,
         "_components",
         ".components(), codes",
         ".components()[: values.size], values",

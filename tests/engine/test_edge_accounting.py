@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blowfishdb as bf
-from blowfishdb.engine.accounting import check_parallel, edge_losses
-from blowfishdb.engine.charge import prepare
+from blowfishdb.engine.charge import check_parallel, edge_losses, prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request

@@ -12,8 +12,7 @@ import duckdb
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.accounting import edge_losses
-from blowfishdb.engine.charge import UNREAD, prepare
+from blowfishdb.engine.charge import UNREAD, edge_losses, prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.request import make_request

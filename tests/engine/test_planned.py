@@ -11,7 +11,7 @@ import pytest
 import blowfishdb as bf
 import blowfishdb.server.heavy_work  # teaches pickle the fixed mappings of domains
 from blowfishdb.engine.charge import UNREAD, plan_request
-from blowfishdb.engine.effort import query_effort
+from blowfishdb.engine.compile import query_effort
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.model.query import Query

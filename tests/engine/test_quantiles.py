@@ -10,9 +10,8 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.accuracy.quantiles import MOST_LEVELS, quantiles_at, quantiles_within
-from blowfishdb.engine.accounting import edge_losses
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import decode, prepare
+from blowfishdb.engine.charge import decode, edge_losses, prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.measure import choose_quantiles
 from blowfishdb.engine.preview import Preview

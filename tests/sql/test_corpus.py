@@ -11,9 +11,9 @@ from rich.console import Console
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import compile_query, with_tolerances
+from blowfishdb.engine.postprocess import select_rows
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.selection import select_rows
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import QueryError
 from blowfishdb.model.domain import Domain

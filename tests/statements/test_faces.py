@@ -17,11 +17,10 @@ from blowfishdb.analysis.risk import sufficient_budget
 from blowfishdb.cli.output import _budget_words
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
-from blowfishdb.engine.compare import compare
+from blowfishdb.engine.postprocess import compare, select_rows
 from blowfishdb.engine.quantiles import QuantilesRelease
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
-from blowfishdb.engine.selection import select_rows
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BudgetExceeded, PolicyError, QueryError
 from blowfishdb.model.distance import hidden_distance

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.questions import Grouped
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import InvalidInput, QueryError, TooLarge
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.predicate import Axis, Comparison, Predicate, as_axes
+from blowfishdb.model.query import Grouped
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,7 +13,7 @@ from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.joins import is_protected, table_roles
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch, with_past_attributes
-from blowfishdb.engine.effort import Compute, compute_here, query_effort
+from blowfishdb.engine.compile import Compute, compute_here, query_effort
 from blowfishdb.engine.target import AccuracyTarget, Number, short_number
 from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, StaleVersion, UnknownAccount
 from blowfishdb.incidents import curator_log

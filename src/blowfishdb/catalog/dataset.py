@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from blowfishdb.catalog.joins import write_join
-from blowfishdb.engine.accounting import check_parallel
+from blowfishdb.engine.charge import check_parallel
 from blowfishdb.engine.compile import ANALYSTS, SHARING
 from blowfishdb.engine.target import Number, short_number
 from blowfishdb.errors import CatalogError, DomainError, PolicyError, plural

@@ -1,17 +1,22 @@
-"""A query made ready: its dataset, its cells, the policy on them, and names for its answers. Reads no data."""
+"""A query made ready: its dataset, its cells, the policy on them, names for its answers, and the effort it takes.
+
+Reads no data.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Protocol, TypeVar
 
 import numpy as np
 from scipy.sparse import coo_array, csc_array, csr_array
 
 from blowfishdb.accuracy.candidates import Candidate, EstimatesCells, Guarantee
-from blowfishdb.errors import Declined, QueryError, TooLarge
+from blowfishdb.errors import BlowfishError, Declined, QueryError, TooLarge
 from blowfishdb.ledger.values import SUM
 from blowfishdb.mechanisms import joint
 from blowfishdb.mechanisms.joint import Group, stacked
@@ -549,3 +554,41 @@ def looked_at(query: Query) -> frozenset[str]:
     conditions = [query.where, *(part.where for part in query.aggregates)]
     names = {atom.attribute for condition in conditions for atom in atoms(condition)}
     return frozenset(names | {axis.attribute for axis in fine_axes(query.axes, query.aggregates)})
+
+
+Result = TypeVar("Result")
+SEVERAL_AXES = 4
+"""Cells of several attributes take about this many times the work of those of one: more strategies, no short cuts."""
+
+
+class Compute(Protocol):
+    """Does a piece of arithmetic, given a function of the package and values that are no data.
+
+    `effort` is asked for before it starts. A server does heavy pieces elsewhere, one after another.
+    """
+
+    def __call__(self, effort: Callable[[], int], function: Callable[..., Result], *arguments: object) -> Result: ...
+
+
+def compute_here(effort: Callable[[], int], function: Callable[..., Result], *arguments: object) -> Result:
+    """The result, computed in this thread whatever it takes."""
+    del effort
+    return function(*arguments)
+
+
+def query_effort(domain: Domain, policy: Policy, query: Query) -> int:
+    """About the number of cells and answers that planning goes through, as if they were those of one attribute.
+
+    1 for a query that is refused: its refusal takes no time.
+    """
+    if query.parts:
+        # Each is quoted alone, and again with others.
+        return len(query.parts) * sum(query_effort(domain, policy, part.query) for part in query.parts)
+    histogram = Query("histogram", query.axes, query.where) if query.kind in PUBLISHED else query
+    try:
+        problem = compile_query(domain, policy, histogram).problem
+    except BlowfishError:
+        return 1
+    # The number of ranges grows with the square of the cells, the work only with the cells and a little.
+    rows = min(problem.workload.shape[0], problem.graph.cells * math.ceil(math.log2(problem.graph.cells + 1)))
+    return max(problem.graph.cells, rows) * (1 if len(query.axes) <= 1 else SEVERAL_AXES)

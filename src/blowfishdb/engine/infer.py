@@ -1,14 +1,14 @@
-"""Answers from measured numbers: consistent counts, sums, means and quantiles, with their intervals."""
+"""Answers from measured numbers: consistent counts, sums, means, quantiles and columns of tables, with intervals."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.columns import table_columns
 from blowfishdb.engine.compile import Compiled, cell_ends
 from blowfishdb.inference.consistency import (
     NO_CONSTRAINED_ANSWERS,
@@ -19,8 +19,9 @@ from blowfishdb.inference.consistency import (
     consistent_histogram,
     consistent_parts,
 )
+from blowfishdb.model.aggregates import Aggregate, AggregateTable, BlockRows
 from blowfishdb.model.cells import NO_PART, ConstrainedParts
-from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.query import Measure
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.certificate import Certificate
@@ -144,8 +145,7 @@ def _statistic(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float
     """The sum, mean, quantiles or columns that the measured rows tell; None for counts."""
     if compiled.table is not None:
         is_exact = np.isin(np.arange(raw.size), widths.exact)
-        columns = table_columns(compiled.table, raw, is_exact, widths.simultaneous)
-        return Statistic(columns.values, columns.bounds, columns.note)
+        return table_columns(compiled.table, raw, is_exact, widths.simultaneous)
     kind, measure = compiled.query.kind, compiled.measure
     if kind == "quantiles":
         return _quantiles(compiled, raw, widths, total)
@@ -179,7 +179,7 @@ def _ratio(measure: Measure, total: float, count: float) -> float:
 
 
 def _quantiles(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Statistic:
-    """First cell that reaches the share, as estimated, at the earliest and at the latest that the band allows."""
+    """The values at which a band of running counts reaches each share."""
     plain = compiled.cells.plain[0]
     lows, highs = cell_ends(compiled.cells, compiled.cells.axes[0])
     wide = widths.together[:plain]
@@ -188,22 +188,206 @@ def _quantiles(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float
     known = total if plain == raw.size else None
     size = float(running[-1]) if known is None else known
     least, most = (float(band.low[-1]), float(band.high[-1])) if known is None else (known, known)
-    rows = []
-    for level in compiled.query.levels:
-        share = float(level)
-        middle, low, high = (
-            min(int(np.searchsorted(curve, share * whole, side="left")), plain - 1)
-            for curve, whole in ((running, size), (band.high, least), (band.low, most))
-        )
-        # A band that contradicts itself, which happens with probability at most beta, still gives an interval.
-        low, high = min(low, high), max(low, high)
-        middle = min(max(middle, low), high)
-        rows.append(((lows[middle] + highs[middle]) / 2, lows[low], highs[high]))
+    curves = (running, size), (band.high, least), (band.low, most)
+    rows = [_quantile(lows, highs, curves, float(level)) for level in compiled.query.levels]
     values, low_ends, high_ends = np.array(rows).T
     return Statistic(values, Bounds(low_ends, high_ends))
+
+
+def _quantile(
+    lows: Floats, highs: Floats, curves: Iterable[tuple[Floats, float]], share: float
+) -> tuple[float, float, float]:
+    """The value at which running counts reach a share of the records, and the ends of its interval.
+
+    `curves` are the counts as estimated, at most and at least, each with the number of records; `lows` and `highs` the
+    ends of the cells.
+    """
+    middle, first, last = (
+        min(int(np.searchsorted(curve, share * size, side="left")), lows.size - 1) for curve, size in curves
+    )
+    # A band that contradicts itself, which happens with probability at most beta, still gives an interval.
+    first, last = min(first, last), max(first, last)
+    middle = min(max(middle, first), last)
+    return (lows[middle] + highs[middle]) / 2, lows[first], highs[last]
 
 
 def _running_band(raw: Floats, wide: Floats) -> Bounds:
     """Where running counts lie if each is within its `wide` of the raw one; both ends never decrease."""
     high = np.minimum.accumulate((raw + wide)[::-1])[::-1]
     return Bounds(np.maximum.accumulate(np.maximum(raw - wide, 0.0)), high)
+
+
+FEW = "where so few records may be counted that nothing is known, the interval is all declared values"
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Estimates, each with an interval; all intervals of a table hold together with probability 1 - beta."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+    def map(self, change: Callable[[Floats], Floats]) -> Interval:
+        """The interval under a rising function."""
+        return Interval(change(self.value), change(self.low), change(self.high))
+
+    def within(self, low: float, high: float) -> Interval:
+        """The part of the interval between two numbers that the truth lies between anyway."""
+        return self.map(lambda ends: np.clip(ends, low, high))
+
+    def widened(self, by: float) -> Interval:
+        """The interval with both ends moved outward."""
+        return Interval(self.value, self.low - by, self.high + by)
+
+    def times(self, factor: float) -> Interval:
+        """The interval times a number of any sign."""
+        ends = np.sort(np.stack([factor * self.low, factor * self.high]), axis=0)
+        return Interval(factor * self.value, ends[0], ends[1])
+
+    def __add__(self, other: Interval) -> Interval:
+        return Interval(self.value + other.value, self.low + other.low, self.high + other.high)
+
+    def over(self, count: Interval) -> Interval:
+        """The ratio to a count that is above 0; infinite where the count may be 0."""
+        is_some = count.low > 0
+        least, most = np.where(is_some, count.low, 1.0), np.maximum(count.high, 1.0)
+        corners = np.stack([end / size for end in (self.low, self.high) for size in (least, most)])
+        value = self.value / np.maximum(count.value, np.where(is_some, count.low, 1.0))
+        low, high = np.where(is_some, corners.min(axis=0), -np.inf), np.where(is_some, corners.max(axis=0), np.inf)
+        return Interval(np.clip(value, low, high), low, high)
+
+    def squared(self) -> Interval:
+        """The squares."""
+        ends = np.stack([self.low**2, self.high**2])
+        low = np.where((self.low <= 0) & (self.high >= 0), 0.0, ends.min(axis=0))
+        return Interval(self.value**2, low, ends.max(axis=0))
+
+
+def table_columns(table: AggregateTable, raw: Floats, is_exact: Bools, wide: float) -> Statistic:
+    """The columns that measured blocks tell, one after the other; noisy rows are within `wide` of the measured ones.
+
+    A mean is a ratio of intervals, a spread comes from three, a share from two counts (docs/proofs/joint.md).
+    """
+    ends = np.cumsum([block.rows.shape[0] for block in table.blocks])[:-1]
+    pieces = zip(table.blocks, np.split(raw, ends), np.split(is_exact, ends), strict=True)
+    blocks = [(block, _block(table, block, rows, exact, wide)) for block, rows, exact in pieces]
+    columns, has_few = [], False
+    for aggregate, roles in zip(table.aggregates, table.places, strict=True):
+        columns.append(_column(table, aggregate, {role: blocks[place] for role, place in roles.items()}))
+        if "count" in roles and aggregate.function not in ("count", "people", "sum"):
+            has_few = has_few or bool(np.any(blocks[roles["count"]][1].low <= 0))
+    values, low, high = (
+        np.concatenate([np.broadcast_to(numbers, column.value.shape).reshape(-1) for column, numbers in each])
+        for each in zip(*([(c, c.value), (c, c.low), (c, c.high)] for c in columns), strict=True)
+    )
+    return Statistic(values, Bounds(low, high), FEW if has_few else "")
+
+
+def _block(table: AggregateTable, block: BlockRows, raw: Floats, is_exact: Bools, wide: float) -> Interval:
+    """The rows of a block in their own units, as an array over its groups in the order of the table's groups."""
+    names = [name for name in table.cells.axes if name in block.block.by]
+    order = [name for name in table.groups.axes if name in block.block.by]
+    shape = [table.groups.layout[name].cells for name in names]
+    tail = [raw.size // max(1, int(np.prod(shape, dtype=np.int64)))] if block.block.is_running else []
+
+    def arranged(numbers: Floats) -> Floats:
+        if block.block.is_running:
+            # The running axis may stand anywhere among the cells' axes; it comes last here.
+            at = [*names]
+            inner = block.block.factors[0]
+            place = sum(table.cells.axes.index(name) < table.cells.axes.index(inner) for name in names)
+            at.insert(place, inner)
+            sizes = [tail[0] if name == inner else table.groups.layout[name].cells for name in at]
+            return np.transpose(numbers.reshape(sizes), [at.index(name) for name in [*order, inner]])
+        return np.transpose(numbers.reshape(shape), [names.index(name) for name in order])
+
+    value = arranged(raw / block.multiplier)
+    width = arranged(np.where(is_exact, 0.0, wide / block.multiplier))
+    interval = Interval(value, value - width, value + width)
+    if block.block.power == 0:
+        high = np.maximum(interval.high, 0.0)
+        interval = Interval(np.maximum(value, 0.0), np.minimum(np.maximum(interval.low, 0.0), high), high)
+    return interval
+
+
+def _column(table: AggregateTable, aggregate: Aggregate, roles: Mapping[str, tuple[BlockRows, Interval]]) -> Interval:
+    if aggregate.function in ("count", "people"):
+        return roles["count"][1]
+    if aggregate.function in ("quantile", "running"):
+        return _running(table, aggregate, roles["running"][1])
+    if aggregate.function == "share":
+        whole = _spread_out(table, roles["whole"])
+        return roles["part"][1].over(whole).within(0.0, 1.0).times(float(aggregate.times))
+    rows, total = roles["sum"]
+    if aggregate.function == "sum":
+        if "count" in roles:
+            total = total + roles["count"][1].times(float(rows.offset))
+        return total.times(1.0 / rows.scale)
+    count = roles["count"][1]
+    ends = float(rows.ends[0] - rows.offset), float(rows.ends[1] - rows.offset)
+    mean = total.times(float(rows.step)).over(count).within(*ends)
+    if aggregate.function == "mean":
+        return (mean + _constant(mean, float(rows.offset))).times(1.0 / rows.scale)
+    squares, square = roles["square"]
+    step = float(squares.step)
+    variance = _variance(square.times(step**2).over(count), mean, rows.spread, 0.0 if step == 1.0 else step / 2)
+    if not aggregate.function.endswith("_pop"):
+        variance = _of_sample(variance, count)
+    is_root = aggregate.function.startswith("stddev")
+    return variance.map(np.sqrt).times(1.0 / rows.scale) if is_root else variance.times(1.0 / rows.scale**2)
+
+
+def _variance(squares: Interval, mean: Interval, spread: int, rounding: float) -> Interval:
+    """The variance from the means of values and of their squares; rounding moves its root by at most so much."""
+    away = mean.squared()
+    between = Interval(squares.value - away.value, squares.low - away.high, squares.high - away.low)
+    root = between.within(0.0, float(spread) ** 2).map(np.sqrt)
+    return root.widened(rounding).within(0.0, float(spread)).map(np.square)
+
+
+def _of_sample(variance: Interval, count: Interval) -> Interval:
+    """The variance that divides by one record less; that of a single record is taken as it is."""
+    ratio = count.map(lambda size: np.maximum(size, 2.0) / np.maximum(size - 1.0, 1.0))
+    return Interval(variance.value * ratio.value, variance.low * ratio.high, variance.high * ratio.low)
+
+
+def _constant(like: Interval, number: float) -> Interval:
+    constant = np.full_like(like.value, number)
+    return Interval(constant, constant, constant)
+
+
+def _spread_out(table: AggregateTable, whole: tuple[BlockRows, Interval]) -> Interval:
+    """Counts over some of the groups' attributes, shaped to stand beside all groups."""
+    rows, counts = whole
+    shape = [table.groups.layout[name].cells if name in rows.block.by else 1 for name in table.groups.axes]
+    return counts.map(lambda numbers: numbers.reshape(shape or ()))
+
+
+def _running(table: AggregateTable, aggregate: Aggregate, counts: Interval) -> Interval:
+    """Running counts along the last axis that never fall, or the quantile that they tell for each group."""
+    low = np.maximum.accumulate(counts.low, axis=-1)
+    high = np.minimum.accumulate(counts.high[..., ::-1], axis=-1)[..., ::-1]
+    is_sound = np.all(low <= high, axis=-1, keepdims=True)
+    low, high = np.where(is_sound, low, counts.low), np.where(is_sound, high, np.maximum(counts.high, counts.low))
+    flat = counts.value.reshape(-1, counts.value.shape[-1])
+    boxes = np.maximum(counts.high - counts.low, 1e-9).reshape(flat.shape)
+    rising = np.stack([consistent_cdf(row, box).values for row, box in zip(flat, boxes, strict=True)])
+    value = np.clip(rising.reshape(counts.value.shape), low, high)
+    if aggregate.function == "running":
+        return Interval(
+            _in_place(table, aggregate, value), _in_place(table, aggregate, low), _in_place(table, aggregate, high)
+        )
+    firsts, lasts = cell_ends(table.cells, aggregate.factors[0])
+    rows = []
+    for running, least, most in zip(*(part.reshape(flat.shape) for part in (value, low, high)), strict=True):
+        band = (np.maximum.accumulate(most), least[-1]), (np.maximum.accumulate(least), most[-1])
+        rows.append(_quantile(firsts, lasts, ((running, running[-1]), *band), float(aggregate.level or 0)))
+    shape = counts.value.shape[:-1]
+    middle_ends, low_ends, high_ends = (np.array(ends).reshape(shape) for ends in zip(*rows, strict=True))
+    return Interval(middle_ends, low_ends, high_ends)
+
+
+def _in_place(table: AggregateTable, aggregate: Aggregate, numbers: Floats) -> Floats:
+    """Running counts with their axis where it stands among the table's groups."""
+    return np.moveaxis(numbers, -1, table.groups.axes.index(aggregate.factors[0]))

@@ -19,11 +19,17 @@ from scipy.sparse import eye_array
 from blowfishdb.accuracy.candidates import Guarantee
 from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import Answer, read_axis, read_certificate, read_stage
-from blowfishdb.engine.compile import MOST_ANSWERS, Compiled, DatasetHandle, compile_query
-from blowfishdb.engine.effort import Compute, compute_here, query_effort
+from blowfishdb.engine.compile import (
+    MOST_ANSWERS,
+    Compiled,
+    Compute,
+    DatasetHandle,
+    compile_query,
+    compute_here,
+    query_effort,
+)
 from blowfishdb.engine.infer import infer, told_by_parts
 from blowfishdb.engine.preview import Way
-from blowfishdb.engine.questions import Questions
 from blowfishdb.engine.request import write_query
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
@@ -36,7 +42,7 @@ from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.predicate import Axis
-from blowfishdb.model.query import Query
+from blowfishdb.model.query import Query, Questions
 from blowfishdb.model.serialize import Field, Fields, read_attribute, write_attribute
 from blowfishdb.model.workload import Intervals, Rows, Sparse, as_intervals
 from blowfishdb.plan.certificate import Certificate

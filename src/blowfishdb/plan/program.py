@@ -372,7 +372,8 @@ class QuantilePlan:
     The penalty is half the sum over the intervals between neighbouring positions, of how far the number of records in
     it is from its share of all. `shares` are those of the m + 1 intervals. With a `count_unit` the number of records is
     published first, with noise of that scale, and the shares are shares of the published number. `cells` is the number
-    of cells in order; what else is counted, NULL or outside, stands beside the order and has no rank.
+    of cells in order; what else is counted, NULL or outside, stands beside the order and has no rank. The proof is
+    docs/proofs/quantiles.md.
     """
 
     unit: Fraction

@@ -12,7 +12,6 @@ from threading import RLock
 from typing import TypeVar
 
 from blowfishdb.catalog.catalog import Catalog, LiveCatalog
-from blowfishdb.engine.accounting import edge_losses
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import (
     UNREAD,
@@ -21,12 +20,12 @@ from blowfishdb.engine.charge import (
     Run,
     charged_payload,
     decode,
+    edge_losses,
     plan_request,
     published,
     with_rows,
 )
-from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.effort import Compute, compute_here, query_effort
+from blowfishdb.engine.compile import Compute, DatasetHandle, compute_here, query_effort
 from blowfishdb.engine.preview import AnyPreview, Preview, Way, continued, instead
 from blowfishdb.engine.release import PlanRelease, Release
 from blowfishdb.engine.request import Request, make_request

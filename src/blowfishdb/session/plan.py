@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Run
 from blowfishdb.engine.compile import looked_at
+from blowfishdb.engine.postprocess import select_rows
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.selection import select_rows
 from blowfishdb.engine.target import (
     AccuracyTarget,
     Number,

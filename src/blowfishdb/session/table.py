@@ -12,9 +12,8 @@ from scipy.sparse import issparse
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Run
 from blowfishdb.engine.points import PointPreview, PointWeights
+from blowfishdb.engine.postprocess import EVERYTHING, Selection, SortKey, select_rows
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.questions import Grouped, Questions, grouped
-from blowfishdb.engine.selection import EVERYTHING, Selection, SortKey, select_rows
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import SynopsisPreview
 from blowfishdb.engine.target import Number, accuracy_target, spending_cap
@@ -26,7 +25,7 @@ from blowfishdb.model.explain import explain
 from blowfishdb.model.groups import atom_runs
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import ATOMS, Axis, Predicate, atoms, condition_words
-from blowfishdb.model.query import Query, query, synopsis_of
+from blowfishdb.model.query import Grouped, Query, Questions, grouped, query, synopsis_of
 from blowfishdb.present.words import question_words
 from blowfishdb.session.backend import Backend, expect
 from blowfishdb.session.sizes import sized_question

@@ -9,7 +9,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from blowfishdb.engine.selection import AllOf, Op, Selection, SortKey, Threshold
+from blowfishdb.engine.postprocess import AllOf, Op, Selection, SortKey, Threshold
 from blowfishdb.engine.target import Relative
 from blowfishdb.errors import QueryError
 from blowfishdb.model.aggregates import Aggregate

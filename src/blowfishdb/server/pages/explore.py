@@ -15,8 +15,8 @@ from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
+from blowfishdb.engine.postprocess import select_rows
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.selection import select_rows
 from blowfishdb.engine.target import TargetOptions, target_options
 from blowfishdb.errors import AccuracyError, BlowfishError, InvalidInput, NotSignedIn, QueryError, UnknownAnswer, plural
 from blowfishdb.present.words import question_words, readable, upper_end

@@ -9,8 +9,8 @@ from nicegui import ui
 from nicegui.events import TableSelectionEventArguments
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compare import compare as comparison_of
 from blowfishdb.engine.points import PointWeights
+from blowfishdb.engine.postprocess import compare as comparison_of
 from blowfishdb.engine.request import read_query
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import BlowfishError, InvalidInput

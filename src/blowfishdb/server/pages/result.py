@@ -14,7 +14,7 @@ import numpy as np
 from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compare import Comparison, Estimate, compare, has_two_groups
+from blowfishdb.engine.postprocess import Comparison, Estimate, compare, has_two_groups
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.chart import (
     Chart,

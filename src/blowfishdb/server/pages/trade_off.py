@@ -16,8 +16,7 @@ from nicegui import events, ui
 from blowfishdb.analysis.risk import Risk, risk
 from blowfishdb.catalog.dataset import Dataset, family_words, read_rows, read_value
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compile import compile_query
-from blowfishdb.engine.effort import Compute, compute_here, query_effort
+from blowfishdb.engine.compile import Compute, compile_query, compute_here, query_effort
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.target import AccuracyTarget, short_number

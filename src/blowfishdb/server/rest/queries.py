@@ -10,9 +10,9 @@ from pydantic import Field
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Released, Run
+from blowfishdb.engine.postprocess import EVERYTHING, Selection, select_rows
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.request import read_query
-from blowfishdb.engine.selection import EVERYTHING, Selection, select_rows
 from blowfishdb.engine.synopsis import Synopsis, to_bytes
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_target, read_target_options, spending_cap
 from blowfishdb.errors import InvalidInput, QueryError
