@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+import blowfishdb as bf
 from tests.server.wire.places import WirePlace, wire_place
 
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward"
@@ -116,6 +117,29 @@ def test_columns_come_as_selected_with_parameters_and_intervals(port: WirePlace)
         four = connection.execute("SELECT CDF(bin(age, 20)) AS below FROM visits")
         assert [column.name for column in four.description or ()] == ["age", "below"]
         assert len(four.fetchall()) == 5
+
+
+def test_a_published_synopsis_answers_for_nothing(port: WirePlace) -> None:
+    session = port.app_state.session("bob")
+    session["visits"].histogram("ward", bf.col("age").bins(10)).publish(epsilon=1)
+    (published,) = session.synopses("visits")
+    before = session.budget("visits").spent
+    question = "SELECT ward, COUNT(*) FROM visits WHERE age < 50 GROUP BY ward ORDER BY 2 DESC LIMIT 2"
+    with port.connect("bob") as connection:
+        plan = connection.execute(f"EXPLAIN {question} OPTIONS (within = 400)".encode()).fetchall()
+        assert any(f"synopsis {published.number}" in str(line) for (line,) in plan)
+        with pytest.raises(errors.ConfigurationLimitExceeded):
+            connection.execute(f"{question} OPTIONS (epsilon = 0.5)".encode())
+        connection.execute(f"SET blowfish.synopsis = {published.number}".encode())
+        connection.execute("SET blowfish.intervals = on")
+        rows = connection.execute(question.encode()).fetchall()
+        assert len(rows) == 2
+        assert all(low <= count <= high for _, count, low, high in rows)  # type: ignore[operator]
+        with pytest.raises(errors.SyntaxError, match="cost is not in this synopsis"):
+            connection.execute("SELECT bin(cost, 100), COUNT(*) FROM visits GROUP BY 1")
+        with pytest.raises(errors.InvalidParameterValue, match="the number of a published synopsis"):
+            connection.execute("SET blowfish.synopsis = 'newest'")
+    assert session.budget("visits").spent == before
 
 
 def test_a_transaction_that_failed_waits_for_its_end(port: WirePlace) -> None:

@@ -18,6 +18,8 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.postprocess import select_rows
+from blowfishdb.engine.synopsis import BETA
 from blowfishdb.engine.target import TargetOptions, short_number, target_options
 from blowfishdb.errors import (
     AccuracyError,
@@ -41,9 +43,8 @@ from blowfishdb.sql import ResultColumn, Statement, merged, parse, result_column
 from blowfishdb.sql.statement import LONGEST_SCRIPT
 
 OURS = "blowfish."
-NUMBERS = ("within", "confidence", "epsilon", "spend")
 SWITCHES = ("fresh", "intervals")
-NAMES = (*NUMBERS, *SWITCHES, "mechanism")
+NAMES = ("within", "confidence", "epsilon", "spend", *SWITCHES, "mechanism", "synopsis")
 TRUTHS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 HINT = "SET blowfish.within = 50, or SET blowfish.epsilon = '0.1', or end the statement with OPTIONS (within = 50)"
 COMMENT = "blowfish:"
@@ -203,6 +204,8 @@ class Statements:
             return
         if option in SWITCHES and value.lower() not in TRUTHS:
             raise InvalidInput(f"{name} is on or off")
+        if option == "synopsis" and not value.isdecimal():
+            raise InvalidInput(f"{name} is the number of a published synopsis, such as EXPLAIN names where one answers")
         changed = {**self.settings, name: value}
         if option in ("within", "epsilon"):
             # One follows from the other: the newer counts.
@@ -258,7 +261,13 @@ class Statements:
             return Result("EXPLAIN", (PLAN,), [(line,) for line in str(preview).splitlines()])
         columns = result_columns(statement, table.domain, question.query)
         self.caller.note("asked for an answer", statement.table, {"by": "postgres"})
-        answer, charge = self.cap.charged(session, statement.table, lambda left: _released(question, options, left))
+        number = self.settings.get(f"{OURS}synopsis")
+        if number is None:
+            answer, charge = self.cap.charged(session, statement.table, lambda left: _released(question, options, left))
+        else:
+            synopsis = session.synopsis(statement.table, int(number))
+            answer = synopsis.answer(question.query, float(options.get("beta", BETA)))
+            answer, charge = select_rows(answer, question.selection), Fraction(0)
         rows = _rows(answer, columns, with_intervals=self._is_on("intervals"))
         left = session.budget(statement.table).remaining
         price = f"charged epsilon {amount(charge)}" if charge else "nothing charged"
