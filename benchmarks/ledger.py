@@ -21,7 +21,7 @@ import psycopg
 
 from benchmarks.harness import Row
 from blowfishdb.ledger import Charge, Terms, open_ledger
-from tools.postgres_server import running_postgres
+from tools.database_servers import running_postgres
 
 SECONDS = 2.0
 ROUNDS = 2

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import servers
-from tools.pytest_system_parts import SystemParts
-from tools.system_parts import CLIENTS, PARTS
+from tools.system_parts import CLIENTS, PARTS, SystemParts
 
 ROOT = Path(__file__).parent
 STRICT = os.environ.get("STRICT", "") not in ("", "0")

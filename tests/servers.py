@@ -7,8 +7,7 @@ from itertools import count
 
 import pytest
 
-from tools.mariadb_server import running_mariadb
-from tools.postgres_server import running_postgres
+from tools.database_servers import running_mariadb, running_postgres
 
 _NUMBERS = count(1)
 

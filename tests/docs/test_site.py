@@ -23,9 +23,9 @@ from playwright.sync_api import sync_playwright
 import blowfishdb as bf
 from tests.browser.fixture import launch
 from tests.docs.blocks import DOCS, ROOT
-from tools.docs_site.offline import requests_of, without_requests
-from tools.docs_site.pages import GENERATED, ROOT_PAGES
+from tools.docs_site.hooks import requests_of, without_requests
 from tools.docs_site.pictures import FOLDER, all_pictures, kept_answer
+from tools.docs_site.reference import GENERATED, ROOT_PAGES
 
 GLOSSARY = """
     ordered mechanism; ordered hierarchical mechanism; policy specific global sensitivity; discriminative pair;

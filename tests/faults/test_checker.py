@@ -11,8 +11,18 @@ import pytest
 
 from blowfishdb.ledger import open_ledger
 from tests.ledger.support import charge_of, opened
-from tools.faults.checker import Tables, Verdict, check, read_tables
-from tools.faults.client_log import ASKED, SAW, ClientLog, Record, read_log, settled_keys
+from tools.faults.checker import (
+    ASKED,
+    SAW,
+    ClientLog,
+    Record,
+    Tables,
+    Verdict,
+    check,
+    read_log,
+    read_tables,
+    settled_keys,
+)
 from tools.faults.lab import SQLITE, Lab
 
 FAULTS = {

@@ -9,11 +9,9 @@ from functools import partial
 import pytest
 
 from tools.faults.__main__ import KINDS, main
-from tools.faults.client_log import DIED, REFUSED, read_logs
-from tools.faults.corruption import Tried, _bench
-from tools.faults.damage import FILES, SQL, damage_rows
-from tools.faults.lab import SQLITE, Lab
-from tools.faults.outcome import Outcome, as_json, table
+from tools.faults.checker import DIED, REFUSED, read_logs
+from tools.faults.corruption import FILES, SQL, Tried, _bench, damage_rows
+from tools.faults.lab import SQLITE, Lab, Outcome, as_json, table
 from tools.faults.swarm import POINTS
 
 pytestmark = pytest.mark.postgres

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.docs_site.pages import GENERATED
+from tools.docs_site.reference import GENERATED
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -7,7 +7,7 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from tools.dependencies import ROOT, USED, declared, needed, pins
+from tools.supply_chain import ROOT, USED, declared, needed, pins
 
 
 def test_every_needed_package_is_pinned() -> None:

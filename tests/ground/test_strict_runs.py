@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 CONFTEST = """
-from tools.pytest_system_parts import SystemParts
+from tools.system_parts import SystemParts
 from tools.system_parts import Part
 
 PARTS = (

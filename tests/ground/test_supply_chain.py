@@ -11,10 +11,25 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from tools.advisories import ServiceUnreachable, UnreadableAdvisories, findings_in, read_report
-from tools.dependencies import ROOT, pins
-from tools.licences import everything, is_approved, licences, page, refused, run_time
-from tools.supply_chain import FOUND, UNKNOWN, check_vulnerabilities, main, write_sbom
+from tools.supply_chain import (
+    FOUND,
+    ROOT,
+    UNKNOWN,
+    ServiceUnreachable,
+    UnreadableAdvisories,
+    check_vulnerabilities,
+    everything,
+    findings_in,
+    is_approved,
+    licence_page,
+    licences,
+    main,
+    pins,
+    read_report,
+    refused,
+    run_time,
+    write_sbom,
+)
 
 PAGE = ROOT / "docs" / "licences.md"
 
@@ -26,7 +41,7 @@ def test_the_page_of_licences_is_in_step() -> None:
     assert everything() <= set(listed)
     known = pins()
     assert {name: version for name, version in listed.items() if known.get(name) != version} == {}
-    written = set(page().splitlines())
+    written = set(licence_page().splitlines())
     assert [
         line for line in PAGE.read_text().splitlines() if line not in written and line.split("|")[1:2] in written
     ] == []
@@ -144,6 +159,6 @@ def test_without_a_service_nothing_is_claimed(
     def unreachable() -> None:
         raise ServiceUnreachable("the service does not answer")
 
-    monkeypatch.setattr("tools.supply_chain.findings_online", unreachable)
+    monkeypatch.setattr("tools.dependencies.findings_online", unreachable)
     assert check_vulnerabilities(None) == UNKNOWN
     assert "ServiceUnreachable" in capsys.readouterr().err

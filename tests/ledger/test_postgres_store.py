@@ -16,7 +16,7 @@ from blowfishdb.ledger import store as ledger_store
 from blowfishdb.ledger.postgres import SCHEMA, PostgresStore, open_postgres
 from blowfishdb.ledger.records import charge_body
 from tests.ledger.support import Place, charge_of, opened
-from tools.postgres_server import running_postgres
+from tools.database_servers import running_postgres
 
 pytestmark = pytest.mark.postgres
 

@@ -17,7 +17,7 @@ from blowfishdb.ledger import Head, Ledger, accept_restored_ledger, open_ledger
 from blowfishdb.ledger.mark import FileMark
 from blowfishdb.ledger.postgres import SCHEMA, open_postgres_mark
 from tests.ledger.support import charge_of, opened
-from tools.postgres_server import program
+from tools.database_servers import program
 
 pytestmark = pytest.mark.postgres
 

@@ -10,8 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from tools.docs_site.offline import without_requests
-from tools.docs_site.pages import GENERATED, ROOT_PAGES, page_text
+from tools.docs_site.reference import GENERATED, ROOT_PAGES, page_text
 
 ROOT = Path(__file__).resolve().parents[2]
 TO_ROOT = re.compile(r"\]\((?:\.\./)+([A-Z]+\.md|LICENSE)(#[^)]*)?\)")
@@ -52,3 +51,30 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Takes out whatever would make a browser ask another host."""
     del page, config
     return without_requests(output)
+
+
+SCRIPT = re.compile(r"<script[^>]*\bsrc=\"https?://[^\"]*\"[^>]*>\s*</script>", re.IGNORECASE)
+STYLE = re.compile(
+    r"<link[^>]*\brel=\"(?:stylesheet|preconnect|preload|icon)\"[^>]*\bhref=\"https?://[^>]*>", re.IGNORECASE
+)
+STYLE_TURNED = re.compile(
+    r"<link[^>]*\bhref=\"https?://[^\"]*\"[^>]*\brel=\"(?:stylesheet|preconnect|preload|icon)\"[^>]*>", re.IGNORECASE
+)
+REQUESTS = re.compile(
+    r"<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\bsrc=\"(https?://[^\"]*)\""
+    r"|<link\b(?![^>]*\brel=\"(?:canonical|prev|next)\")[^>]*\bhref=\"(https?://[^\"]*)\""
+    r"|url\(\s*['\"]?(https?://[^)'\"]*)",
+    re.IGNORECASE,
+)
+
+
+def without_requests(html: str) -> str:
+    """The page without scripts and styles of other hosts; links that a reader may click stay."""
+    for pattern in (SCRIPT, STYLE, STYLE_TURNED):
+        html = pattern.sub("", html)
+    return html
+
+
+def requests_of(html: str) -> list[str]:
+    """The addresses of other hosts that a browser would load with this page or style sheet."""
+    return [next(filter(None, found.groups())) for found in REQUESTS.finditer(html)]

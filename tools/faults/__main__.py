@@ -6,15 +6,11 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from tools.faults.clocks import clock_skew
 from tools.faults.connections import cut_commits, server_death, terminated_backends
 from tools.faults.corruption import damaged_ledgers
 from tools.faults.disks import file_size_limit, full_disk
-from tools.faults.kills import kill_at_moments, kill_at_points
-from tools.faults.lab import Lab, open_lab
-from tools.faults.migrations import killed_migrations
-from tools.faults.outcome import Outcome, as_json, table
-from tools.faults.servers import two_servers
+from tools.faults.lab import Lab, Outcome, as_json, open_lab, table
+from tools.faults.processes import clock_skew, kill_at_moments, kill_at_points, killed_migrations, two_servers
 
 KINDS: dict[str, Callable[[Lab], Iterator[Outcome]]] = {
     "points": kill_at_points,

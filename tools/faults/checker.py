@@ -2,22 +2,23 @@
 
 It shares no code with the ledger: hashes, sums and limits are worked out again from the documented format, so a
 ledger that charges too little, too late or not at all cannot talk its way out.
+Clients write what they asked and saw into files that are durable line by line; the checker believes nothing else.
+Nothing of BlowfishDB is imported here, so that a fault there cannot hide itself.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-
-from tools.faults.client_log import ASKED, SAW, Record
 
 Rows = list[tuple[Any, ...]]
 Who = tuple[str, str]
@@ -219,3 +220,57 @@ def _unpaid(verdict: Verdict, note: str) -> None:
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+ASKED = "asked"
+SAW = "saw"
+REFUSED = "refused"
+UNCLEAN = "unclean"
+DIED = "died"
+KINDS = (ASKED, SAW, REFUSED, UNCLEAN, DIED)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line: `detail` is the digest of an answer, the code of a refusal, a stray error, or the place of a death."""
+
+    kind: str
+    analyst: str
+    key: str
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"a record is one of {', '.join(KINDS)}")
+
+
+class ClientLog:
+    """Appends records to one file; each is on disk before `note` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def note(self, kind: str, analyst: str, key: str, detail: str = "") -> None:
+        """Writes one record, durably."""
+        line = json.dumps(asdict(Record(kind, analyst, key, detail))) + "\n"
+        os.write(self._descriptor, line.encode())
+        os.fsync(self._descriptor)
+
+
+def read_log(path: Path) -> list[Record]:
+    """The records of one file; a line that was cut off by a death is none."""
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")[:-1]
+    return [Record(**json.loads(line)) for line in lines]
+
+
+def read_logs(folder: Path) -> list[Record]:
+    """The records of all clients."""
+    return [record for path in sorted(folder.glob("*.log")) for record in read_log(path)]
+
+
+def settled_keys(records: Iterable[Record], final_refusals: Iterable[str]) -> set[str]:
+    """The keys that need no further try: answered, or refused for good."""
+    final = set(final_refusals)
+    return {one.key for one in records if one.kind == SAW or (one.kind == REFUSED and one.detail in final)}

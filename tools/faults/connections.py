@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import signal
 import subprocess
 import sys
@@ -9,10 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from tools.faults.lab import POSTGRES, Lab, Place
-from tools.faults.outcome import Outcome
-from tools.faults.worker_pool import ROOT
-from tools.postgres_server import free_port
+from tools.database_servers import free_port
+from tools.faults.lab import POSTGRES, Lab, Outcome, Place
+from tools.faults.swarm import ROOT
 
 CUT_SHARE = 0.15
 
@@ -65,7 +66,7 @@ def _proxy(lab: Lab) -> Iterator[tuple[int, Callable[[], int]]]:
     """A proxy before the lab's server: its port, and a function that ends it and says how often it cut."""
     port, seed = free_port(), lab.chance.randrange(2**31)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tools.faults.proxy", *map(str, (port, lab.server.port, seed, CUT_SHARE))],
+        [sys.executable, "-m", "tools.faults.connections", *map(str, (port, lab.server.port, seed, CUT_SHARE))],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -84,3 +85,79 @@ def _proxy(lab: Lab) -> Iterator[tuple[int, Callable[[], int]]]:
         if process.poll() is None:
             process.kill()
             process.communicate()
+
+
+SIGNS = (b"COMMIT", b"FROM charge(")
+CHUNK = 65_536
+BEFORE, AFTER = "before", "after"
+
+
+class Cutter:
+    """Decides about each message to the server, from a seed."""
+
+    def __init__(self, seed: int, share: float) -> None:
+        self._chance = random.Random(seed)
+        self._share = share
+        self.cuts = 0
+
+    def decide(self, message: bytes) -> str | None:
+        """Cut before the message reaches the server, after it did but before the reply, or not at all."""
+        if not any(sign in message for sign in SIGNS) or self._chance.random() >= self._share:
+            return None
+        self.cuts += 1
+        return self._chance.choice((BEFORE, AFTER))
+
+
+async def serve(listen: int, server: int, cutter: Cutter) -> None:
+    """Forwards connections until standard input closes."""
+
+    async def client_came(inward: asyncio.StreamReader, outward: asyncio.StreamWriter) -> None:
+        try:
+            from_server, to_server = await asyncio.open_connection("127.0.0.1", server)
+        except OSError:
+            outward.close()
+            return
+        replies = asyncio.ensure_future(_forward(from_server, outward))
+        try:
+            while message := await inward.read(CHUNK):
+                fate = cutter.decide(message)
+                if fate == AFTER:
+                    replies.cancel()
+                if fate != BEFORE:
+                    to_server.write(message)
+                    await to_server.drain()
+                if fate is not None:
+                    break
+        except OSError:
+            pass
+        finally:
+            outward.close()
+            # The server may still be at work on what it got: its end of the connection closes in its own time.
+            to_server.close()
+
+    listening = await asyncio.start_server(client_came, "127.0.0.1", listen)
+    async with listening:
+        print("ready", flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while content := await reader.read(CHUNK):
+            writer.write(content)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+
+def main(listen: int, server: int, seed: int, share: float) -> None:
+    """The command."""
+    cutter = Cutter(seed, share)
+    asyncio.run(serve(listen, server, cutter))
+    print(cutter.cuts, flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))

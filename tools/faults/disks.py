@@ -16,9 +16,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from tools.faults.lab import POSTGRES, SETTINGS, SQLITE, Lab, transient_refusals
-from tools.faults.outcome import Outcome
-from tools.postgres_server import postgres_server
+from tools.database_servers import postgres_server
+from tools.faults.lab import POSTGRES, SETTINGS, SQLITE, Lab, Outcome, transient_refusals
 
 ROOM = 25_000
 """Bytes that the largest file of a client's process may grow by."""

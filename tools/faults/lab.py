@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
 
-from tools.faults.checker import check, read_tables
-from tools.faults.client_log import REFUSED, UNCLEAN, read_logs
-from tools.faults.fixture import jobs, make_fixture
-from tools.faults.outcome import Outcome
-from tools.faults.swarm import Plan
-from tools.faults.worker import FINAL
-from tools.faults.worker_pool import WorkerPool, open_worker_pool
-from tools.postgres_server import PostgresServer, memory_folder, postgres_server
+from tools.database_servers import PostgresServer, memory_folder, postgres_server
+from tools.faults.checker import REFUSED, UNCLEAN, check, read_logs, read_tables
+from tools.faults.swarm import FINAL, Plan, WorkerPool, jobs, make_fixture, open_worker_pool
 
 SQLITE, POSTGRES = "SQLite", "PostgreSQL"
 STORES = (SQLITE, POSTGRES)
@@ -150,3 +146,62 @@ def open_lab(releases: int, seed: int) -> Iterator[Lab]:
         open_worker_pool() as worker_pool,
     ):
         yield Lab(Path(folder), worker_pool, server, releases, random.Random(seed))
+
+
+HEADINGS = (
+    ("fault", "fault kind"),
+    ("store", "store"),
+    ("runs", "runs"),
+    ("faults", "faults injected"),
+    ("over_spend", "over-spend"),
+    ("unpaid_answers", "answers without charge"),
+    ("untraced_charges", "charges without trace"),
+    ("refused", "refused cleanly"),
+    ("unclean", "not cleanly"),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One row. `runs` are releases asked, or damaged copies tried; `refused` are typed refusals, `unclean` all others.
+
+    `unsettled` are releases that stayed without answer or refusal once the faults had stopped.
+    """
+
+    fault: str
+    store: str
+    runs: int
+    faults: int
+    over_spend: int = 0
+    unpaid_answers: int = 0
+    untraced_charges: int = 0
+    refused: int = 0
+    unclean: int = 0
+    unsettled: int = 0
+    is_verified: bool = True
+    answers_seen: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing was lost, nothing was overspent, and whatever failed did so in a typed way."""
+        wrong = self.over_spend + self.unpaid_answers + self.untraced_charges + self.unclean + self.unsettled
+        return wrong == 0 and self.is_verified and self.faults > 0
+
+
+def table(rows: Iterable[Outcome]) -> str:
+    """The rows as a Markdown table, the notes of bad ones below."""
+    rows = list(rows)
+    lines = ["| " + " | ".join(title for _, title in HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
+    for row in rows:
+        lines.append("| " + " | ".join(str(getattr(row, name)) for name, _ in HEADINGS) + " |")
+    for row in rows:
+        if not row.is_good:
+            why = [*row.notes[:5], f"{row.unsettled} unsettled"] if row.unsettled else list(row.notes[:5])
+            lines.append(f"NOT SURVIVED: {row.fault} on {row.store}: {'; '.join(why) or 'no fault was injected'}")
+    return "\n".join(lines)
+
+
+def as_json(rows: Iterable[Outcome]) -> str:
+    """The rows for programs."""
+    return json.dumps([{**asdict(row), "is_good": row.is_good} for row in rows], indent=2)

@@ -1,27 +1,215 @@
 """Many client processes at once on one ledger, killed by SIGKILL and started again until every release is settled.
 
-A process of its own (worker_pool.py): it loads everything once and forks clients, so a death costs milliseconds.
+Clients are forked from one process, which loads everything once, so a death costs milliseconds.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
 import random
+import select
 import signal
+import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
-from tools.faults.client_log import DIED, SAW, UNCLEAN, ClientLog, read_log, settled_keys
-from tools.faults.fixture import Job, jobs
-from tools.faults.points import Points, watch
-from tools.faults.worker import FINAL, ask_all
+from tools.faults.checker import ASKED, DIED, REFUSED, SAW, UNCLEAN, ClientLog, read_log, settled_keys
+
+ROWS = 600
+SHARE_OF_DATASET = Fraction(9, 10)
+"""So much of what is asked for fits into the dataset's limit; the rest must be refused."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One release: who asks it, under which key, at which price. Prices differ, so no request repeats another."""
+
+    analyst: str
+    key: str
+    epsilon: str
+
+
+def jobs(releases: int, analysts: int = 4) -> list[Job]:
+    """So many releases, dealt out to the analysts in turn."""
+    return [Job(f"analyst-{n % analysts}", f"key-{n}", f"0.{10_000 + n:07}") for n in range(releases)]
+
+
+def make_fixture(folder: Path, ledger: str, asked: list[Job]) -> Path:
+    """A configuration with one dataset, whose limits allow nine tenths of what will be asked."""
+    import duckdb
+
+    import blowfishdb as bf
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with duckdb.connect(str(folder / "clinic.duckdb")) as connection:
+        columns = "range AS id, CASE range % 3 WHEN 0 THEN 'A1' WHEN 1 THEN 'A2' ELSE 'A3' END AS ward"
+        connection.execute(f"CREATE OR REPLACE TABLE visits AS SELECT {columns} FROM range({ROWS})")
+    path = folder / "blowfish.toml"
+    path.write_text(f'ledger = "{ledger}"\nmark = "blowfish.mark"\n')
+    total = sum((Fraction(job.epsilon) for job in asked), Fraction(0))
+    analysts = len({job.analyst for job in asked})
+    with bf.curate(path, by="cora") as curator:
+        curator.add(
+            bf.Dataset(
+                "visits",
+                source="duckdb:///clinic.duckdb#visits",
+                domain={"ward": bf.categorical(["A1", "A2", "A3"], null="A1", outside="A1")},
+                epsilon=str(total * SHARE_OF_DATASET),
+                per_analyst=str(total / analysts * Fraction(24, 25)),
+                # Every job pays its own price, so that the prices of all jobs add up to the balances.
+                sharing="off",
+            )
+        )
+    return path
+
+
+Reach = Callable[[str], None]
+
+
+class Points:
+    """Counts the points that this process passes, and dies by SIGKILL at the chosen one."""
+
+    def __init__(self, die_at: int | None, last_words: Reach) -> None:
+        self.passed = 0
+        self._die_at = die_at
+        self._last_words = last_words
+
+    def reach(self, name: str) -> None:
+        """Passes a point, or dies there."""
+        self.passed += 1
+        if self.passed == self._die_at:
+            self._last_words(name)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def watch(reach: Reach, *, is_sqlite: bool) -> None:
+    """Makes every boundary of the ledger, its mark and the source call `reach`; for a process that serves only this."""
+    from blowfishdb.ledger import mark
+    from blowfishdb.sources.duckdb import DuckDB
+
+    if is_sqlite:
+        _watch_sqlite(reach)
+    else:
+        _watch_postgres(reach)
+    mark_any: Any = mark
+    mark_any._write = _between(reach, "mark", mark._write)
+    mark_any._sync_content = _between(reach, "sync of the mark", mark._sync_content)
+    source: Any = DuckDB
+    source.fetch = _between(reach, "count", DuckDB.fetch)
+
+
+def _watch_sqlite(reach: Reach) -> None:
+    plain = sqlite3.connect
+
+    class Watched(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            name = _short(sql)
+            reach(f"before {name}")
+            result = super().execute(sql, *values)
+            reach(f"after {name}")
+            return result
+
+    def connect(*place: Any, **settings: Any) -> sqlite3.Connection:
+        return plain(*place, factory=Watched, **settings)
+
+    module: Any = sqlite3
+    module.connect = connect
+
+
+def _watch_postgres(reach: Reach) -> None:
+    import psycopg
+
+    plain = psycopg.Connection.execute
+
+    def execute(self: Any, query: Any, *values: Any, **settings: Any) -> Any:
+        name = _short(query.decode() if isinstance(query, bytes) else str(query))
+        reach(f"before {name}")
+        result = plain(self, query, *values, **settings)
+        reach(f"after {name}")
+        return result
+
+    connection: Any = psycopg.Connection
+    connection.execute = execute
+
+
+def _between(reach: Reach, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(*values: Any) -> Any:
+        reach(f"before {name}")
+        result = work(*values)
+        reach(f"after {name}")
+        return result
+
+    return watched
+
+
+def _short(sql: str) -> str:
+    """The verb of a statement, and the table where it names one."""
+    words = sql.split()
+    for sign in ("FROM", "INTO", "UPDATE"):
+        if sign in words[:-1]:
+            return f"{words[0]} {words[words.index(sign) + 1].partition('(')[0]}"
+    return " ".join(words[:2]) if words else "nothing"
+
+
+FINAL = ("budget-exceeded",)
+"""Refusals that no further try changes; after all others the client asks again with the same key."""
+PAUSE = 0.05
+
+
+def ask_all(
+    connect: Callable[[str], object], jobs: Sequence[Job], log: ClientLog, reach: Callable[[str], None]
+) -> list[object]:
+    """Asks each job once; `connect` opens an analyst's session, `reach` hears of every point that is passed.
+
+    The sessions come back open: who lets them go closes the ledger in good order, which a dying process does not.
+    """
+    sessions: dict[str, object] = {}
+    for job in jobs:
+        log.note(ASKED, job.analyst, job.key)
+        kind, detail = _asked(connect, sessions, job, reach)
+        if kind == SAW:
+            reach("before the answer is shown")
+        log.note(kind, job.analyst, job.key, detail)
+        reach("after the answer is shown")
+        if kind == REFUSED and detail not in FINAL:
+            time.sleep(PAUSE)
+    return list(sessions.values())
+
+
+def _asked(
+    connect: Callable[[str], object], sessions: dict[str, object], job: Job, reach: Callable[[str], None]
+) -> tuple[str, str]:
+    """What came of a question: an answer's digest, the code of a typed refusal, or an error that should not be."""
+    from blowfishdb.errors import BlowfishError, InternalError
+    from blowfishdb.session import Session
+
+    try:
+        session = sessions.get(job.analyst) or connect(job.analyst)
+        sessions[job.analyst] = session
+        if not isinstance(session, Session):
+            raise TypeError("connect gives a session")
+        question = session["visits"].histogram("ward")
+        answer = question.release(epsilon=job.epsilon, mechanism="identity", key=job.key, progress=reach)
+    except InternalError as error:
+        return UNCLEAN, str(error)
+    except BlowfishError as error:
+        return REFUSED, error.code
+    except Exception as error:  # noqa: BLE001  # counted, and a fault whatever it is
+        return UNCLEAN, f"{type(error).__name__}: {error}"
+    return SAW, hashlib.sha256(answer.to_json().encode()).hexdigest()
+
 
 TWIN_EVERY = 8
 """Every so many releases, a second process asks the same one under the same key at about the same time."""
@@ -186,6 +374,72 @@ def main() -> None:
         warm_up(Path(folder))
     for line in sys.stdin:
         print(json.dumps(run(Plan(**json.loads(line)))), flush=True)
+
+
+ROOT = Path(__file__).resolve().parents[2]
+LONGEST = 3600.0
+LAST_WAIT = 120.0
+
+
+@dataclass(frozen=True)
+class WorkerPool:
+    """A running process of `tools.faults.swarm`."""
+
+    process: subprocess.Popen[str]
+
+    def begin(self, plan: Plan) -> None:
+        """Sets the clients of a plan going; faults may be injected until `is_done`."""
+        if self.process.stdin is None:
+            raise RuntimeError("the worker pool has no way in")
+        self.process.stdin.write(json.dumps(asdict(plan)) + "\n")
+        self.process.stdin.flush()
+
+    def is_done(self, seconds: float = 0.0) -> bool:
+        """Whether the plan has ended, after a wait of at most so many seconds."""
+        if self.process.stdout is None:
+            raise RuntimeError("the worker pool has no way out")
+        return bool(select.select([self.process.stdout], [], [], seconds)[0])
+
+    def outcome(self) -> dict[str, int]:
+        """What the swarm counted: deaths, starts and releases that were given up."""
+        if self.process.stdout is None or not self.is_done(LONGEST):
+            raise RuntimeError("the swarm did not end")
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("the swarm broke down; its error is above")
+        counts: dict[str, int] = json.loads(line)
+        return counts
+
+    def run(self, plan: Plan) -> dict[str, int]:
+        """Runs a plan to its end."""
+        self.begin(plan)
+        return self.outcome()
+
+
+@contextmanager
+def open_worker_pool() -> Iterator[WorkerPool]:
+    """A worker pool that ends with the block."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OPENBLAS_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tools.faults.swarm"],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield WorkerPool(process)
+    finally:
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(LAST_WAIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 if __name__ == "__main__":
