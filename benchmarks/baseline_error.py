@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import Row, measure
-from benchmarks.histograms import read_histograms
+from benchmarks.harness import Row, measure, read_histograms
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Intervals
 from papers.baselines.histograms import ahp, efpa, hb, php, privelet

@@ -19,9 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import synthetic, synthetic_grids
-from benchmarks.harness import Row, Work, progress
-from benchmarks.histograms import read_histograms
+from benchmarks import synthetic
+from benchmarks.harness import Row, Work, progress, read_histograms
 from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.accuracy.quote import expected_rmse
 from blowfishdb.engine.compile import Compiled, compile_query
@@ -174,7 +173,7 @@ def made_up(cells: Sequence[int] = CELLS, sides: Sequence[int] = SIDES) -> Itera
     for one in synthetic.histograms((10**4, 10**6)):
         for size in cells:
             yield f"{one.kind} {one.records:.0e}", joined(one.counts, (size,))
-    for table in synthetic_grids.grids((10**4, 10**6)):
+    for table in synthetic.grids((10**4, 10**6)):
         for side in sides:
             yield f"{table.kind} {int(table.counts.sum()):.0e}", joined(table.counts, (side, side))
 

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import Row
-from benchmarks.histograms import read_histograms
+from benchmarks.harness import Row, read_histograms
 from blowfishdb.mechanisms import hierarchy, optimized
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.script import DataAware

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar, cast
 
+import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from blowfishdb.errors import InvalidInput
+from blowfishdb.model.numbers import Ints
 
 FOLDER = Path(__file__).resolve().parent
 Result = TypeVar("Result")
@@ -161,3 +163,41 @@ def _peak_mb() -> float:
         return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
     line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 2**10
+
+
+HISTORY = FOLDER.parent / "build" / "benchmarks"
+WORSE = 1.25
+"""So much more than before is called worse; less is the scatter of a busy machine."""
+
+
+def with_history(name: str, rows: Iterable[Row], folder: Path = HISTORY) -> Iterator[Row]:
+    """The rows, each with what its ratio was before; this run is what the next one compares with.
+
+    Ratios are ours / other, and less is better. A run that breaks off changes nothing that it did not measure.
+    """
+    file = folder / f"{name}.json"
+    before: dict[str, float] = json.loads(file.read_text()) if file.exists() else {}
+    now = dict(before)
+    for row in rows:
+        if row.ratio is not None:
+            now[row.case] = row.ratio
+        yield compared(row, before.get(row.case))
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(now, indent=1, sort_keys=True))
+
+
+def compared(row: Row, before: float | None) -> Row:
+    """The row with its ratio of the run before in the note."""
+    if before is None or row.ratio is None:
+        return row
+    change = "WORSE" if row.ratio > WORSE * before else "better" if row.ratio * WORSE < before else "as before"
+    comparison = f"{change} (ratio was {before:.3g})"
+    return dataclasses.replace(row, note=f"{row.note}; {comparison}" if row.note else comparison)
+
+
+def read_histograms(data: Path | None, folder: str) -> dict[str, Ints]:
+    """The arrays of counts in that folder of the data, by name; MissingData where there are none."""
+    files = sorted((data / folder).glob("*.npy")) if data is not None else []
+    if not files:
+        raise MissingData(f"give --data a folder with {folder}/*.npy, arrays of counts")
+    return {path.stem: np.load(path).astype(np.int64) for path in files}

@@ -1,4 +1,4 @@
-"""Two hundred analysts on one server against one budget: latencies, throughput, memory, and books that must be right.
+"""Two hundred analysts on one server against one budget: latencies, throughput, memory, and a ledger that must add up.
 
 `ours` and `other` are seconds at the 95th percentile, of the server and of a plain FastAPI route that the same client
 asks in the same run with as many callers. First the analysts think between requests, then none of them does: an hour's
@@ -17,19 +17,25 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.harness import Row, Work, progress
-from benchmarks.serving.campaign import (
+from benchmarks.serving import (
     DATASET,
-    Books,
     Campaign,
+    LedgerState,
     Outcome,
+    Place,
+    Running,
+    Table,
     counted,
-    read_books,
+    cpu_seconds,
+    make_place,
+    read_ledger_state,
+    resident_mb,
     run_campaign,
     run_plainly,
+    serving,
+    serving_plainly,
     throughput,
 )
-from benchmarks.serving.place import Place, Running, Table, make_place, serving, serving_plainly
-from benchmarks.serving.process import cpu_seconds, resident_mb
 from benchmarks.statistics import at, slope
 from blowfishdb.ledger import open_ledger
 
@@ -66,7 +72,7 @@ class Run:
     rushing: list[Outcome]
     memory: list[tuple[float, float]]
     cpu: float
-    books: Books
+    state: LedgerState
 
 
 def run(data: Path | None) -> Iterator[Row]:
@@ -108,7 +114,7 @@ def _rows(sizes: Sizes) -> Iterator[Row]:
     cpu = seen.cpu / len(seen.rushing)
     yield Row("all at once: CPU seconds of a request", cpu, plain_cpu, cpu / plain_cpu, note="all kinds together")
     yield _memory(seen.memory)
-    yield books_row(seen.books, seen.warm + seen.thinking + seen.rushing)
+    yield ledger_row(seen.state, seen.warm + seen.thinking + seen.rushing)
 
 
 def attack(folder: Path, sizes: Sizes) -> Run:
@@ -128,7 +134,7 @@ def attack(folder: Path, sizes: Sizes) -> Run:
             fast = _shown("all at once", place, running, rushing, heard)
         cpu = cpu_seconds(running.process) - began
     with open_ledger(f"sqlite:///{folder}/blowfish.ledger", mark=folder / "blowfish.mark") as ledger:
-        return Run(warm, slow, fast, memory, cpu, read_books(ledger, warm + slow + fast))
+        return Run(warm, slow, fast, memory, cpu, read_ledger_state(ledger, warm + slow + fast))
 
 
 def _shown(
@@ -185,13 +191,13 @@ def _memory(memory: Sequence[tuple[float, float]]) -> Row:
     return Row("memory growth", found.value, peak_mb=max(megabytes for _, megabytes in memory), note=note)
 
 
-def books_row(books: Books, outcomes: Sequence[Outcome]) -> Row:
-    """What was spent of what there was; RuntimeError when the books are wrong."""
-    if books.faults:
-        raise RuntimeError("; ".join(books.faults))
+def ledger_row(state: LedgerState, outcomes: Sequence[Outcome]) -> Row:
+    """What was spent of what there was; RuntimeError when the ledger does not add up."""
+    if state.faults:
+        raise RuntimeError("; ".join(state.faults))
     kinds = counted(outcomes)
     note = (
-        f"{kinds['release']} releases, {books.charges} charges, {kinds['refusal']} refusals, "
+        f"{kinds['release']} releases, {state.charges} charges, {kinds['refusal']} refusals, "
         f"{kinds['replay']} replays; over-spend 0, answers without charge 0, charges without answer 0"
     )
-    return Row("budget spent", float(books.spent), float(books.limit), float(books.spent / books.limit), note=note)
+    return Row("budget spent", float(state.spent), float(state.limit), float(state.spent / state.limit), note=note)

@@ -14,25 +14,146 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 
-from benchmarks.contestants.common import Values
-from benchmarks.harness import FOLDER, Row, Work, progress
-from benchmarks.history import with_history
-from benchmarks.peer_rows import ASKED, Asked, make_rows, true_counts
-from benchmarks.peer_venvs import Peer, install
-from blowfishdb.model.numbers import Floats
+from benchmarks.contestants.common import CELLS, SIDE, Values
+from benchmarks.harness import FOLDER, Row, Work, progress, with_history
+from blowfishdb.model.numbers import Floats, Ints
+
+ASKED = 1000
+SEED = 11
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Half-open ranges of x, and boxes of a and b, a row each."""
+
+    ranges: Ints
+    boxes: Ints
+
+    def answers(self, counts: Mapping[str, Floats]) -> dict[str, Floats]:
+        """What the counts of the line or the grid say about every job that they serve."""
+        found: dict[str, Floats] = {}
+        if "line" in counts:
+            sums = np.concatenate([[0.0], np.cumsum(counts["line"])])
+            found["line"], found["cdf"] = counts["line"], sums[1:]
+            found["ranges"] = sums[self.ranges[:, 1]] - sums[self.ranges[:, 0]]
+        if "grid" in counts:
+            sums = np.zeros((SIDE + 1, SIDE + 1))
+            sums[1:, 1:] = counts["grid"].reshape(SIDE, SIDE).cumsum(0).cumsum(1)
+            low_a, high_a, low_b, high_b = self.boxes.T
+            found["grid"] = counts["grid"]
+            found["boxes"] = sums[high_a, high_b] - sums[low_a, high_b] - sums[high_a, low_b] + sums[low_a, low_b]
+        return found
+
+
+def make_rows(folder: Path, size: int) -> Asked:
+    """Rows with peaks, heaps and empty segments, as a file for each kind of contestant; returns what is asked."""
+    rng = np.random.default_rng(SEED)
+    near = rng.choice([300, 1200, 1250, 3000], size) + rng.normal(0, 1, size) * rng.choice([8, 60, 250], size)
+    heaped = np.where(rng.random(size) < 0.3, np.round(near, -2), near)
+    centre = rng.choice([8, 20, 45], size)
+    columns = {
+        "x": _within(heaped, CELLS),
+        "a": _within(centre + rng.normal(0, 5, size), SIDE),
+        "b": _within(SIDE - centre + rng.normal(0, 9, size), SIDE),
+    }
+    np.savez(folder / "rows.npz", allow_pickle=False, **columns)
+    with duckdb.connect(str(folder / "rows.duckdb")) as connection:
+        connection.register("made", pa.table(columns))
+        connection.execute("CREATE TABLE rows AS SELECT * FROM made")
+    asked = Asked(_spans(rng, CELLS), np.hstack([_spans(rng, SIDE), _spans(rng, SIDE)]))
+    np.savez(folder / "asked.npz", allow_pickle=False, ranges=asked.ranges, boxes=asked.boxes)
+    return asked
+
+
+def true_counts(folder: Path) -> dict[str, Floats]:
+    """The counts of the line and of the grid."""
+    with np.load(folder / "rows.npz") as rows:
+        cells = {"line": rows["x"], "grid": rows["a"] * SIDE + rows["b"]}
+    return {name: np.bincount(found, minlength=CELLS).astype(np.float64) for name, found in cells.items()}
+
+
+def _within(values: Floats, size: int) -> Ints:
+    return np.clip(values, 0, size - 1).astype(np.int64)
+
+
+def _spans(rng: np.random.Generator, size: int) -> Ints:
+    lows = rng.integers(0, size, ASKED)
+    return np.stack([lows, lows + 1 + (rng.random(ASKED) * (size - lows)).astype(np.int64)], axis=1)
+
+
+PLACE = FOLDER.parent / "build" / "peers"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A contestant: its module, and what its environment has installed; nothing means that ours serves."""
+
+    title: str
+    module: str
+    requires: tuple[str, ...] = ()
+    note: str = ""
+    policy: str = "only"
+
+    @property
+    def folder(self) -> Path:
+        """Its environment."""
+        return PLACE / self.module
+
+    @property
+    def python(self) -> Path:
+        """The Python that runs it."""
+        return self.folder / "bin" / "python" if self.requires else Path(sys.executable)
+
+    def missing(self) -> str:
+        """Why it cannot run; empty when it can."""
+        reason = self.folder / "reason.txt"
+        if reason.exists():
+            return reason.read_text(encoding="utf-8")
+        if not self.python.exists():
+            return "not installed: run python -m benchmarks peers --install"
+        return ""
+
+
+def install(peers: list[Peer]) -> None:
+    """Makes every environment that is not there yet; one that fails keeps the reason and stops no other."""
+    wanted = [peer for peer in peers if peer.requires and (not peer.python.exists() or peer.missing())]
+    with progress("installing", len(wanted)) as bar:
+        for number, peer in enumerate(wanted, 1):
+            _make(peer)
+            bar(number)
+
+
+def _make(peer: Peer) -> None:
+    reason = peer.folder / "reason.txt"
+    reason.unlink(missing_ok=True)
+    steps = (
+        [sys.executable, "-m", "venv", str(peer.folder)],
+        [str(peer.python), "-m", "pip", "install", "--quiet", *peer.requires],
+    )
+    for step in steps:
+        done = subprocess.run(step, capture_output=True, text=True, check=False)
+        if done.returncode:
+            peer.folder.mkdir(parents=True, exist_ok=True)
+            lines = [line for line in done.stderr.splitlines() if "ERROR" in line] or done.stderr.splitlines()[-1:]
+            reason.write_text(f"could not be installed: {' '.join(lines)[:300]}", encoding="utf-8")
+            return
+
 
 ROWS, EPSILON, TRIALS = 1_000_000, 0.1, 3
 LONGEST_SECONDS = 1800
 OURS = Peer("ours", "ours")
-REPLACE = Peer("ours, replacing a row", "ours_replace")
-POLICY = Peer("ours under a policy", "ours_policy", note="hides less: threshold 100 on x, 8 on the grid")
+REPLACE = Peer("ours, replacing a row", "ours", policy="replace")
+POLICY = Peer("ours under a policy", "ours", note="hides less: threshold 100 on x, 8 on the grid", policy="threshold")
 PEERS = [
     Peer("numpy (floor)", "numpy_floor", note="neither exact nor accounted for"),
     Peer("raw SQL", "raw_sql", note="no privacy: overhead only"),
@@ -145,9 +266,9 @@ def _row(case: str, peer: Peer, ours: float, theirs: float) -> Row:
 
 def compete(peer: Peer, job: str, folder: Path) -> Result:
     """One contestant's job in a process of its own; RuntimeError with the end of what it said when it fails."""
-    out = folder / f"{peer.module}-{job}.json"
+    out = folder / f"{peer.module}-{peer.policy}-{job}.json"
     command = [str(peer.python), "-m", f"benchmarks.contestants.{peer.module}", job, str(folder)]
-    command += ["--epsilon", str(EPSILON), "--trials", str(TRIALS), "--out", str(out)]
+    command += ["--epsilon", str(EPSILON), "--trials", str(TRIALS), "--out", str(out), "--policy", peer.policy]
     environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "OPENBLAS_NUM_THREADS": "1"}
     try:
         done = subprocess.run(

@@ -17,8 +17,7 @@ from pathlib import Path
 import duckdb
 
 import blowfishdb as bf
-from benchmarks.harness import Row, Work, measure, progress
-from benchmarks.history import with_history
+from benchmarks.harness import Row, Work, measure, progress, with_history
 from blowfishdb.session import Question
 
 CELLS = 4096

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import Row
-from benchmarks.histograms import read_histograms
+from benchmarks.harness import Row, read_histograms
 from blowfishdb.mechanisms.data_aware.kdtree import KdTree
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE

@@ -26,8 +26,7 @@ import numpy as np
 
 import blowfishdb as bf
 from benchmarks.harness import Row, Work, progress
-from benchmarks.serving.client import Caller
-from benchmarks.serving.place import Place, Running, Table, make_place, serving
+from benchmarks.serving import Caller, Place, Running, Table, make_place, serving
 from benchmarks.statistics import at, difference
 from blowfishdb.engine.charge import padded
 from blowfishdb.model.numbers import Bools, Floats

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from benchmarks.harness import Row, measure
-from benchmarks.histograms import read_histograms
+from benchmarks.harness import Row, measure, read_histograms
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
 from blowfishdb.mechanisms.data_aware.script import DataAware

@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import Row
-from benchmarks.seeded_run import seeded_run
 from benchmarks.spatial_error import rectangles
-from benchmarks.synthetic_grids import Grid, grids
-from benchmarks.tuning import Knob, Setting, rows, search
+from benchmarks.synthetic import Grid, grids
+from benchmarks.tuning import Knob, Setting, rows, search, seeded_run
 from blowfishdb.mechanisms import kronecker
 from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.dawa import MEASURE, REFINE, SELECT, script_2d

@@ -16,9 +16,8 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from benchmarks.harness import Row
-from benchmarks.seeded_run import seeded_run
 from benchmarks.synthetic import Histogram, histograms
-from benchmarks.tuning import Knob, Setting, rows, search
+from benchmarks.tuning import Knob, Setting, rows, search, seeded_run
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.dawa_transform import RunRule, even_runs
 from blowfishdb.model.numbers import Floats, Ints

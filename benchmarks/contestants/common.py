@@ -30,6 +30,8 @@ class Job:
     name: str
     epsilon: float
     folder: Path
+    policy: str = "only"
+    """What neighbours differ in; peers know no other than a row more or less."""
 
     def rows(self) -> dict[str, NDArray[np.int64]]:
         """The columns x, a and b."""
@@ -55,8 +57,9 @@ def compete(prepare: Callable[[Job], Callable[[int], Values]]) -> None:
     parser.add_argument("--epsilon", type=float, required=True)
     parser.add_argument("--trials", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--policy", default="only")
     options = parser.parse_args()
-    release = prepare(Job(options.job, options.epsilon, options.folder))
+    release = prepare(Job(options.job, options.epsilon, options.folder, options.policy))
     seconds, released = [], []
     for trial in range(options.trials):
         began = time.perf_counter()

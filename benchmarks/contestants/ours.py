@@ -24,33 +24,29 @@ POLICIES = {
 BUDGET = 1000
 
 
-def prepare_under(policy: bf.Policy) -> Callable[[Job], Callable[[int], Values]]:
-    """The contestant under one policy."""
+def prepare(job: Job) -> Callable[[int], Values]:
+    """A dataset over the rows, under the policy of the job."""
+    config = Path(mkdtemp()) / "blowfish.toml"
+    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    domain = {
+        "x": bf.integers(0, CELLS - 1, null=0),
+        "a": bf.integers(0, SIDE - 1, null=0),
+        "b": bf.integers(0, SIDE - 1, null=0),
+    }
+    source = f"duckdb:///{job.folder / 'rows.duckdb'}#rows"
+    with bf.curate(config) as curator:
+        curator.add(bf.Dataset("rows", source=source, domain=domain, policy=POLICIES[job.policy], epsilon=BUDGET))
 
-    def prepare(job: Job) -> Callable[[int], Values]:
-        config = Path(mkdtemp()) / "blowfish.toml"
-        config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
-        domain = {
-            "x": bf.integers(0, CELLS - 1, null=0),
-            "a": bf.integers(0, SIDE - 1, null=0),
-            "b": bf.integers(0, SIDE - 1, null=0),
-        }
-        source = f"duckdb:///{job.folder / 'rows.duckdb'}#rows"
-        with bf.curate(config) as curator:
-            curator.add(bf.Dataset("rows", source=source, domain=domain, policy=policy, epsilon=BUDGET))
+    def release(trial: int) -> Values:
+        # Somebody else each time: the same analyst would be given the same answer again, free.
+        with bf.connect(config, analyst=f"analyst {trial}") as session:
+            return question(job, session["rows"]).release(epsilon=Decimal(str(job.epsilon))).values
 
-        def release(trial: int) -> Values:
-            # Somebody else each time: the same analyst would be given the same answer again, free.
-            with bf.connect(config, analyst=f"analyst {trial}") as session:
-                return asked(job, session["rows"]).release(epsilon=Decimal(str(job.epsilon))).values
-
-        release(-1)
-        return release
-
-    return prepare
+    release(-1)
+    return release
 
 
-def asked(job: Job, table: Table) -> Question:
+def question(job: Job, table: Table) -> Question:
     """The question of a job."""
     match job.name:
         case "line":
@@ -67,4 +63,4 @@ def asked(job: Job, table: Table) -> Question:
 
 
 if __name__ == "__main__":
-    compete(prepare_under(POLICIES["only"]))
+    compete(prepare)

@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.contestants.common import CELLS, SIDE
-from benchmarks.harness import Row, with_options
-from benchmarks.history import compared, with_history
-from benchmarks.peer_rows import Asked, make_rows, true_counts
-from benchmarks.peer_venvs import Peer
-from benchmarks.peers import PEERS, compete, error
+from benchmarks.harness import Row, compared, with_history, with_options
+from benchmarks.peers import PEERS, Asked, Peer, compete, error, make_rows, true_counts
 
 
 @pytest.fixture(scope="module")

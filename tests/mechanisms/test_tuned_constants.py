@@ -10,8 +10,7 @@ import pytest
 
 from benchmarks import tune_dawa, tune_spatial, tune_transform
 from benchmarks.expected_error import WORKLOADS, Case, keep_chance, make_workload, merged
-from benchmarks.synthetic import Histogram, histograms
-from benchmarks.synthetic_grids import grids
+from benchmarks.synthetic import Histogram, grids, histograms
 from benchmarks.tuning import RECORD, Knob, Setting, recorded_setting, rows, score, search
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import InvalidInput, PlanError

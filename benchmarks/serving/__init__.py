@@ -1,1 +1,0 @@
-"""Parts of the benchmarks that talk to a running server."""
