@@ -17,7 +17,7 @@ from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.present.page import note_parts
+from blowfishdb.present.words import note_parts
 from tests.statements.draws import BETA, Tally, contradictions
 from tests.statements.place import Place, data_name
 from tests.statements.sentences import Case, faults

@@ -23,7 +23,7 @@ from blowfishdb.engine.synopsis_release import SynopsisPreview, SynopsisRelease
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query, synopsis_of
-from blowfishdb.present.page import note_parts
+from blowfishdb.present.words import note_parts
 from tests.statements.draws import BETA, Tally, contradictions
 from tests.statements.place import Place, data_name
 from tests.statements.sentences import NUMBER, SURE, Case, Registry, faults, near, number

@@ -111,7 +111,7 @@ class Answer(Released):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes a table (.csv, .xlsx, .parquet), a map (.geojson), or the whole answer, with certificate (.json)."""
-        from blowfishdb.present.files import TABLES, map_file
+        from blowfishdb.present.table import TABLES, map_file
 
         match Path(path).suffix.lower():
             case ".json":
@@ -128,7 +128,7 @@ class Answer(Released):
         self, regions: Mapping[str, Any] | str | PathLike[str] | None = None, key: str = "name"
     ) -> dict[str, Any]:
         """The answers on a map: the cells of a grid of longitude and latitude, or the shapes of the grouped values."""
-        from blowfishdb.present.files import geojson
+        from blowfishdb.present.table import geojson
 
         return geojson(self, regions, key)
 
@@ -152,7 +152,7 @@ class Answer(Released):
 
     def note(self) -> str:
         """The paragraph to paste under a figure."""
-        from blowfishdb.present.page import note
+        from blowfishdb.present.words import note
 
         return note(self)
 

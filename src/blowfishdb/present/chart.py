@@ -105,7 +105,7 @@ class Chart:
     description: str = ""
     digits: Digits = WHOLE
     limits: tuple[float, float] | None = None
-    rows: ChartAxis | None = None
+    rows: ChartAxis = ChartAxis("")
     marks: tuple[str, ...] = ()
     places: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
@@ -361,15 +361,15 @@ def _listed(
     labels = answer.labels
     wanted = matching.strip().casefold()
     places = np.array([place for place, label in enumerate(labels) if wanted in label.casefold()], dtype=np.int64)
-    found = places.size
-    if found > most:
+    matching_count = places.size
+    if matching_count > most:
         places = places[largest(values[places], most)]
     if order == "value":
         places = places[np.argsort(-values[places], kind="stable")]
     listed: list[int] = places.tolist()
     if order == "name":
         listed.sort(key=lambda place: natural(labels[place]))
-    words = f"the {most} largest of {found:,} values" if found > most else ""
+    words = f"the {most} largest of {matching_count:,} values" if matching_count > most else ""
     return listed, range(len(listed)), words
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.chart import STOPS, Chart, ChartAxis, Detail, Series
+from blowfishdb.present.chart import STOPS, Chart, Detail, Series
 
 Options: TypeAlias = dict[str, Any]
 
@@ -188,7 +188,7 @@ def _steps(chart: Chart, top: float | None) -> Options:
 
 
 def _heat(chart: Chart, top: float | None) -> Options:
-    rows, columns = chart.rows or ChartAxis(""), chart.groups
+    rows, columns = chart.rows, chart.groups
     low, high = chart.ends[0], chart.ends[1] if top is None else top
     squares = [
         {

@@ -78,11 +78,11 @@ def draw(chart: Chart, ax: Axes) -> Axes:
     ax.tick_params(colors=INK, labelsize=9, length=3)
     kinds = {"number": _number, "bars": _bars, "rows": _dots, "steps": _steps, "heat": _heat, "dots": _dots}
     {**kinds, "lines": _lines}[chart.kind](chart, ax)
-    down, across = chart.measure, chart.groups
+    down, across = chart.rows if chart.kind == "heat" else chart.measure, chart.groups
     if chart.kind in ("dots", "rows"):
         down, across = across, down
     ax.set_xlabel(_plain(shortened(across.name, 60)), color=INK)
-    ax.set_ylabel(_plain(shortened((chart.rows or down).name, 60)), color=INK)
+    ax.set_ylabel(_plain(shortened(down.name, 60)), color=INK)
     _captions(chart, ax)
     return ax
 
@@ -170,14 +170,18 @@ def _edges(chart: Chart) -> Floats:
     return edges[[*chart.starts, size]]
 
 
+def _errors(chart: Chart) -> Floats:
+    """How far the interval of each mark reaches below and above its value."""
+    return np.maximum([chart.values - chart.low, chart.high - chart.values], 0.0)
+
+
 def _bars(chart: Chart, ax: Axes) -> None:
     edges = _edges(chart)
     if len(chart.marks) <= CAPS:
         middles, wide, crowd = (edges[1:] + edges[:-1]) / 2, float(edges[1] - edges[0]), len(chart.marks) > 25
-        errors = np.maximum([chart.values - chart.low, chart.high - chart.values], 0.0)
         ax.bar(middles, chart.values, width=wide * 0.86, color=BAR, linewidth=0)
         thick, caps = (1.0, 0.0) if crowd else (1.2, 3.0)
-        ax.errorbar(middles, chart.values, errors, fmt="none", ecolor=MARK, elinewidth=thick, capsize=caps)
+        ax.errorbar(middles, chart.values, _errors(chart), fmt="none", ecolor=MARK, elinewidth=thick, capsize=caps)
     else:
         ax.stairs(chart.values, edges, fill=True, color=BAR, linewidth=0)
         ax.stairs(chart.high, edges, baseline=chart.low, fill=True, color=MARK, alpha=0.28, linewidth=0)
@@ -225,7 +229,7 @@ def _heat(chart: Chart, ax: Axes) -> None:
     bar.ax.tick_params(colors=INK, labelsize=9, length=3)
     _number_ticks(bar.ax.yaxis, chart.measure)
     _name_ticks(ax, chart.groups.labels, "x")
-    _name_ticks(ax, chart.rows.labels if chart.rows else (), "y")
+    _name_ticks(ax, chart.rows.labels, "y")
     for side in ax.spines.values():
         side.set_visible(False)
     if chart.values.size <= WRITTEN:
@@ -246,13 +250,20 @@ def _number(chart: Chart, ax: Axes) -> None:
 def _dots(chart: Chart, ax: Axes) -> None:
     """A line for each mark: a dot in its interval, or a bar that ends in its interval."""
     places, size = np.arange(len(chart.marks)), len(chart.marks)
-    errors = np.maximum([chart.values - chart.low, chart.high - chart.values], 0.0)
     if chart.kind == "rows":
         ax.barh(places, chart.values, height=0.72, color=BAR, linewidth=0)
-        ax.errorbar(chart.values, places, xerr=errors, fmt="none", ecolor=MARK, elinewidth=1.1, capsize=2.0)
+        ax.errorbar(chart.values, places, xerr=_errors(chart), fmt="none", ecolor=MARK, elinewidth=1.1, capsize=2.0)
     else:
         ax.errorbar(
-            chart.values, places, xerr=errors, fmt="o", ms=4.5, color=MARK, ecolor=BAR, elinewidth=1.8, capsize=2.5
+            chart.values,
+            places,
+            xerr=_errors(chart),
+            fmt="o",
+            ms=4.5,
+            color=MARK,
+            ecolor=BAR,
+            elinewidth=1.8,
+            capsize=2.5,
         )
     _name_ticks(ax, chart.marks, "y", size)
     ax.set_ylim(size - 0.4, -0.6)

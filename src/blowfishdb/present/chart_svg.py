@@ -22,7 +22,6 @@ from blowfishdb.present.chart import (
     PAPER,
     QUIET,
     Chart,
-    ChartAxis,
     Detail,
     chart_of,
     regular,
@@ -299,8 +298,7 @@ def _path(points: list[tuple[float, float]]) -> str:
 
 
 def _heat(chart: Chart) -> tuple[Frame, list[str]]:
-    names = chart.rows or ChartAxis("")
-    (rows, columns), (bottom, top) = chart.values.shape, chart.ends
+    names, (rows, columns), (bottom, top) = chart.rows, chart.values.shape, chart.ends
     frame = Frame(height=min(max(ROW * rows + 90.0, 260.0), 620.0), left=130.0, right=100.0)
     frame = frame.with_room_for(chart.groups.labels)
     high, wide = frame.down / rows, frame.across / columns

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from blowfishdb.present.answer_values import Released
-from blowfishdb.present.chart import Chart, ChartAxis, Detail, chart_of
+from blowfishdb.present.chart import Chart, Detail, chart_of
 from blowfishdb.present.table import cells, column_names, headings, shown_rows
 from blowfishdb.present.words import SEPARATOR, caption_words, printable, shortened
 
@@ -108,7 +108,7 @@ def _squares(chart: Chart) -> RenderableType:
     Where some squares are within the noise, the lightest shade is theirs alone.
     """
     low, high = chart.ends
-    rows, columns = chart.rows or ChartAxis(""), chart.groups
+    rows, columns = chart.rows, chart.groups
     parts = np.sqrt((chart.values - low) / (high - low))
     steps = np.minimum((parts * len(SHADES)).astype(int), len(SHADES) - 1)
     has_noise = bool(chart.in_noise.any())

@@ -1,4 +1,4 @@
-"""Answers and previews as HTML: tables for notebooks, the note under a figure, and a page of its own to keep."""
+"""Answers and previews as HTML: tables for notebooks, and a page of its own to keep."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from blowfishdb.errors import plural
 from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped, picture
 from blowfishdb.present.table import cells, column_names, headings, shown_rows
-from blowfishdb.present.words import caption_words, digits_of, epsilon_words, percent, printable
+from blowfishdb.present.words import caption_words, note
 
 BOX = f"font:13px system-ui,sans-serif;color:{INK};background:{PAPER};padding:10px 12px;max-width:744px"
 """The style of what a notebook shows."""
@@ -51,68 +50,6 @@ def _row(parts: Sequence[str], tag: str, lefts: Sequence[int], extra: dict[str, 
 def _across(text: str, columns: int) -> str:
     gap = {"colspan": columns, "style": f"text-align:center;color:{QUIET};padding:2px 10px"}
     return element("tr", {"style": ON_PAPER}, element("td", gap, escaped(text)))
-
-
-EXACT_NOISE = "with exact discrete Laplace noise"
-ALWAYS_UNPROTECTED = "What is true of many records alike is not hidden, and what an observer already knows stays known."
-
-
-def note(answer: Released) -> str:
-    """Plain sentences, in one paragraph."""
-    return " ".join(note_parts(answer))
-
-
-def note_parts(answer: Released) -> list[str]:
-    """The sentences as paragraphs: the answer, what the policy says, what is not protected, and the software."""
-    if answer.parts:
-        return [paragraph for part in answer.parts for paragraph in note_parts(part)]
-    data = f", from the dataset {answer.dataset}" if answer.dataset else ""
-    day = f", {answer.released[:10]}" if answer.released else ""
-    paragraphs = [
-        [f"{answer.title}{data}.", _counted(answer), _cost(answer), _accuracy(answer)],
-        ["What the policy says:", *answer.protected] if answer.protected else [],
-        ["Not protected:", *answer.unprotected, ALWAYS_UNPROTECTED],
-        [f"Made with BlowfishDB {answer.version}{day}; plan {answer.certificate.plan_digest[:12]}."],
-    ]
-    return [printable(" ".join(filter(None, sentences))) for sentences in paragraphs if sentences]
-
-
-def _counted(answer: Released) -> str:
-    return (
-        f"What is counted: records {answer.counted}; further rows of a person count nowhere." if answer.counted else ""
-    )
-
-
-def _cost(answer: Released) -> str:
-    version = f" version {answer.policy_version}" if answer.policy_version is not None else ""
-    if answer.epsilon == 0:
-        return f"The policy{version} hides nothing that these numbers tell, so they are exact and cost nothing."
-    noise = f"in {plural(len(answer.stages), 'stage')} with exact noise" if answer.stages else EXACT_NOISE
-    price = f"epsilon {epsilon_words(answer.epsilon)}"
-    return f"Released with {price} under the policy{version} by the mechanism {answer.mechanism}, {noise}."
-
-
-def _accuracy(answer: Released) -> str:
-    if answer.simultaneous is None and answer.is_exact:
-        return "No noise is in these numbers." if answer.epsilon else ""
-    sure = percent(answer.beta)
-    width = digits_of(answer).high(answer.widths.simultaneous)
-    if answer.caveat and answer.simultaneous is not None:
-        return f"With {sure} confidence noise alone explains the intervals shown. {answer.caveat}"
-    if answer.caveat:
-        return f"With {sure} confidence noise moved no value by more than {width}. {answer.caveat}"
-    if answer.simultaneous is not None:
-        promise = "all true values lie within the intervals shown"
-    elif answer.raw.size == 1:
-        promise = f"the true value is within {width} of the measured one"
-    else:
-        promise = f"every one of the {answer.raw.size:,} true values is within {width} of the measured one"
-    shown = ""
-    if not answer.consistent.feasible:
-        shown = f" The measured values are shown as they are ({answer.consistent.note})."
-    elif answer.is_counts:
-        shown = " The values shown are the nearest consistent ones inside these intervals."
-    return f"With {sure} confidence {promise}.{shown}"
 
 
 PAGE_ROWS = 2_000

@@ -1,20 +1,39 @@
-"""An answer as named columns, rows, data frames, and lines of text."""
+"""An answer as named columns, rows, data frames, lines of text, and files: CSV, Parquet, Excel, GeoJSON."""
 
 from __future__ import annotations
 
+import csv
+import datetime
 import importlib
-from collections.abc import Sequence
+import io
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from blowfishdb.errors import ExtraMissing, plural
+import numpy as np
+
+from blowfishdb.errors import ExtraMissing, InvalidInput, QueryError, plural
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.answer_values import Released
-from blowfishdb.present.words import Digits, accuracy_words, digits_of, price_words, printable, shortened
+from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Released
+from blowfishdb.present.words import (
+    Digits,
+    accuracy_words,
+    digits_of,
+    epsilon_words,
+    note,
+    price_words,
+    printable,
+    shortened,
+)
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
 
 Labels: TypeAlias = list[str | None]
 
@@ -188,3 +207,245 @@ def as_text(answer: Released) -> str:
     tail = [f"  {plural(answer.row_count, 'row')}"] if last else []
     remarks = [f"  {printable(remark)}" for remark in (answer.consistent.note, answer.caveat) if remark]
     return "\n".join([heading, *(line.rstrip() for line in body), *tail, *remarks])
+
+
+End: TypeAlias = float | datetime.date | None
+
+EAST, NORTH = ("lon", "lng", "long", "longitude", "x", "east"), ("lat", "latitude", "y", "north")
+"""What a coordinate is usually called."""
+WIDEST = 40
+"""Characters of the widest column of a sheet."""
+MOST_BARS = 400
+"""A chart of more bars than these says nothing."""
+
+
+def table_of(answer: Released) -> pyarrow.Table:
+    """The columns of a file: those of a data frame and, for groups along a number line, their ends as numbers.
+
+    `age_from` and `age_to` are the ends of the group in `age`, the second one not included; those of dates are dates.
+    """
+    table, ends = to_arrow(answer), _ends(answer)
+    for place, (name, column) in enumerate(ends.items(), len(column_names(answer))):
+        table = table.add_column(place, free_name(name, set(table.column_names)), [column])
+    return table
+
+
+def _ends(answer: Released) -> dict[str, list[End]]:
+    """The ends of each group, None where a group has none: NULL, values outside the domain, texts."""
+    tables = answer.tables[:1] if answer.columns else answer.tables
+    measured = [axis.name for table in tables for axis in table.axes if axis.edges]
+    ends: dict[str, list[End]] = {}
+    for name, side in itertools.product(dict.fromkeys(measured), (0, 1)):
+        column = ends.setdefault(f"{name}_{('from', 'to')[side]}", [])
+        for table in tables:
+            axis = next((axis for axis in table.axes if axis.name == name), None)
+            if axis is None or not axis.edges:
+                column += [None] * table.size
+                continue
+            along = np.unravel_index(np.arange(table.size), table.shape)[table.axes.index(axis) if table.crossed else 0]
+            column += [_end(axis, place + side) if place < axis.plain else None for place in along.tolist()]
+    return ends
+
+
+def _end(axis: AnswerAxis, place: int) -> End:
+    edge = axis.edges[place]
+    if not axis.in_days:
+        # Whole numbers are drawn half a unit around themselves, and only ends of bins are written with a bracket.
+        is_whole = not axis.labels[0].startswith("[") and all(end % 1 == 0.5 for end in axis.edges)
+        return edge + 0.5 if is_whole else edge
+    try:
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=round(86_400 * edge))
+    except OverflowError:
+        # The end of the last day that a calendar has.
+        return None
+    return moment.date() if all(end % 1 == 0 for end in axis.edges) else moment
+
+
+def csv_file(answer: Released) -> bytes:
+    """One line an answer."""
+    table, text = table_of(answer), io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(table.column_names)
+    writer.writerows(zip(*table.to_pydict().values(), strict=True))
+    return text.getvalue().encode()
+
+
+def parquet_file(answer: Released) -> bytes:
+    """The same columns, typed."""
+    from pyarrow import BufferOutputStream
+    from pyarrow.parquet import write_table
+
+    target = BufferOutputStream()
+    write_table(table_of(answer), target)
+    content: bytes = target.getvalue().to_pybytes()
+    return content
+
+
+def excel_file(answer: Released) -> bytes:
+    """A workbook: the numbers with their intervals and a chart, and a sheet that says what they mean."""
+    library, target = needed("xlsxwriter", "frames"), io.BytesIO()
+    # Labels are what a curator declared: never formulas, links or numbers, whatever they look like.
+    options = {
+        "in_memory": True,
+        "nan_inf_to_errors": True,
+        "strings_to_formulas": False,
+        "strings_to_urls": False,
+        "strings_to_numbers": False,
+    }
+    with library.Workbook(target, options) as book:
+        sheet, columns = book.add_worksheet("Numbers"), table_of(answer).to_pydict()
+        names = list(columns)
+        heading = book.add_format({"bold": True, "bottom": 1})
+        day = book.add_format({"num_format": "yyyy-mm-dd"})
+        for place, (name, column) in enumerate(columns.items()):
+            sheet.write_string(0, place, printable(name), heading)
+            style = day if any(isinstance(cell, datetime.date) for cell in column) else None
+            sheet.write_column(1, place, [printable(cell) if isinstance(cell, str) else cell for cell in column], style)
+            longest = max(len(printable(str(cell))) for cell in (name, *column[:1000]) if cell is not None)
+            sheet.set_column(place, place, min(WIDEST, longest + 2))
+        sheet.freeze_panes(1, 0)
+        sheet.autofilter(0, 0, max(1, answer.row_count), len(names) - 1)
+        _bars(book, sheet, answer, names)
+        about = book.add_worksheet("What it means")
+        about.set_column(0, 0, 22)
+        about.set_column(1, 1, 100, book.add_format({"text_wrap": True, "valign": "top"}))
+        for place, (what, words) in enumerate(_about(answer)):
+            about.write_string(place, 0, what, book.add_format({"bold": True, "valign": "top"}))
+            about.write_string(place, 1, printable(words))
+    return target.getvalue()
+
+
+def _bars(book: Any, sheet: Any, answer: Released, names: Sequence[str]) -> None:
+    """A bar for each answer of one table along one attribute, with its interval."""
+    size = answer.row_count
+    if answer.columns or len(answer.tables) != 1 or len(answer.tables[0].axes) != 1 or not 1 < size <= MOST_BARS:
+        return
+    value = names.index(next(iter(number_columns(answer))))
+    with np.errstate(over="ignore"):
+        above, below = answer.bounds.high - answer.values, answer.values - answer.bounds.low
+    chart = book.add_chart({"type": "column"})
+    chart.add_series(
+        {
+            "name": answer.value_name,
+            "categories": ["Numbers", 1, 0, size, 0],
+            "values": ["Numbers", 1, value, size, value],
+            "gap": 30,
+            "y_error_bars": {"type": "custom", "plus_values": above.tolist(), "minus_values": below.tolist()},
+        }
+    )
+    chart.set_title({"name": printable(answer.title), "overlay": False, "name_font": {"size": 12}})
+    chart.set_legend({"none": True})
+    chart.set_size({"width": 760, "height": 400})
+    sheet.insert_chart(1, len(names) + 1, chart)
+
+
+def _about(answer: Released) -> Iterator[tuple[str, str]]:
+    yield "Answer", answer.title
+    yield "Dataset", answer.dataset
+    yield "Accuracy", accuracy_words(answer)
+    if answer.counted:
+        yield "Counted", answer.counted
+    yield "Epsilon", epsilon_words(answer.epsilon)
+    yield "Mechanism", answer.mechanism
+    yield "Released", answer.released
+    yield "Note", note(answer)
+    if answer.caveat:
+        yield "Mind", answer.caveat
+
+
+def geojson(
+    answer: Released, regions: Mapping[str, Any] | str | PathLike[str] | None = None, key: str = "name"
+) -> dict[str, Any]:
+    """The answers on a map, as a GeoJSON feature collection: the cells of a grid, or regions drawn elsewhere.
+
+    A grid is a histogram over bins of a longitude and a latitude. `regions` is a feature collection, or a file of one,
+    whose property `key` holds the values of the one attribute that is grouped.
+    """
+    if len(answer.tables) != 1 and not answer.columns:
+        raise QueryError("a map shows one table; marginals are several")
+    table = answer.tables[0]
+    numbers = {name: column.tolist() for name, column in number_columns(answer).items()}
+    shapes = _cells(table) if regions is None else _regions(table, _collection(regions), key)
+    features = [
+        {
+            "type": "Feature",
+            "geometry": geometry,
+            "properties": {**labels, **{name: column[place] for name, column in numbers.items()}},
+        }
+        for place, geometry, labels in shapes
+    ]
+    about = {"title": answer.title, "dataset": answer.dataset, "note": note(answer)}
+    return {"type": "FeatureCollection", "features": features, **about}
+
+
+def _cells(table: AnswerTable) -> Iterator[tuple[int, dict[str, Any], dict[str, str]]]:
+    """The place of each answer on a grid, the rectangle it is about, and its labels."""
+    grid = _grid(table)
+    if grid is None:
+        raise QueryError(
+            "a map needs a histogram over bins of a longitude and a latitude (attributes called lon and lat, or x and "
+            "y), or regions=..., the shapes of the values that are grouped"
+        )
+    east, north = grid
+    for place, labels in enumerate(table.rows()):
+        along = np.unravel_index(place, table.shape)
+        west, south = (int(along[table.axes.index(axis)]) for axis in (east, north))
+        # NULL and values outside the domain have no place on a map.
+        if west < east.plain and south < north.plain:
+            left, right = east.edges[west], east.edges[west + 1]
+            low, high = north.edges[south], north.edges[south + 1]
+            ring = [[left, low], [right, low], [right, high], [left, high], [left, low]]
+            yield place, {"type": "Polygon", "coordinates": [ring]}, dict(zip(table.names, labels, strict=True))
+
+
+def _grid(table: AnswerTable) -> tuple[AnswerAxis, AnswerAxis] | None:
+    """The longitude and the latitude of a table that has just these two; None for any other."""
+    measured = [axis for axis in table.axes if axis.edges and not axis.in_days]
+    east, north = ([axis for axis in measured if axis.name.lower() in names] for names in (EAST, NORTH))
+    return (east[0], north[0]) if len(table.axes) == 2 and table.crossed and east and north else None
+
+
+def _collection(regions: Mapping[str, Any] | str | PathLike[str]) -> Mapping[str, Any]:
+    try:
+        content = regions if isinstance(regions, Mapping) else json.loads(Path(regions).read_text(encoding="utf-8"))
+        shapes = content["features"] if content["type"] == "FeatureCollection" else []
+        if shapes and all({"geometry", "properties"} <= set(shape) for shape in shapes):
+            return dict(content)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise InvalidInput("regions is a GeoJSON feature collection, or the path of a file that holds one")
+
+
+def _regions(
+    table: AnswerTable, regions: Mapping[str, Any], key: str
+) -> Iterator[tuple[int, dict[str, Any], dict[str, str]]]:
+    """The place of each answer whose label names a region, the region's shape, and its label."""
+    if len(table.axes) != 1:
+        raise QueryError("regions show the values of one attribute; group by it alone")
+    shapes = {str((one["properties"] or {}).get(key)): one["geometry"] for one in regions["features"]}
+    axis = table.axes[0]
+    if not any(label in shapes for label in axis.labels[: axis.plain]):
+        raise InvalidInput(
+            f"no region has a property {key!r} that is a value of {axis.name}; name another with key=..."
+        )
+    for place, label in enumerate(axis.labels[: axis.plain]):
+        if label in shapes:
+            yield place, shapes[label], {axis.name: label}
+
+
+def is_map(answer: Released) -> bool:
+    """Whether the answer is a grid of longitudes and latitudes."""
+    return len(answer.tables) == 1 and _grid(answer.tables[0]) is not None
+
+
+def map_file(answer: Released) -> bytes:
+    """The cells of a grid as GeoJSON."""
+    return json.dumps(geojson(answer), allow_nan=False).encode()
+
+
+TABLES: Mapping[str, tuple[str, Callable[[Released], bytes]]] = {
+    ".csv": ("CSV table", csv_file),
+    ".xlsx": ("Excel workbook", excel_file),
+    ".parquet": ("Parquet table", parquet_file),
+}
+"""The files that any answer has, by their ending: what people call them, and what writes them."""

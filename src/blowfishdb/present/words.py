@@ -1,4 +1,4 @@
-"""Numbers and queries as people read them; the ends of an interval are rounded outward, so it stays true."""
+"""Numbers, answers and queries as people read them; ends of an interval are rounded outward, so it stays true."""
 
 from __future__ import annotations
 
@@ -156,6 +156,68 @@ def accuracy_words(answer: Released) -> str:
     else:
         words = "all intervals hold together"
     return f"{words} ({percent(answer.beta)})"
+
+
+EXACT_NOISE = "with exact discrete Laplace noise"
+ALWAYS_UNPROTECTED = "What is true of many records alike is not hidden, and what an observer already knows stays known."
+
+
+def note(answer: Released) -> str:
+    """Plain sentences, in one paragraph."""
+    return " ".join(note_parts(answer))
+
+
+def note_parts(answer: Released) -> list[str]:
+    """The sentences as paragraphs: the answer, what the policy says, what is not protected, and the software."""
+    if answer.parts:
+        return [paragraph for part in answer.parts for paragraph in note_parts(part)]
+    data = f", from the dataset {answer.dataset}" if answer.dataset else ""
+    day = f", {answer.released[:10]}" if answer.released else ""
+    paragraphs = [
+        [f"{answer.title}{data}.", _counted_sentence(answer), _price_sentence(answer), _accuracy_sentence(answer)],
+        ["What the policy says:", *answer.protected] if answer.protected else [],
+        ["Not protected:", *answer.unprotected, ALWAYS_UNPROTECTED],
+        [f"Made with BlowfishDB {answer.version}{day}; plan {answer.certificate.plan_digest[:12]}."],
+    ]
+    return [printable(" ".join(filter(None, sentences))) for sentences in paragraphs if sentences]
+
+
+def _counted_sentence(answer: Released) -> str:
+    return (
+        f"What is counted: records {answer.counted}; further rows of a person count nowhere." if answer.counted else ""
+    )
+
+
+def _price_sentence(answer: Released) -> str:
+    version = f" version {answer.policy_version}" if answer.policy_version is not None else ""
+    if answer.epsilon == 0:
+        return f"The policy{version} hides nothing that these numbers tell, so they are exact and cost nothing."
+    noise = f"in {plural(len(answer.stages), 'stage')} with exact noise" if answer.stages else EXACT_NOISE
+    price = f"epsilon {epsilon_words(answer.epsilon)}"
+    return f"Released with {price} under the policy{version} by the mechanism {answer.mechanism}, {noise}."
+
+
+def _accuracy_sentence(answer: Released) -> str:
+    if answer.simultaneous is None and answer.is_exact:
+        return "No noise is in these numbers." if answer.epsilon else ""
+    sure = percent(answer.beta)
+    width = digits_of(answer).high(answer.widths.simultaneous)
+    if answer.caveat and answer.simultaneous is not None:
+        return f"With {sure} confidence noise alone explains the intervals shown. {answer.caveat}"
+    if answer.caveat:
+        return f"With {sure} confidence noise moved no value by more than {width}. {answer.caveat}"
+    if answer.simultaneous is not None:
+        promise = "all true values lie within the intervals shown"
+    elif answer.raw.size == 1:
+        promise = f"the true value is within {width} of the measured one"
+    else:
+        promise = f"every one of the {answer.raw.size:,} true values is within {width} of the measured one"
+    shown = ""
+    if not answer.consistent.feasible:
+        shown = f" The measured values are shown as they are ({answer.consistent.note})."
+    elif answer.is_counts:
+        shown = " The values shown are the nearest consistent ones inside these intervals."
+    return f"With {sure} confidence {promise}.{shown}"
 
 
 def question_words(query: Query) -> str:

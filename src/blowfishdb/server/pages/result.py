@@ -28,10 +28,8 @@ from blowfishdb.present.chart import (
     largest,
 )
 from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
-from blowfishdb.present.files import TABLES, is_map, map_file
-from blowfishdb.present.page import note_parts
-from blowfishdb.present.table import cells, column_names, headings, row_labels
-from blowfishdb.present.words import Digits, accuracy_words, digits_of, epsilon_words, percent
+from blowfishdb.present.table import TABLES, cells, column_names, headings, is_map, map_file, row_labels
+from blowfishdb.present.words import Digits, accuracy_words, digits_of, epsilon_words, note_parts, percent
 from blowfishdb.server.pages.controls import (
     called,
     choice,
