@@ -16,8 +16,7 @@ import numpy as np
 from benchmarks.harness import Row, measure, read_histograms
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Intervals
-from papers.baselines.histograms import ahp, efpa, hb, php, privelet
-from papers.baselines.mwem import mwem
+from papers.baselines.histograms import ahp, efpa, hb, mwem, php, privelet
 
 EPSILON = Fraction(1, 10)
 RANGES = 2000

@@ -10,8 +10,16 @@ import numpy as np
 
 from benchmarks.harness import Row, measure
 from blowfishdb.model.numbers import Floats
-from papers.blowfish.clusters import non_private, objective, policy_of, prepared, printed_centers, sound_centers
-from papers.blowfish.point_sets import PointSet, point_set
+from papers.blowfish.clusters import (
+    PointSet,
+    non_private,
+    objective,
+    point_set,
+    policy_of,
+    prepared,
+    printed_centers,
+    sound_centers,
+)
 from papers.experiment import Settings
 
 EPSILONS = ("0.1", "0.5", "1")

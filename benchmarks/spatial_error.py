@@ -20,11 +20,17 @@ from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.plan import Problem
-from papers.baselines.grids import AGRID, UGRID, AdaptiveGrid, UniformGrid
-from papers.baselines.kdtrees import KdThresholds, hierarchical_kdtree
 from papers.baselines.noise import one_record, release
-from papers.baselines.quadtree import NAME as QUADTREE
-from papers.baselines.quadtree import Quadtree
+from papers.baselines.spatial import (
+    AGRID,
+    QUADTREE,
+    UGRID,
+    AdaptiveGrid,
+    KdThresholds,
+    Quadtree,
+    UniformGrid,
+    hierarchical_kdtree,
+)
 
 EPSILON = Fraction(1, 10)
 MECHANISMS: Mapping[str, DataAware] = {

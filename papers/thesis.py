@@ -19,9 +19,8 @@ from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import Allowance, Ask, Program
-from papers.baselines.l1_partition import l1_partition
 from papers.baselines.noise import line, noisy, one_record, release
-from papers.baselines.printed_dawa import GivenBuckets, PrintedDawa, PrintedPartition, published_starts
+from papers.baselines.printed_dawa import GivenBuckets, PrintedDawa, PrintedPartition, l1_partition, published_starts
 from papers.charts import dots, legend_below, lines, plain, width_for
 from papers.data import generator, histogram
 from papers.dawa.inputs import names, paper_histogram

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blowfishdb.present.chart import INK
-from papers.blowfish.clusters import non_private, objective, policy_of, prepared, printed_centers, sound_centers
-from papers.blowfish.point_sets import PointSet, point_set
+from papers.blowfish.clusters import (
+    PointSet,
+    non_private,
+    objective,
+    point_set,
+    policy_of,
+    prepared,
+    printed_centers,
+    sound_centers,
+)
 from papers.charts import COLOURS, MARKS, legend_below, lines, plain, simple_ticks
 from papers.data import PLACES, given_file
 from papers.experiment import (

@@ -14,11 +14,9 @@ from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Intervals, Rows
 from blowfishdb.plan.plan import Problem
-from papers.baselines.histograms import efpa, php, privelet, structure_first
-from papers.baselines.l1_partition import L1Partition
-from papers.baselines.mwem import mwem
+from papers.baselines.histograms import efpa, mwem, php, privelet, structure_first
 from papers.baselines.noise import noisy, one_record, release
-from papers.baselines.printed_dawa import GivenBuckets, PrintedDawa, published_starts
+from papers.baselines.printed_dawa import GivenBuckets, L1Partition, PrintedDawa, published_starts
 from papers.data import Generator, Histogram, generator, histogram, others
 from papers.experiment import Settings
 

@@ -15,12 +15,10 @@ from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Intervals, Rectangles
 from blowfishdb.plan.plan import Problem
-from papers.baselines.grids import AdaptiveGrid
-from papers.baselines.kdtrees import hierarchical_kdtree
-from papers.baselines.mwem import mwem
+from papers.baselines.histograms import mwem
 from papers.baselines.noise import one_record, release
 from papers.baselines.printed_dawa import PrintedDawa
-from papers.baselines.quadtree import Quadtree
+from papers.baselines.spatial import AdaptiveGrid, Quadtree, hierarchical_kdtree
 from papers.charts import legend_below, lines, plain
 from papers.data import Histogram, generator, histogram, others
 from papers.dawa.inputs import Answers, answers_of, published

@@ -15,8 +15,8 @@ from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Rectangles
 from blowfishdb.plan.plan import Problem
 from blowfishdb.present.chart import INK
-from papers.baselines.kdtrees import KdThresholds, hierarchical_kdtree, printed_kdtree
 from papers.baselines.noise import noisy, one_record, release
+from papers.baselines.spatial import KdThresholds, hierarchical_kdtree, printed_kdtree
 from papers.charts import COLOURS, MARKS, legend_below, plain
 from papers.data import Histogram, generator, histogram
 from papers.experiment import (

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
-from papers.baselines.kdtrees import KdThresholds, hierarchical_kdtree, printed_kdtree
+from papers.baselines.spatial import KdThresholds, hierarchical_kdtree, printed_kdtree
 from papers.charts import COARSE, legend_below, lines, plain, simple_ticks
 from papers.experiment import (
     Case,

@@ -155,8 +155,7 @@ def test_weights_read_back_as_they_were_written(tmp_path: Path) -> None:
 
 def test_sharpening_gives_the_weights_back() -> None:
     """Without noise, the points that are found explain the released weights."""
-    from papers.blowfish.clusters import prepared, weights_of
-    from papers.blowfish.point_sets import synthetic
+    from papers.blowfish.clusters import prepared, synthetic, weights_of
 
     table = synthetic(1)
     released = weights_of(table, bf.Policy(), prepared(table, bf.Policy(), "1000"))

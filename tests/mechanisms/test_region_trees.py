@@ -23,7 +23,7 @@ from blowfishdb.mechanisms.data_aware.regions import (
 )
 from blowfishdb.model.workload import Identity, Kronecker, Sparse
 from blowfishdb.plan.plan import Problem
-from papers.baselines.quadtree import halving_levels, product_tree
+from papers.baselines.spatial import halving_levels, product_tree
 from tests.mechanisms.spatial_cases import full, random_boxes
 
 SHAPES = st.one_of(

@@ -18,9 +18,7 @@ from blowfishdb.model.workload import Identity
 from blowfishdb.noise.distribution import pmf
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import Ask, MeasurementStage, Program
-from papers.baselines.grids import AdaptiveGrid, UniformGrid
-from papers.baselines.kdtrees import KdThresholds, median_cut
-from papers.baselines.quadtree import Quadtree
+from papers.baselines.spatial import AdaptiveGrid, KdThresholds, Quadtree, UniformGrid, median_cut
 from papers.partitioning.cells import total_error_bound, total_error_tail
 from tests.mechanisms.spatial_cases import clustered, full, policies, random_boxes, run, stage_costs, window
 

@@ -11,12 +11,32 @@ import pytest
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Intervals, Rectangles
 from blowfishdb.plan.plan import Problem
-from papers.baselines.histograms import _starts, ahp, best_fan_out, consistent, efpa, hb, php, privelet, structure_first
+from papers.baselines.histograms import (
+    BOX_UPDATES,
+    UPDATES,
+    _fit,
+    _starts,
+    ahp,
+    best_fan_out,
+    consistent,
+    efpa,
+    hb,
+    mwem,
+    php,
+    privelet,
+    structure_first,
+)
 from papers.baselines.kernels import best_heads
-from papers.baselines.l1_partition import l1_partition
-from papers.baselines.mwem import BOX_UPDATES, UPDATES, _fit, mwem
 from papers.baselines.noise import least, one_record, release
-from papers.baselines.printed_dawa import First, PrintedDawa, PrintedPartition, Weights, level_weights, published_starts
+from papers.baselines.printed_dawa import (
+    First,
+    PrintedDawa,
+    PrintedPartition,
+    Weights,
+    l1_partition,
+    level_weights,
+    published_starts,
+)
 
 Baseline = Callable[[Ints, Fraction, Intervals], Floats]
 COUNTS = np.repeat([400, 0, 90, 1500], 16)

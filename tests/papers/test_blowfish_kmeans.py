@@ -7,8 +7,7 @@ import pytest
 
 from blowfishdb.analysis.kmeans import cluster
 from papers.blowfish import kmeans
-from papers.blowfish.clusters import noisy_lloyd, objective, policy_of, prepared, printed_sensitivity
-from papers.blowfish.point_sets import point_set
+from papers.blowfish.clusters import noisy_lloyd, objective, point_set, policy_of, prepared, printed_sensitivity
 from papers.experiment import Experiment, Row, Settings, Value
 from papers.experiments import EXPERIMENTS
 from tests.papers.drawing import tiny_result

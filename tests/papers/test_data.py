@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from blowfishdb.errors import InvalidInput
-from papers.blowfish.point_sets import colours, places
+from papers.blowfish.clusters import colours, places
 from papers.data import PIXELS, PLACES, STAND_INS, Survey, data_digest, given_file, histogram, survey
 from papers.dawa import partitions
 from papers.dawa.inputs import NAMES, optimal_starts, partition_cost

@@ -18,7 +18,7 @@ from blowfishdb.errors import PlanError, TooLarge
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise.distribution import pmf
-from papers.baselines.l1_partition import Candidates, L1Partition, l1_partition
+from papers.baselines.printed_dawa import Candidates, L1Partition, l1_partition
 
 
 def graph(cells: int, presence: str = "only") -> CellGraph:

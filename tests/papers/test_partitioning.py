@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.model.workload import Rectangles
-from papers.baselines.kdtrees import KdThresholds, hierarchical_kdtree, printed_kdtree
+from papers.baselines.spatial import KdThresholds, hierarchical_kdtree, printed_kdtree
 from papers.data import generator
 from papers.experiment import Experiment, Row, Settings
 from papers.experiments import chosen

@@ -9,7 +9,7 @@ import blowfishdb as bf
 from blowfishdb.engine import release
 from blowfishdb.errors import AccuracyError, DigestMismatch
 from blowfishdb.mechanisms.data_aware import table
-from papers.baselines.grids import AGRID, AdaptiveGrid
+from papers.baselines.spatial import AGRID, AdaptiveGrid
 
 
 def test_an_old_answer_is_opened_again_and_nothing_new_is_asked(
