@@ -1,29 +1,34 @@
-"""Where the parts come from: licences, a bill of materials, and known vulnerabilities."""
+"""Where the parts come from: pins, licences, a bill of materials, and known vulnerabilities."""
 
 from __future__ import annotations
 
 import json
 import re
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+from packaging.requirements import Requirement
 
 from tools.supply_chain import (
     FOUND,
     ROOT,
     UNKNOWN,
+    USED,
     ServiceUnreachable,
     UnreadableAdvisories,
     check_vulnerabilities,
+    declared,
     everything,
     findings_in,
     is_approved,
     licence_page,
     licences,
     main,
+    needed,
     pins,
     read_report,
     refused,
@@ -162,3 +167,29 @@ def test_without_a_service_nothing_is_claimed(
     monkeypatch.setattr("tools.dependencies.findings_online", unreachable)
     assert check_vulnerabilities(None) == UNKNOWN
     assert "ServiceUnreachable" in capsys.readouterr().err
+
+
+def test_every_needed_package_is_pinned() -> None:
+    everything = needed(declared("test", *USED))
+    assert {"numpy", "pytest", "llvmlite", "psycopg-binary"} <= everything
+    assert everything - set(pins()) == set()
+
+
+def test_this_environment_has_the_pinned_versions() -> None:
+    known = pins()
+    everything = needed(declared("test", *USED))
+    assert {name: metadata.version(name) for name in everything} == {name: known[name] for name in everything}
+
+
+def test_no_pin_names_a_place() -> None:
+    text = (ROOT / "constraints.txt").read_text()
+    assert "://" not in text
+    assert "--" not in text
+
+
+def test_every_package_that_is_asked_for_has_its_reason() -> None:
+    rows = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/dependencies.md").read_text(encoding="utf-8"), re.MULTILINE)
+    told = set(re.findall(r"[\w-]+", " ".join(rows)))
+    asked = {Requirement(line).name for line in declared("test", *USED)}
+    assert {"numpy", "schemathesis"} <= asked
+    assert asked - told == set()

@@ -1,4 +1,4 @@
-"""Attributes: sizes, indices, cut points, labels, and reading raw columns without ever raising."""
+"""Attributes: sizes, indices, cut points, labels, reading raw columns without ever raising; numbers are exact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.errors import DomainError, QueryError
+from blowfishdb.errors import DomainError, InvalidInput, QueryError
 from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.domain import Attribute, Domain, bins, categorical, domain, integers
 from blowfishdb.model.numbers import exact, show
@@ -302,3 +302,17 @@ def test_floats_mean_what_they_show() -> None:
     assert exact(0.1, "it") == Fraction(1, 10)
     assert show(Fraction(-1, 8)) == "-0.125"
     assert show(Fraction(1, 3)) == "1/3"
+
+
+@pytest.mark.parametrize("vast", ["1e999999999", "-1E-999999999", " 7e401 ", Decimal("1e1000000"), "0e999999999"])
+def test_vast_exponents_are_refused(vast: object) -> None:
+    with pytest.raises(InvalidInput, match="below 1e400"):
+        exact(vast, "the value")
+
+
+def test_what_people_write_is_exact() -> None:
+    assert exact("1e400", "the value") == 10**400
+    assert exact("1/3", "the value") == Fraction(1, 3)
+    assert exact(0.1, "the value") == exact("0.1", "the value") == exact(Decimal("0.1"), "the value") == Fraction(1, 10)
+    with pytest.raises(InvalidInput, match="finite"):
+        exact("nan", "the value")
