@@ -1,4 +1,4 @@
-"""Strategies that never look at variances keep the bounds that were made once: those made anew are the same bits."""
+"""Bounds that are made once and used at every level are, bit for bit, those made anew."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from blowfishdb.accuracy.candidates import CertifiedCandidate
 from blowfishdb.accuracy.tails import LaplaceSums
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.mechanisms import identity, kronecker, marginals, spanning_tree
+from blowfishdb.mechanisms.edge_transform import EdgeStrategy, propose
 from blowfishdb.mechanisms.kronecker import KroneckerStrategy, LevelTableStrategy
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.policy import Policy, full, threshold
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import query
+from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Problem
-from tests.accuracy.cases import certified
+from tests.accuracy.cases import certified, on_threshold
 
 EPSILONS = [Fraction(1, 1000), Fraction(1, 3), Fraction(4)]
 TABLE = domain({"x": integers(0, 11), "y": integers(0, 6), "z": integers(0, 3)})
@@ -88,3 +90,33 @@ def test_several_marginals_are_weighed_by_their_variances_so_their_bounds_are_ma
     assert coefficients(candidate, EPSILONS[0]) != coefficients(candidate, EPSILONS[-1])
     bound = Bound(candidate, together=True)
     assert bound._tails_at(EPSILONS[-1]) is not bound._coarse[0]
+
+
+EDGE_EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(9)]
+
+
+def edge_candidate() -> CertifiedCandidate:
+    found = certified(on_threshold(Identity(20), 4), propose)
+    assert isinstance(found.strategy, EdgeStrategy)
+    return found
+
+
+def same(one: object, two: object) -> bool:
+    return all(np.array_equal(getattr(one, field.name), getattr(two, field.name)) for field in fields(LaplaceSums))
+
+
+@pytest.mark.parametrize("epsilon", EDGE_EPSILONS)
+def test_the_kept_bounds_are_those_made_anew_at_every_level(epsilon: Fraction) -> None:
+    candidate = edge_candidate()
+    kept = Bound(candidate, together=True)._tails_at(epsilon)
+    anew, _ = tails_of(candidate, candidate.variances(epsilon))
+    assert isinstance(kept, LaplaceSums) and same(kept, anew)
+    assert not same(kept, anew.inflated(1.01))
+
+
+@pytest.mark.parametrize("epsilon", EDGE_EPSILONS)
+def test_the_answers_themselves_do_not_look_at_the_level(epsilon: Fraction) -> None:
+    candidate = edge_candidate()
+    noise, nothing = np.arange(candidate.weights.size, dtype=np.float64) ** 2, np.empty(0)
+    there = candidate.strategy.decode(noise, nothing, candidate.variances(epsilon))
+    assert np.array_equal(there, candidate.strategy.decode(noise, nothing, candidate.coarse_variances))

@@ -1,3 +1,5 @@
+"""Simulated bounds: the same for the same problem, for few and for many answers."""
+
 import hashlib
 from fractions import Fraction
 
@@ -5,14 +7,31 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, chisquare
+from scipy.stats import binom, chisquare, kstest
 
 from blowfishdb.accuracy import simulation
-from blowfishdb.accuracy.simulation import Simulation, allowed_failures
+from blowfishdb.accuracy import simulation as large_simulation
+from blowfishdb.accuracy.bounds import Bound
+from blowfishdb.accuracy.candidates import certified_strategy
+from blowfishdb.accuracy.intervals import Assessment
+from blowfishdb.accuracy.kernels import GROUPS, LANES, decode_largest, fill_laplace
+from blowfishdb.accuracy.quote import accuracy_at, quote
+from blowfishdb.accuracy.simulation import (
+    FEWEST_SAMPLES,
+    LargeSimulation,
+    Simulation,
+    allowed_failures,
+    largest_errors,
+    tree_arrays,
+)
 from blowfishdb.accuracy.tails import ExactTails
-from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
+from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered, ordered_hierarchical
+from blowfishdb.mechanisms.axis import EstimatingStrategy, read_axis
+from blowfishdb.mechanisms.optimized import TreeShape
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.noise import distribution
+from blowfishdb.plan.plan import Problem
 from tests.accuracy.cases import certified, fresh_errors, on_threshold, significantly_above
 
 
@@ -127,3 +146,174 @@ def test_every_draw_has_the_size_and_the_sign_that_its_seed_says():
     bits = np.unpackbits(np.frombuffer(generator.bytes(size.size // 8 + 1), np.uint8))[: size.size]
     assert np.array_equal(found, np.where(bits.reshape(found.shape) == 1, -size, size))
     assert 0.45 < np.mean(found < 0) < 0.55
+
+
+def simulated(candidate, seed: str = "seed") -> LargeSimulation:
+    return LargeSimulation(candidate, candidate.strategy.estimator, seed)
+
+
+def lanes(seed: int, count: int) -> np.ndarray:
+    """Draws of so many variables in every lane."""
+    found = np.empty((-(-count // GROUPS) * GROUPS, LANES), dtype=np.float32)
+    fill_laplace(np.random.default_rng(seed).integers(0, 2**32, (LANES, 3), dtype=np.uint32), found)
+    return found[:count]
+
+
+def draws(seed: int, count: int) -> np.ndarray:
+    return lanes(seed, -(-count // LANES)).reshape(-1)[:count]
+
+
+def blocks(cells: int, starts: list[int], theta: int, presence: str = "public") -> CellGraph:
+    ends = np.repeat([*starts[1:], cells], np.diff([*starts, cells]))
+    axis = WindowGraph(np.minimum(np.arange(cells) + theta, ends - 1), np.array([], dtype=np.int64))
+    return CellGraph((axis,), "record", np.array(False), presence)
+
+
+def test_draws_follow_the_laplace_law():
+    found = draws(5, 1_000_000).astype(float)
+    assert kstest(found, "laplace").pvalue > 1e-6
+    assert kstest(1.02 * found, "laplace").pvalue < 1e-6
+    tail = np.abs(found[np.abs(found) > 7.0]) - 7.0
+    assert tail.size > 200 and kstest(tail, "expon").pvalue > 1e-6
+    assert np.abs(found).max() < 25.0 and kstest(found[np.abs(found) < 0.01] / 0.01, "uniform", (-1, 2)).pvalue > 1e-6
+    for apart in (1, LANES, LANES * GROUPS):
+        assert abs(np.corrcoef(found[apart:], found[:-apart])[0, 1]) < 0.005
+    assert not np.array_equal(found, draws(6, 1_000_000))
+
+
+def test_draws_far_out_have_all_their_digits():
+    """Words with few digits would put these on a coarse grid."""
+    far = np.concatenate([draws(seed, 4_000_000) for seed in range(8)])
+    far = np.abs(far[np.abs(far) > 12.5])
+    assert far.size > 50 and np.unique(far).size == far.size and kstest(far - 12.5, "expon").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("workload", [Identity(60), Prefix(60), AllRanges(60)])
+@pytest.mark.parametrize(
+    "graph",
+    [
+        blocks(60, [0], 59),
+        blocks(60, [0], 7),
+        blocks(60, [0, 1, 20, 21], 4),
+        blocks(60, [0, 30], 3, "secret"),
+        blocks(60, [0], 1),
+    ],
+)
+@pytest.mark.parametrize("shape", [TreeShape((3, 12)), TreeShape((2,), "steps"), TreeShape((), "cells")])
+def test_the_kernel_finds_the_largest_error_of_the_decoded_noise(workload, graph, shape):
+    axis = read_axis("test", Problem(graph, workload))
+    tree = shape.build(axis, np.full(len(shape.sizes) + 2, 0.2))
+    weights = np.concatenate([part.weights for part in tree.parts]).astype(float)
+    scales = (1.0 + np.arange(weights.size) % 5) * 10.0
+    variances = 2.0 * scales**2
+    arrays = tree_arrays(tree, workload, scales, variances)
+    draw = lanes(3, weights.size)
+    exact = np.zeros((0 if tree.exact is None else tree.exact.shape[0], LANES))
+    errors = workload.dot(tree.estimate(draw * scales[:, None], exact, variances))
+    nodes = int(arrays[2][-1])
+    work = tuple(np.empty((nodes, LANES)) for _ in range(3))
+    found = decode_largest(draw, *arrays, work)
+    np.testing.assert_allclose(found, np.abs(errors).max(axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("propose", "workload", "theta", "alpha"),
+    [
+        (hierarchy.propose, Prefix(200), 199, 3000.0),
+        (hierarchy.propose, Prefix(200), 199, 130.0),
+        (ordered_hierarchical.propose, AllRanges(100), 5, 500.0),
+        (ordered_hierarchical.propose, Identity(100), 5, 60.0),
+    ],
+)
+def test_promises_hold_for_whole_number_noise_and_less_does_not(propose, workload, theta, alpha):
+    """Among others with scales hardly above the least that the proof serves."""
+    problem = on_threshold(workload, theta)
+    candidate = certified(problem, propose)
+    simulation = simulated(candidate, problem.digest())
+    epsilon = simulation.least_epsilon(alpha, 0.1)
+    assert simulation.alpha(epsilon, 0.1) <= alpha * (1 + 1e-9)
+
+    def failures(at: Fraction) -> int:
+        plan, _ = candidate.at(at)
+        return int(np.sum(np.abs(fresh_errors(problem, candidate.strategy, plan, 4000, seed=11)).max(axis=0) > alpha))
+
+    assert not significantly_above(failures(epsilon), 4000, 0.1)
+    assert significantly_above(failures(epsilon * Fraction(4, 5)), 4000, 0.1)
+
+
+def test_too_little_noise_is_not_served():
+    simulation = simulated(certified(on_threshold(Prefix(50), 49), hierarchy.propose))
+    assert simulation.least_epsilon(1.0, 0.1) is None
+    assert simulation.alpha(Fraction(1000), 0.1) is None
+
+
+def test_a_short_simulation_goes_on_where_noise_is_too_small(monkeypatch):
+    monkeypatch.setattr(large_simulation, "FEWEST_VARIABLES", 50)
+    candidate = certified(on_threshold(Prefix(200), 199), hierarchy.propose)
+    highest = simulated(candidate).highest
+    found = [Assessment(candidate, "simultaneous").least_epsilon(alpha, 0.1, simulate=True) for alpha in (60.0, 5.0)]
+    assert [method for _, method in found] == ["simulated", "simulated"]
+    assert found[0][0] < highest <= found[1][0]
+    assert found[1][0] < Bound(candidate, True).least_epsilon(5.0, 0.1)
+    tight, _ = Assessment(candidate, "simultaneous").alpha(found[1][0], 0.1, simulate=True)
+    assert tight <= 5.0
+
+
+def test_the_stated_confidence_holds_for_many_answers(monkeypatch):
+    """Against the quantile of very many samples a simulation promises too much as rarely as it says, not never."""
+    monkeypatch.setattr(large_simulation, "CONFIDENCE", 0.9)
+    monkeypatch.setattr(large_simulation, "EFFORT", 0)
+    monkeypatch.setattr(large_simulation, "FEWEST_SAMPLES", 136)
+    monkeypatch.setattr(large_simulation, "ROUNDING", 1.0)
+    candidate = certified(on_threshold(Prefix(30), 29), hierarchy.propose)
+    many = simulated(candidate, "truth")
+    seeds = np.random.default_rng(1).integers(0, 2**32, (200_000, 3), dtype=np.uint32)
+    scales = candidate.scales(Fraction(1))
+    arrays = tree_arrays(many.tree, candidate.problem.workload, scales, candidate.coarse_variances)
+    truth = float(np.quantile(largest_errors(seeds, scales.size, arrays), 0.9))
+    wrong = sum(simulated(candidate, str(seed))._quantile(0.1) < truth for seed in range(1000))
+    assert not significantly_above(wrong, 1000, 0.1)
+    assert wrong > 20
+    monkeypatch.setattr(large_simulation, "allowed_failures", lambda samples, beta, confidence: int(samples * beta))
+    careless = sum(simulated(candidate, str(seed))._quantile(0.1) < truth for seed in range(300))
+    assert significantly_above(careless, 300, 0.1)
+
+
+def test_the_least_number_of_samples_serves_the_usual_beta(monkeypatch):
+    monkeypatch.setattr(large_simulation, "EFFORT", 0)
+    simulation = simulated(certified(on_threshold(Prefix(30), 29), hierarchy.propose))
+    assert simulation.samples == FEWEST_SAMPLES and simulation.can_show(0.05) and not simulation.can_show(0.017)
+
+
+@pytest.mark.parametrize("theta", [50, 19_999])
+def test_long_axes_cost_little_more_than_a_larger_simulation_finds(theta, monkeypatch):
+    problem = on_threshold(Prefix(20_000), theta)
+    best = quote(problem, 2000.0, 0.05).best
+    assert best.method == "simulated" and best.epsilon == quote(problem, 2000.0, 0.05).best.epsilon
+    monkeypatch.setattr(large_simulation, "EFFORT", 9_000_000)
+    candidate = certified_strategy(problem, best.strategy)
+    larger = simulated(candidate, "another").least_epsilon(2000.0, 0.05)
+    assert 0.98 <= best.epsilon / larger <= 1.05
+
+
+def test_small_betas_get_a_proven_bound_on_long_axes():
+    problem = on_threshold(Prefix(20_000), 19_999)
+    found = accuracy_at(problem, Fraction(1, 2), 1e-5, {"hierarchy": hierarchy.propose}).best
+    assert found.method == "bound"
+    usual = accuracy_at(problem, Fraction(1, 2), 0.05, {"hierarchy": hierarchy.propose}).best
+    assert usual.method == "simulated" and usual.alpha < found.alpha
+
+
+def test_least_squares_keeps_its_weights_where_rounding_hardly_matters():
+    candidate = certified(on_threshold(Prefix(300), 299), hierarchy.propose)
+    axis = read_axis("test", candidate.problem)
+    strategy = EstimatingStrategy(
+        "test", candidate.problem, TreeShape((5, 25)).build(axis, np.array([0.1, 0.3, 0.6, 0]))
+    )
+    weights = strategy.plan(Fraction(1)).weights
+    noise = draws(4, weights.size).astype(float)
+    continuous = strategy.decode(noise, np.zeros(1), 1.0 / weights.astype(float) ** 2 * 1e18)
+    for least, same in ((3.0, True), (30.0, True), (0.5, False)):
+        scales = least * weights.max() / weights
+        found = strategy.decode(noise, np.zeros(1), distribution.variance(scales))
+        assert np.allclose(found, continuous, rtol=1e-9, atol=1e-12) == same

@@ -1,21 +1,24 @@
-"""Several questions in one plan: its certified loss is the loss over all small tables, and every promise is kept."""
+"""Several questions in one plan: its loss is that over all small tables, promises are kept, plans travel."""
 
 from __future__ import annotations
 
 import itertools
+import pickle
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.charge import UNREAD, prepare
-from blowfishdb.engine.compile import DatasetHandle, PartStrategy, compile_query, may_be_columns
+import blowfishdb.server.heavy_work  # teaches pickle the fixed mappings of domains
+from blowfishdb.engine.charge import UNREAD, plan_request, prepare
+from blowfishdb.engine.compile import DatasetHandle, PartStrategy, compile_query, may_be_columns, query_effort
 from blowfishdb.engine.planning import JointRelease, joint_release
 from blowfishdb.engine.release import Release
 from blowfishdb.engine.request import make_request, read_query, write_query
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import AccuracyError, Declined, QueryError, TooLarge
 from blowfishdb.mechanisms.joint import JointStrategy
 from blowfishdb.model.aggregates import Aggregate
@@ -26,6 +29,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import MOST_PARTS, Part, PartGroup, Query, query
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import KroneckerMeasurement, Plan
+from tests.engine.held import bench
 
 AGES, WARDS, COSTS = range(5), "ab", range(3)
 DOMAIN = bf.domain(
@@ -244,3 +248,41 @@ def test_a_part_of_a_strategy_is_its_rows() -> None:
     assert np.allclose(part.decode(measured, exact, variances), whole.decode(measured, exact, variances)[1:3] / 2)
     assert np.allclose(part.answer_variances(variances), whole.answer_variances(variances)[1:3] / 4)
     assert part.plan(Fraction(1)).digest() == whole.plan(Fraction(1)).digest()
+
+
+AGE_HISTOGRAM = bf.query("histogram", "age")
+CASES: dict[str, tuple[Query, AccuracyTarget]] = {
+    "a plan": (AGE_HISTOGRAM, accuracy_target(alpha=50, beta=0.05)),
+    "a program": (AGE_HISTOGRAM, accuracy_target(epsilon="1/2", mechanism="dawa")),
+    "a synopsis": (bf.query("synopsis", "age"), accuracy_target(epsilon="1/2")),
+    "a synopsis by a program": (bf.query("synopsis", "age"), accuracy_target(epsilon="1/2", mechanism="dawa")),
+    "quantiles": (bf.query("quantiles", "age", levels=["1/2"]), accuracy_target(epsilon="1/2")),
+    "a mean": (bf.query("mean", "age"), accuracy_target(epsilon="1/2")),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_plan_travels_and_is_the_same_afterwards(tmp_path: Path, name: str) -> None:
+    held = bench(tmp_path)
+    query, target = CASES[name]
+    handle = replace(held.handle, source=UNREAD)
+    planned = plan_request(handle, make_request(handle, query, target), True)
+    copy = pickle.loads(pickle.dumps(planned))
+    assert (copy.release.digest, copy.release.epsilon) == (planned.release.digest, planned.release.epsilon)
+    assert copy.release.document() == planned.release.document()
+    assert planned.preview is not None
+    assert copy.preview.to_dict() == planned.preview.to_dict()
+    counts = copy.release.counting(held.handle).run()
+    assert copy.release.payload(counts, held.handle)
+
+
+def test_effort_is_known_before_and_grows_with_cells_answers_and_attributes(tmp_path: Path) -> None:
+    held = bench(tmp_path)
+
+    def effort(query: Query) -> int:
+        return query_effort(held.handle.domain, held.handle.policy, query)
+
+    assert effort(bf.query("count")) == 1
+    assert effort(bf.query("count")) < effort(AGE_HISTOGRAM) < effort(bf.query("ranges", "age"))
+    assert effort(bf.query("synopsis", "age")) == effort(AGE_HISTOGRAM)
+    assert effort(bf.query("histogram", "no such attribute")) == 1

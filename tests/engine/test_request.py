@@ -1,17 +1,23 @@
-"""Requests: their digests are on record in ledgers, so they never change."""
+"""Requests: stored digests never change, questions survive being written, hostile documents get a typed error."""
 
 from __future__ import annotations
 
+import datetime
+import json
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import blowfishdb as bf
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target
-from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.engine.request import make_request, read_query, write_query
+from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_target
+from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
+from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
 from blowfishdb.model.query import Query, synopsis_of
 from tests.engine.held import Rows
 
@@ -69,3 +75,134 @@ def test_what_is_published_has_no_answer_by_itself() -> None:
             bf.compile_query(DOMAIN, bf.Policy(), query)
     with pytest.raises(QueryError, match="histogram"):
         synopsis_of(bf.query("cdf", "x"))
+
+
+NAMES = st.sampled_from(["age", "ward", "cost of stay"])
+VALUES = st.one_of(
+    st.booleans(),
+    st.integers(-(10**9), 10**9),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=8),
+    st.decimals(allow_nan=False, allow_infinity=False, places=3),
+    st.fractions(max_denominator=1000),
+    st.dates(),
+    st.datetimes(),
+)
+ATOMS = st.one_of(
+    st.builds(Comparison, NAMES, st.sampled_from(["==", "<", "<=", ">", ">="]), VALUES),
+    st.builds(lambda name, values: Member(name, tuple(values)), NAMES, st.lists(VALUES, max_size=3)),
+    st.builds(IsNull, NAMES),
+    st.builds(IsOutside, NAMES),
+)
+PREDICATES: st.SearchStrategy[Predicate] = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(st.builds(Both, inner, inner), st.builds(Either, inner, inner), st.builds(Negation, inner)),
+    max_leaves=6,
+)
+AXES = st.one_of(
+    st.builds(Axis, NAMES),
+    st.builds(lambda name, width: Axis(name, width=width), NAMES, VALUES),
+    st.builds(lambda name, edges: Axis(name, edges=tuple(edges)), NAMES, st.lists(VALUES, min_size=2, max_size=4)),
+    st.builds(lambda name: Axis(name, unit="month"), NAMES),
+    st.builds(lambda name, values: Axis(name, groups=(("one", tuple(values)),)), NAMES, st.lists(VALUES, max_size=2)),
+)
+
+
+@given(AXES, st.none() | PREDICATES)
+def test_a_question_survives(axis: Axis, where: Predicate | None) -> None:
+    asked = Query("histogram", (axis,), where)
+    text = json.dumps(write_query(asked))
+    assert write_query(read_query(json.loads(text))) == json.loads(text)
+
+
+def test_other_kinds_survive() -> None:
+    kinds = [
+        Query("count"),
+        Query("ranges", (Axis("age"), Axis("cost")), boxes=(((0, 3), (1, 2)), ((2, 4), (0, 9)))),
+        Query("marginals", (Axis("age"), Axis("cost")), subsets=(("age",), ("age", "cost"))),
+        Query("marginals", (Axis("age"), Axis("cost")), ways=2),
+        Query("quantiles", (Axis("age"),), levels=(Fraction(1, 4), Fraction(1, 2))),
+    ]
+    for asked in kinds:
+        assert read_query(json.loads(json.dumps(write_query(asked)))) == asked
+
+
+def test_values_keep_their_types() -> None:
+    for value in (True, 1, 1.5, "1", Decimal("1.50"), Fraction(1, 3), datetime.date(2024, 2, 29)):
+        found = read_query(write_query(Query("count", (), Comparison("age", "==", value)))).where
+        assert isinstance(found, Comparison)
+        assert (type(found.value), found.value) == (type(value), value)
+
+
+def test_plain_values_stand_for_themselves() -> None:
+    found = read_query({"kind": "count", "where": ["isin", "age", [1, 2.5, "x", True]]}).where
+    assert found == Member("age", (1, 2.5, "x", True))
+
+
+DEEP: list[object] = ["IsNull", "age"]
+for _ in range(5000):
+    DEEP = ["Negation", DEEP]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        None,
+        [],
+        {},
+        {"kind": "rows"},
+        {"kind": ["count"]},
+        {"kind": "count", "extra": 1},
+        {"kind": "histogram", "axes": "age"},
+        {"kind": "histogram", "axes": [{"attribute": 3}]},
+        {"kind": "histogram", "axes": [{"attribute": "age", "width": ["int", "1e9"]}]},
+        {"kind": "histogram", "axes": [{"attribute": "age", "width": ["int", "9" * 5000]}]},
+        {"kind": "histogram", "axes": [{"attribute": "age", "width": ["eval", "1"]}]},
+        {"kind": "count", "where": ["!=", "age", 1]},
+        {"kind": "count", "where": ["Both", ["IsNull", "age"]]},
+        {"kind": "count", "where": []},
+        {"kind": "count", "where": DEEP},
+        {"kind": "count", "where": ["==", "age", ["Fraction", "1/0"]]},
+        {"kind": "count", "where": ["==", "age", {"a": 1}]},
+        {"kind": "ranges", "axes": [{"attribute": "age"}], "boxes": [[[0, "3"]]]},
+        {"kind": "marginals", "axes": [{"attribute": "age"}], "ways": True},
+        {"kind": "quantiles", "axes": [{"attribute": "age"}], "levels": ["half"]},
+        {"kind": "quantiles", "axes": [{"attribute": "age"}], "levels": [0.5]},
+    ],
+)
+def test_odd_documents_are_refused(written: object) -> None:
+    with pytest.raises(QueryError):
+        read_query(written)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=3), lambda x: st.lists(x, max_size=3)))
+def test_no_condition_breaks_the_reader(where: object) -> None:
+    try:
+        read_query({"kind": "count", "where": where})
+    except BlowfishError:
+        return
+
+
+def test_a_demand_survives() -> None:
+    for wanted in (
+        accuracy_target(alpha=50),
+        accuracy_target(epsilon="1/3", mechanism="identity"),
+        accuracy_target(5, "0.1", per_query=True),
+    ):
+        assert read_target(json.loads(json.dumps(wanted.to_dict()))) == wanted
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        None,
+        {"alpha": 1, "extra": 2},
+        {"guarantee": "both", "alpha": 1},
+        {"alpha": [1]},
+        {},
+        {"epsilon": "1", "alpha": 1},
+    ],
+)
+def test_odd_demands_are_refused(written: object) -> None:
+    with pytest.raises(AccuracyError):
+        read_target(written)

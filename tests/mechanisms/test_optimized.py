@@ -126,3 +126,12 @@ def test_the_gram_matrix_and_the_variances_of_many_ranges_do_not_depend_on_how_t
     monkeypatch.setattr(line, "PAIRS_PER_RANGE", 0)
     np.testing.assert_allclose(quick[0], gram_dot(ranges, columns))
     np.testing.assert_allclose(quick[1], strategy.answer_variances(variances), atol=1e-9)
+
+
+@pytest.mark.parametrize("cells", [20_000, 32_768])
+@pytest.mark.parametrize("length", [50, 1000])
+def test_chosen_rows_never_keep_step_with_the_blocks(cells, length, monkeypatch):
+    some = optimized.level_plans(Prefix(cells), length, free=True)
+    monkeypatch.setattr(optimized, "MOST_RANGES", cells)
+    every = {plan.sizes: plan.error / cells for plan in optimized.level_plans(Prefix(cells), length, free=True)}
+    assert every[some[0].sizes] <= 1.02 * min(every.values())

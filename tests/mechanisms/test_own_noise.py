@@ -1,4 +1,4 @@
-"""Least squares vary no more than the cells' own measurements do, and those are read off the plan."""
+"""Least squares vary no more than the cells' own measurements, and intervals by variances hold for tiny noise."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.mechanisms import edge_transform, hierarchy, identity, kronecker, optimized
 from blowfishdb.mechanisms.cell_noise import own_variances
+from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
+from blowfishdb.mechanisms.data_aware.kdtree import Cells
+from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.strategy import Strategy, squared
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Identity, Intervals, Rows
+from blowfishdb.noise.distribution import pmf, variance
 from blowfishdb.plan.plan import Problem
-from tests.mechanisms.spatial_cases import full, random_boxes
+from tests.mechanisms.spatial_cases import full, random_boxes, run, window
 
 CELLS = 60
 
@@ -81,3 +86,24 @@ def test_tables_measured_in_blocks_too_have_no_cells_of_their_own() -> None:
     strategy = kronecker.propose(Problem(full((64, 64)), random_boxes((64, 64), 200)))
     plan = strategy.plan(Fraction(5))
     assert np.all(np.isinf(own_variances(strategy, plan, np.ones(plan.weights.size))))
+
+
+FEW_CELLS, BETA = 16, 0.05
+LINE = CellGraph((window(FEW_CELLS, 1),), "record", np.array(False), "public")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "graph", "epsilon", "scale", "terms"),
+    [(DawaTransform(), LINE, 4, 1 / 4, 2), (Cells(), full((FEW_CELLS,)), 7, 2 / 7, 1)],
+    ids=["sums", "cells"],
+)
+def test_an_interval_holds_a_step_of_one_where_that_is_likely(
+    mechanism: DataAware, graph: CellGraph, epsilon: int, scale: float, terms: int
+) -> None:
+    law = pmf(scale, np.arange(-60, 61))
+    moved = 1.0 - float(law[60] if terms == 1 else law @ law)
+    assert moved > BETA, "more often than beta a cell is off by one or more"
+    found = run(mechanism, Problem(graph, Identity(FEW_CELLS)), Fraction(epsilon), np.full(FEW_CELLS, 100))
+    assert np.all(noise_widths(found.variances, BETA).per_answer[1:-1] >= 1.0)
+    discrete = np.array([terms * float(variance(scale))])
+    assert noise_widths(discrete, BETA).per_answer[0] < 1.0, "the variance of whole-number noise is not enough"

@@ -1,12 +1,20 @@
-"""Intervals are cut by what is known of counts, and never lose the truth."""
+"""Answers as values: intervals never lose the truth, JSON keeps every bit, damaged JSON is refused."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields, is_dataclass
+
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import blowfishdb as bf
+from blowfishdb.engine.answer import Answer, compact_json
+from blowfishdb.errors import DigestMismatch, DocumentError
 from blowfishdb.present.answer_values import Bounds, around, of_counts, of_running_counts
+from tests.present.cases import DOMAIN, POLICY, QUESTIONS, answers, constructed, released
 
 ERRORS = st.lists(st.floats(-1, 1), min_size=1, max_size=12)
 
@@ -50,3 +58,109 @@ def test_an_interval_without_a_count_is_shown_as_it_is() -> None:
     shown = of_counts(Bounds(np.array([-9.0, -2.0]), np.array([-3.0, 4.0])))
     assert shown.low.tolist() == [-9.0, 0.0]
     assert shown.high.tolist() == [-3.0, 4.0]
+
+
+def same(one: object, two: object) -> bool:
+    """Equal in type and in every field; floats to the last bit, minus zero included."""
+    if type(one) is not type(two):
+        return False
+    if isinstance(one, np.ndarray):
+        return one.dtype == two.dtype and one.tobytes() == two.tobytes()
+    if is_dataclass(one):
+        return all(same(getattr(one, field.name), getattr(two, field.name)) for field in fields(one))
+    if isinstance(one, tuple):
+        return len(one) == len(two) and all(map(same, one, two))
+    return repr(one) == repr(two)
+
+
+@settings(max_examples=150)
+@given(answers())
+def test_reading_gives_back_what_was_written(answer: Answer) -> None:
+    again = Answer.from_json(answer.to_json())
+    assert same(answer, again)
+    assert again.to_json() == answer.to_json()
+    assert same(answer, Answer.from_json(answer.to_json(indent=2).encode()))
+
+
+def test_the_comparison_of_these_tests_sees_a_changed_bit() -> None:
+    answer = constructed(["a"], [1.0])
+    other = constructed(["a"], [np.nextafter(1.0, 2.0)])
+    assert same(answer, constructed(["a"], [1.0]))
+    assert not same(answer, other)
+    assert not same(answer, constructed(["b"], [1.0]))
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_real_answers_are_stored_with_exact_numbers_as_text(name: str) -> None:
+    answer = released(name)
+    written = json.loads(answer.to_json())
+    assert written["schema"] == "blowfishdb-answer/1"
+    assert written["epsilon"] == written["certificate"]["epsilon"] == str(answer.epsilon)
+    assert same(answer, Answer.from_json(answer.to_json()))
+
+
+def test_a_stored_certificate_still_verifies() -> None:
+    compiled = bf.compile_query(DOMAIN, POLICY, QUESTIONS["histogram"])
+    best = bf.quote(compiled.problem, 60, 0.05, {"identity": bf.MECHANISMS["identity"]}).best
+    proof = Answer.from_json(released("histogram").to_json()).certificate
+    proof.verify(best.plan, compiled.problem.graph)
+    with pytest.raises(DigestMismatch):
+        proof.verify(best.plan.with_unit(best.plan.unit * 2), compiled.problem.graph)
+
+
+def damaged() -> dict[str, str]:
+    whole = json.loads(constructed(["a", "b"], [1.0, 2.0]).to_json())
+    changes: dict[str, dict[str, object]] = {
+        "another schema": {"schema": "blowfishdb-answer/2"},
+        "another kind": {"kind": "rows"},
+        "too few values": {"values": [1.0]},
+        "text for numbers": {"raw": "1, 2"},
+        "another epsilon": {"epsilon": "1/100"},
+        "lists in lists": {"raw": [[1.0], [2.0]]},
+        "text in lists": {"raw": ["1", "2"]},
+        "no certificate": {"certificate": None},
+        "a number for a name": {"title": 3},
+        "no table": {"tables": []},
+        "a beta that is text": {"beta": "x"},
+        "a dictionary for numbers": {"half_widths": {"a": 1}},
+    }
+    found = {name: json.dumps({**whole, **change}) for name, change in changes.items()}
+    for key in whole.keys() - {"evidence"}:
+        found[f"without {key}"] = json.dumps({name: value for name, value in whole.items() if name != key})
+    return {**found, "cut": json.dumps(whole)[:-9], "a list": "[]", "nan": json.dumps({**whole, "beta": float("nan")})}
+
+
+@pytest.mark.parametrize("name", sorted(damaged()))
+def test_damaged_answers_are_refused(name: str) -> None:
+    with pytest.raises(DocumentError):
+        Answer.from_json(damaged()[name])
+
+
+@settings(max_examples=100)
+@given(st.text() | st.binary() | st.recursive(st.none() | st.text(), st.lists).map(json.dumps))
+def test_anything_else_is_refused(text: str | bytes) -> None:
+    with pytest.raises(DocumentError):
+        Answer.from_json(text)
+
+
+LONG_LISTS = {
+    "all kinds": np.random.default_rng(5).integers(0, 2**64, 40_000, dtype=np.uint64).view(np.float64),
+    "whole": np.arange(-20_000.0, 20_000.0),
+    "minus zero": np.concatenate([np.arange(1.0, 30_000.0), [-0.0]]),
+    "ends": np.tile([5e-324, -1.7976931348623157e308, 2.0**53 + 2, 1e22, 1e23, 0.1], 5_000),
+}
+
+
+@pytest.mark.parametrize("name", LONG_LISTS)
+def test_long_lists_of_numbers_read_back_to_the_last_bit(name: str) -> None:
+    values = LONG_LISTS[name]
+    values = np.ascontiguousarray(values[np.isfinite(values)])
+    read = np.array(json.loads(compact_json({"a": [{"values": values}]}))["a"][0]["values"], dtype=np.float64)
+    assert read.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 30_000])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_numbers_that_json_has_not_are_refused(size: int, wrong: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        compact_json({"values": np.append(np.ones(size), wrong)})
