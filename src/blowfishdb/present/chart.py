@@ -25,7 +25,7 @@ Unit: TypeAlias = Literal["", "days", "share"]
 NAMED_BARS = 40
 """More bars than this stand on a number line, where there is one, instead of over their names."""
 UPRIGHT_NAMES, UPRIGHT_LETTERS = 16, 80
-"""More names than this, or longer ones side by side, stand beside bars that lie."""
+"""More names than this, or longer ones side by side, stand beside horizontal bars."""
 SKIPPED = 0.5
 """A curve that begins above this part of its height is drawn without the empty space below."""
 MARGIN = 0.05
@@ -45,7 +45,7 @@ STOPS = ((253, 253, 244), (214, 233, 214), (147, 203, 194), (78, 160, 174), (38,
 
 @dataclass(frozen=True)
 class Detail:
-    """The most marks that a renderer draws: bars, points of a curve, dots, bars that lie, rows and columns of squares.
+    """The most marks that a renderer draws: bars, points of a curve, dots, horizontal bars, rows and columns of squares.
 
     With `listed` each bar takes a line of text: of many bars the largest stay, not the tallest of neighbours.
     """
@@ -182,7 +182,7 @@ class Chart:
 
 
 def chart_kind(answer: Released) -> ChartKind:
-    """A number by itself; bars for one attribute, lying where names need room; a heat map for two; steps for running
+    """A number by itself; bars for one attribute, horizontal where names need room; a heat map for two; steps for running
     counts; dots in intervals for all else."""
     # Of one group that was chosen among others the name is the answer.
     is_chosen = answer.kind == "table" and not answer.tables[0].crossed
