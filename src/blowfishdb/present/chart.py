@@ -45,7 +45,7 @@ STOPS = ((253, 253, 244), (214, 233, 214), (147, 203, 194), (78, 160, 174), (38,
 
 @dataclass(frozen=True)
 class Detail:
-    """The most marks that a renderer draws: bars, points of a curve, dots, horizontal bars, rows and columns of squares.
+    """The most marks a renderer draws: bars, points of a curve, dots, horizontal bars, rows and columns of squares.
 
     With `listed` each bar takes a line of text: of many bars the largest stay, not the tallest of neighbours.
     """
@@ -182,8 +182,8 @@ class Chart:
 
 
 def chart_kind(answer: Released) -> ChartKind:
-    """A number by itself; bars for one attribute, horizontal where names need room; a heat map for two; steps for running
-    counts; dots in intervals for all else."""
+    """A number by itself; bars for one attribute, horizontal where names need room; a heat map for two; steps for
+    running counts; dots in intervals for all else."""
     # Of one group that was chosen among others the name is the answer.
     is_chosen = answer.kind == "table" and not answer.tables[0].crossed
     if answer.raw.size == 1 and not is_chosen:
