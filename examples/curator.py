@@ -1,4 +1,4 @@
-"""A curator's day: declare a table, compare policies, put one in force, see the books.
+"""A curator's day: declare a table, compare policies, put one in force, verify the ledger.
 
 Run it with `python examples/curator.py`.
 """
@@ -26,7 +26,7 @@ def main() -> None:
             print(f"spent before {change.spent_before}, after {change.spent_after}: {stretch.why}")
             curator.set_policy("census", wider, reason="exact ages and hours are what is secret")
             curator.limit_analyst("census", "ana", "3/2", reason="her project needs more")
-            print("the books are sound:", curator.verify().is_sound)
+            print("the ledger is sound:", curator.verify().is_sound)
         for sentence in bf.explain(bf.domain(domain), wider):
             print("-", sentence)
 

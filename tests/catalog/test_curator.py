@@ -267,7 +267,7 @@ def test_a_restored_backup_is_noticed(tmp_path: Path) -> None:
         session(tmp_path)
 
 
-def test_the_books_tell_what_was_asked(tmp_path: Path) -> None:
+def test_the_ledger_tells_what_was_asked(tmp_path: Path) -> None:
     make_fixture(tmp_path)
     ask(tmp_path)
     with curator(tmp_path) as keeper:

@@ -27,9 +27,9 @@ def test_the_tree_learns_nearly_as_much_as_from_the_people(tmp_path: Path) -> No
     assert real - 1.5 < private
 
 
-def test_the_curator_sees_sound_books(tmp_path: Path) -> None:
+def test_the_curator_sees_a_sound_ledger(tmp_path: Path) -> None:
     shown = shown_by(FOLDER / "curator.py", tmp_path)
-    assert "the books are sound: True" in shown
+    assert "the ledger is sound: True" in shown
     assert "values at most 5 apart are hidden" in shown
 
 

@@ -196,7 +196,7 @@ def test_datasets_come_and_go(place: Place) -> None:
     assert cora.post(f"{ROOT}/snapshots", json={"description": "June"}).json()["snapshot"] == 2
 
 
-def test_the_books_are_open_to_auditors(place: Place) -> None:
+def test_the_ledger_is_open_to_auditors(place: Place) -> None:
     place.program("ana").post(f"{ROOT}/answers", json=AGES)
     aude = place.program("aude")
     entries = aude.get("/api/v1/ledger/entries", params={"dataset": "visits"}).json()

@@ -1,4 +1,4 @@
-"""Answers that share their noise, end to end: prices, books, faults, and nothing that tells of other analysts."""
+"""Answers that share their noise, end to end: prices, balances, faults, and nothing that tells of other analysts."""
 
 from __future__ import annotations
 

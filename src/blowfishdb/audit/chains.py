@@ -209,14 +209,14 @@ Asked = tuple[str, Query, AccuracyTarget]
 
 @dataclass
 class Session:
-    """What a session left behind: its answers, receipts, draws (with the receipt of each) and books."""
+    """What a session left behind: its answers, receipts, draws (with the receipt of each) and balances."""
 
     answers: list[dict[str, Any]] = field(default_factory=list)
     receipts: list[Receipt] = field(default_factory=list)
     drawn: list[tuple[Receipt, Drawn]] = field(default_factory=list)
     ways: Counter[str] = field(default_factory=Counter)
     spent: Fraction = Fraction(0)
-    books: dict[str, Fraction] = field(default_factory=dict)
+    balances: dict[str, Fraction] = field(default_factory=dict)
     is_sound: bool = True
     failures: list[str] = field(default_factory=list)
 
@@ -250,7 +250,7 @@ def _session(policy: Policy, values: Sequence[int], steps: Sequence[Asked], play
         session.spent = world.spent - sum((charge.epsilon for charge in apart), Fraction(0))
         for name in ANALYSTS_HERE:
             paid = sum((charge.received for charge in apart if charge.analyst == name), Fraction(0))
-            session.books[name] = world.ledger.budget_of(handle.account, name).spent - paid
+            session.balances[name] = world.ledger.budget_of(handle.account, name).spent - paid
         session.is_sound = world.ledger.verify().is_sound
     return session
 
@@ -333,7 +333,7 @@ def _order(session: Session) -> Iterator[str]:
 
 
 def _compare(losses: Losses, first: Session, second: Session) -> None:
-    """The loss of all chains, each at the finest level drawn from data, against the account and the books."""
+    """The loss of all chains, each at the finest level drawn from data, against the account and the balances."""
     by_chain: dict[str, Fraction] = {}
     received: dict[tuple[str, str], Fraction] = {}
     moved: dict[str, tuple[Fraction, Fraction]] = {}
@@ -347,6 +347,6 @@ def _compare(losses: Losses, first: Session, second: Session) -> None:
         key = receipt.charge.analyst, chain
         received[key] = max(received.get(key, Fraction(0)), loss * unit / draw.plan.unit)
     losses.compare("all answers of a session", sum(by_chain.values(), Fraction(0)), first.spent)
-    for name, spent in first.books.items():
+    for name, spent in first.balances.items():
         mine = sum((loss for (analyst, _), loss in received.items() if analyst == name), Fraction(0))
         losses.compare(f"all answers that {name} received", mine, spent)

@@ -268,8 +268,10 @@ def signatures(domain: Domain, constraints: Sequence[Constraint], vertices: Sequ
     columns: list[list[int]] = []
     for constraint in constraints:
         if isinstance(constraint, MarginalConstraint):
-            own = [None if v is None else tuple(v[name] for name in constraint.attributes) for v in vertices]
-            columns += [[int(cell == wanted) for cell in own] for wanted in sorted({c for c in own if c is not None})]
+            cells = [None if v is None else tuple(v[name] for name in constraint.attributes) for v in vertices]
+            columns += [
+                [int(cell == wanted) for cell in cells] for wanted in sorted({c for c in cells if c is not None})
+            ]
         elif isinstance(constraint, CountConstraint | RangeConstraint):
             columns.append([int(v is not None and holds(constraint.condition, domain, v) is True) for v in vertices])
         else:
@@ -410,9 +412,9 @@ class Adjacency:
         if record is None or holds(self.where, self.applied, record) is not True:
             return None
         if self.by_value:
-            own = tuple(record[axis.attribute] for axis in self.axes)
+            values = tuple(record[axis.attribute] for axis in self.axes)
             sizes = [self.domain[axis.attribute].size for axis in self.axes]
-            return own if all(code < size for code, size in zip(own, sizes, strict=True)) else None
+            return values if all(code < size for code, size in zip(values, sizes, strict=True)) else None
         groups = tuple(group_of(axis, self.applied[axis.attribute], record[axis.attribute]) for axis in self.axes)
         return None if None in groups else groups
 

@@ -213,7 +213,7 @@ HISTOGRAM, CDF = query("histogram", "x"), query("cdf", "x")
 
 
 @dataclass(frozen=True)
-class Office:
+class Deployment:
     """A curator and two analysts over one configuration."""
 
     curator: Curator
@@ -240,17 +240,17 @@ class Office:
 def session_lines() -> list[Line]:
     """What one analyst paid for is theirs, and what was quoted or answered under one version stays with it."""
     subject = partial(judged, "sessions")
-    with _office() as office:
+    with _deployment() as deployment:
         return [
-            subject("analysts", _analysts(office), "each has their own answers", 6),
-            subject("shared noise", _shared_noise(office), "nobody has more than they paid for", 4),
-            subject("versions", _versions(office), "nothing is carried over but loss", 6),
-            subject("changed rows", _changed_rows(office), "nothing is built on answers of other rows", 2),
+            subject("analysts", _analysts(deployment), "each has their own answers", 6),
+            subject("shared noise", _shared_noise(deployment), "nobody has more than they paid for", 4),
+            subject("versions", _versions(deployment), "nothing is carried over but loss", 6),
+            subject("changed rows", _changed_rows(deployment), "nothing is built on answers of other rows", 2),
         ]
 
 
 @contextmanager
-def _office() -> Iterator[Office]:
+def _deployment() -> Iterator[Deployment]:
     with tempfile.TemporaryDirectory(prefix="blowfish-audit-") as folder:
         config = Path(folder) / "blowfish.toml"
         with closing(duckdb.connect(str(Path(folder) / "rows.duckdb"))) as database:
@@ -263,18 +263,18 @@ def _office() -> Iterator[Office]:
                 terms = Dataset(name, source=source, domain=DECLARED, policy=policy, epsilon=LIMIT, sharing=sharing)
                 curator.add(terms)
             with closing(open_local(config, "ana")) as ana, closing(open_local(config, "bob")) as bob:
-                yield Office(curator, ana, bob, config)
+                yield Deployment(curator, ana, bob, config)
 
 
-def _analysts(office: Office) -> list[str]:
+def _analysts(deployment: Deployment) -> list[str]:
     """The answer of one analyst, asked for by another: by its number, by the question, by the key."""
-    ana, bob = office.ana, office.bob
-    first = office.release(ana, APART, key="key")
+    ana, bob = deployment.ana, deployment.bob
+    first = deployment.release(ana, APART, key="key")
     number = ana.history(APART)[0].number
     mine = expect(ana.reopen(APART, number), Answer)
-    before = office.spent(APART)
-    second = office.release(bob, APART, key="key")
-    again = office.release(ana, APART)
+    before = deployment.spent(APART)
+    second = deployment.release(bob, APART, key="key")
+    again = deployment.release(ana, APART)
     return broken(
         {
             "an analyst's own answer is not found again": mine.to_json() != first.to_json(),
@@ -290,25 +290,25 @@ def _analysts(office: Office) -> list[str]:
             ),
             "an analyst sees the charges of another": len(bob.history(APART)) != 1,
             "one analyst's answer is replayed to another": second.to_json() == first.to_json()
-            or office.spent(APART) != before + PRICE
+            or deployment.spent(APART) != before + PRICE
             or bob.budget(APART).spent != PRICE,
         }
     )
 
 
-def _shared_noise(office: Office) -> list[str]:
+def _shared_noise(deployment: Deployment) -> list[str]:
     """Answers that share their noise: the data loses the finest once, everybody has and pays their own level."""
-    ana, bob = office.ana, office.bob
-    fine = office.release(bob)
-    cheap = office.release(ana, epsilon=CHEAP)
-    spent, paid = office.spent(), ana.budget(FIRST).spent
-    with closing(open_local(office.config, "eve")) as eve:
-        also_cheap = office.release(eve, epsilon=CHEAP)
+    ana, bob = deployment.ana, deployment.bob
+    fine = deployment.release(bob)
+    cheap = deployment.release(ana, epsilon=CHEAP)
+    spent, paid = deployment.spent(), ana.budget(FIRST).spent
+    with closing(open_local(deployment.config, "eve")) as eve:
+        also_cheap = deployment.release(eve, epsilon=CHEAP)
         third_paid = eve.budget(FIRST).spent
-    finer = office.release(ana)
+    finer = deployment.release(ana)
     return broken(
         {
-            "a cheap answer has the noise of a dear one": _noisy(cheap) == _noisy(fine)
+            "a cheap answer has the noise of an expensive one": _noisy(cheap) == _noisy(fine)
             or _noisy(also_cheap) == _noisy(fine),
             "a cheap answer is certified at another price": {cheap.certificate.epsilon, also_cheap.certificate.epsilon}
             != {CHEAP},
@@ -317,7 +317,7 @@ def _shared_noise(office: Office) -> list[str]:
             != _noisy(cheap)
             or _noisy(finer) != _noisy(fine),
             "less noise costs something else than the difference": ana.budget(FIRST).spent != PRICE,
-            "noise that is shared is charged to the data twice, or not at all": {spent, office.spent()} != {PRICE},
+            "noise that is shared is charged to the data twice, or not at all": {spent, deployment.spent()} != {PRICE},
         }
     )
 
@@ -327,19 +327,19 @@ def _noisy(answer: Answer) -> list[int]:
     return [] if answer.measured is None else answer.measured.noisy.tolist()
 
 
-def _versions(office: Office) -> list[str]:
+def _versions(deployment: Deployment) -> list[str]:
     """A new policy and refreshed rows: quotes are made anew, answers are charged anew, past loss is multiplied."""
-    ana, curator, steps = office.ana, office.curator, VALUES - 1
-    old, paid = office.preview(ana), office.spent()
+    ana, curator, steps = deployment.ana, deployment.curator, VALUES - 1
+    old, paid = deployment.preview(ana), deployment.spent()
     curator.set_policy(FIRST, Policy({"x": full()}), reason="audit")
-    after, new = office.spent(), office.preview(ana)
-    with closing(open_local(office.config, "eve")) as fresh:
-        expected = office.preview(fresh)
-    certificate = office.release(ana).certificate
-    charged = office.spent() - after
+    after, new = deployment.spent(), deployment.preview(ana)
+    with closing(open_local(deployment.config, "eve")) as fresh:
+        expected = deployment.preview(fresh)
+    certificate = deployment.release(ana).certificate
+    charged = deployment.spent() - after
     curator.refreshed(FIRST, "audit")
-    before = office.spent()
-    office.release(ana)
+    before = deployment.spent()
+    deployment.release(ana)
     tied = Policy({"x": full()}, constraints=["range(x, 0, 7)"])
     factor = curator.what_would_change(FIRST, policy=tied)[1].factor
     curator.set_policy(SECOND, Policy({"x": threshold(2)}), reason="audit")
@@ -350,24 +350,24 @@ def _versions(office: Office) -> list[str]:
             or new <= old,
             "an answer under an old policy is given for the new one": charged != PRICE,
             "an answer carries a certificate that is not its own": refused(certificate.verify),
-            "an answer of old rows is given for refreshed ones": office.spent() != before + PRICE,
+            "an answer of old rows is given for refreshed ones": deployment.spent() != before + PRICE,
             f"two records that change together count {factor} times": factor is not None and factor < 2,
-            "the policy of one dataset changes the loss of another": office.spent(SECOND) != 0,
+            "the policy of one dataset changes the loss of another": deployment.spent(SECOND) != 0,
         }
     )
 
 
-def _changed_rows(office: Office) -> list[str]:
+def _changed_rows(deployment: Deployment) -> list[str]:
     """More accuracy after rows changed without a word to anybody: the whole price, and independent noise."""
-    office.release(office.ana, SECOND, CHEAP)
-    before = office.spent(SECOND)
-    with closing(duckdb.connect(str(office.config.parent / "rows.duckdb"))) as database:
+    deployment.release(deployment.ana, SECOND, CHEAP)
+    before = deployment.spent(SECOND)
+    with closing(duckdb.connect(str(deployment.config.parent / "rows.duckdb"))) as database:
         database.execute(f"UPDATE {SECOND} SET x = 0 WHERE x = 1")
         database.execute("CHECKPOINT")
-    answer = office.release(office.ana, SECOND)
+    answer = deployment.release(deployment.ana, SECOND)
     return broken(
         {
             "an answer is made more accurate over changed rows": answer.charged is not None,
-            "an answer over changed rows costs the difference": office.spent(SECOND) != before + PRICE,
+            "an answer over changed rows costs the difference": deployment.spent(SECOND) != before + PRICE,
         }
     )

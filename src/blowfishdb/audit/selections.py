@@ -184,11 +184,11 @@ def _own_items(ran: Selected) -> list[int]:
     Where none decides, because all candidates share it or none is near, the first condition has to do.
     """
     order = np.argsort(-ran.scales, kind="stable")[:MOST_ITEMS].tolist()
-    own = [item for item in order if ran.wins(ran.counts, _with(ran.draws, item, FAR))]
-    if not own:
+    items = [item for item in order if ran.wins(ran.counts, _with(ran.draws, item, FAR))]
+    if not items:
         raise WrongSign("no item's noise helps the candidate it belongs to")
-    decisive = [item for item in own if not ran.wins(ran.counts, _with(ran.draws, item, -FAR))]
-    return (decisive or own)[:MOST_OWN]
+    decisive = [item for item in items if not ran.wins(ran.counts, _with(ran.draws, item, -FAR))]
+    return (decisive or items)[:MOST_OWN]
 
 
 def _least(is_enough: Callable[[int], bool]) -> int:

@@ -211,8 +211,8 @@ class DatasetOptions:
     @property
     def is_silent(self) -> bool:
         """Whether nothing is said about the columns, so that data which is known stays as it was declared."""
-        said = (self.domain, self.policy, self.document, self.person, self.at_most, self.order_by, self.join)
-        return not any(said)
+        declarations = (self.domain, self.policy, self.document, self.person, self.at_most, self.order_by, self.join)
+        return not any(declarations)
 
 
 @dataclass(frozen=True)

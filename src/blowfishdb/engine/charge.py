@@ -133,10 +133,9 @@ def with_rows(
     `release` answers a request that costs nothing, and says None to any other. What is recorded is replayed, so the
     choice stays the same.
     """
-    asked = request.query
-    if request.target.mechanism != AUTO or asked.kind not in (*MERGED, "synopsis"):
+    if request.target.mechanism != AUTO or request.query.kind not in (*MERGED, "synopsis"):
         return handle
-    count = release(handle, make_request(handle, query("count", (), asked.where), accuracy_target(epsilon=1)))
+    count = release(handle, make_request(handle, query("count", (), request.query.where), accuracy_target(epsilon=1)))
     return handle if count is None else replace(handle, rows=round(float(count.values[0])))
 
 

@@ -467,10 +467,10 @@ def join_group(
     joined, start = list[JoinedPart](), 0
     for part, one in members:
         times = min(MOST_TIMES, max(1, round(widest / part.alpha)))
-        own = JoinedPart(part, one, scaled_rows(_over(one, cells), times), start, times)
-        joined.append(own)
-        start = own.stop
-    return JoinedGroup(queries, cells, Stacked(tuple(own.rows for own in joined)), tuple(joined))
+        added = JoinedPart(part, one, scaled_rows(_over(one, cells), times), start, times)
+        joined.append(added)
+        start = added.stop
+    return JoinedGroup(queries, cells, Stacked(tuple(member.rows for member in joined)), tuple(joined))
 
 
 def _over(compiled: Compiled, cells: Cells) -> Rows:
@@ -509,8 +509,10 @@ def _columns(domain: Domain, policy: Policy, members: Sequence[tuple[Part, Compi
     joined = []
     for (part, one), (begin, end) in zip(members, spans, strict=True):
         if one.query.kind == "table":
-            own = replace(table, aggregates=one.query.aggregates, places=table.places[begin:end])
-            compiled = replace(one, cells=table.cells, problem=Problem(table.cells.graph, table.workload), table=own)
+            part_table = replace(table, aggregates=one.query.aggregates, places=table.places[begin:end])
+            compiled = replace(
+                one, cells=table.cells, problem=Problem(table.cells.graph, table.workload), table=part_table
+            )
             joined.append(JoinedPart(part, compiled, table.workload, 0))
             continue
         place = table.places[begin]["count"]

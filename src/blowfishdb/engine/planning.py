@@ -145,9 +145,9 @@ def _quotes(group: JoinedGroup, mechanisms: Mapping[str, Mechanism]) -> Quotes:
         level = Fraction(0)
         method: Method = "exact"
         for part in group.parts:
-            own = part.among(candidate)
-            is_whole = own is candidate and part.guarantee == assessment.guarantee
-            each = assessment if is_whole else Assessment(own, part.guarantee)
+            restricted = part.among(candidate)
+            is_whole = restricted is candidate and part.guarantee == assessment.guarantee
+            each = assessment if is_whole else Assessment(restricted, part.guarantee)
             least, how = each.least_epsilon(part.alpha, float(part.part.beta), simulate=simulate)
             level, method = (least, how) if least >= level else (level, method)
         return Quote(candidate, level, widest, beta, "simultaneous", method)
@@ -174,8 +174,8 @@ class JointRelease(PlanRelease):
             plan = block.inner.with_unit(self.best.plan.unit / block.weight)
             inner = Candidate(group.problem, block.strategy, plan)
             for place, part in zip(planned.members, group.parts, strict=True):
-                own = part.among(inner)
-                widths[place] = intervals(own.problem, own.strategy, plan, float(part.part.beta))
+                restricted = part.among(inner)
+                widths[place] = intervals(restricted.problem, restricted.strategy, plan, float(part.part.beta))
         return tuple(widths[place] for place in sorted(widths))
 
     @cached_property

@@ -196,9 +196,9 @@ def shared_words(ledger: Ledger, handle: DatasetHandle, analyst: str, release: R
     if sharing is None or sharing.link.received == sharing.link.level:
         return None
     links = [past for past in ledger.links(handle.account, sharing.link.rows) if past.link.chain == sharing.link.chain]
-    own = max((past for past in links if past.analyst == analyst), key=by_level)
-    at = datetime.fromisoformat(ledger.time_of(own.charge))
-    return Shared(sharing.link.received, sharing.link.level, own.charge, f"{at.day} {at:%b %Y}")
+    newest = max((past for past in links if past.analyst == analyst), key=by_level)
+    at = datetime.fromisoformat(ledger.time_of(newest.charge))
+    return Shared(sharing.link.received, sharing.link.level, newest.charge, f"{at.day} {at:%b %Y}")
 
 
 def _sharable(handle: DatasetHandle, release: Release) -> PlanRelease | None:

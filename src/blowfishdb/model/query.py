@@ -250,17 +250,17 @@ def query(
 def linear_rows(matrix: Any) -> tuple[LinearRow, ...]:
     """The rows of a matrix (numpy, scipy's sparse ones, or lists of whole numbers), without their zeros."""
     if issparse(matrix):
-        written = matrix.tocsr()
+        weights = matrix.tocsr()
     else:
         try:
-            written = np.atleast_2d(np.asarray(matrix))
+            weights = np.atleast_2d(np.asarray(matrix))
         except ValueError:
             raise QueryError("the rows of a workload have one weight for each cell") from None
-    if written.ndim != 2 or written.dtype.kind not in "iub":
+    if weights.ndim != 2 or weights.dtype.kind not in "iub":
         raise QueryError("a workload is a matrix of whole numbers, a row for each answer and a column for each cell")
-    if written.shape[0] > MOST_LINEAR:
-        raise QueryError(f"a workload has at most {MOST_LINEAR:,} rows, not {written.shape[0]:,}")
-    entries = csr_array(written)
+    if weights.shape[0] > MOST_LINEAR:
+        raise QueryError(f"a workload has at most {MOST_LINEAR:,} rows, not {weights.shape[0]:,}")
+    entries = csr_array(weights)
     entries.sum_duplicates()
     entries.eliminate_zeros()
     if entries.nnz > MOST_WEIGHTS:

@@ -1,4 +1,4 @@
-"""Plans over points: each record spreads a public whole weight over the nodes around it.
+"""Plans over points: each record spreads a public whole weight over the grid points around it.
 
 Proof note: docs/proofs/kmeans.md.
 """
@@ -26,10 +26,10 @@ MOST_POINTS = 2**20
 
 @dataclass(frozen=True, eq=False)
 class PointAxis:
-    """The values of a column among the nodes: `places` are steps from the first node, never decreasing.
+    """The values of a column among the grid points: `places` are steps from the first grid point, never decreasing.
 
-    A value at place a * steps + x, x < steps, gives node a the weight steps - x and node a + 1 the weight x. With one
-    step every value stands on a node, and the weights are counts of cells.
+    A value at place a * steps + x, x < steps, gives grid point a the weight steps - x, the next one x. With one
+    step every value stands on a grid point, and the weights are counts of cells.
     """
 
     steps: int
@@ -39,7 +39,7 @@ class PointAxis:
         places = as_ints(self.places)
         object.__setattr__(self, "places", places)
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
-            raise PlanError("between two nodes lies at least one step")
+            raise PlanError("between two grid points lies at least one step")
         if places.ndim != 1 or places.size == 0 or places[0] < 0 or np.any(np.diff(places) < 0):
             raise PlanError("places are whole numbers from 0 on that never decrease, one per value")
 
@@ -48,7 +48,7 @@ class PointAxis:
         return -(-int(self.places[-1]) // self.steps) + 1
 
     def kept(self, first: Ints, second: Ints) -> Ints:
-        """The weight that two values share: the sum over the nodes of the smaller one."""
+        """The weight that two values share: the sum over the grid points of the smaller one."""
         one, two = self.places[first], self.places[second]
         low, high = np.minimum(one, two), np.maximum(one, two)
         apart, low, high = high // self.steps - low // self.steps, low % self.steps, high % self.steps
@@ -58,10 +58,10 @@ class PointAxis:
 
 @dataclass(frozen=True, eq=False)
 class PointPlan:
-    """Weights on the nodes of a grid with noise of scale `unit` on each, and exact counts of blocks of values.
+    """Weights on the grid points of a grid with noise of scale `unit` on each, and exact counts of blocks of values.
 
-    One record adds round(total * product of its weights / product of the steps) to each node around it. Without a unit
-    the nodes are released exactly. `blocks` labels the values of each column; every combination of labels is counted
+    One record adds round(total * product of its weights / product of the steps) to each point around it. Without a unit
+    they are released exactly. `blocks` labels the values of each column; every combination of labels is counted
     exactly. Both are refused unless no hidden move can change them.
     """
 
@@ -75,12 +75,12 @@ class PointPlan:
         if self.unit is not None:
             check_positive("the unit of a plan", self.unit)
         if not self.axes:
-            raise PlanError("nodes need at least one column")
-        check_sum("product of the steps between nodes", self._whole)
+            raise PlanError("grid points need at least one column")
+        check_sum("product of the steps between grid points", self._whole)
         if self.total < 1 or self._whole % self.total:
             raise PlanError("the total weight of a record divides the product of the steps")
         if self.grid_points > MOST_POINTS:
-            raise TooLarge("nodes of a grid", self.grid_points, MOST_POINTS, "Use fewer nodes.")
+            raise TooLarge("grid points of a grid", self.grid_points, MOST_POINTS, "Use fewer grid points.")
         sizes = [axis.places.size for axis in self.axes]
         if self.blocks and [labels.size for labels in self.blocks] != sizes:
             raise PlanError("blocks label every value of every column")
@@ -109,7 +109,7 @@ class PointPlan:
         return tuple(int(labels.max()) + 1 for labels in self.blocks)
 
     def with_unit(self, unit: Fraction | None) -> PointPlan:
-        """The same nodes at another noise level."""
+        """The same grid points at another noise level."""
         return replace(self, unit=unit)
 
     def digest(self) -> str:
@@ -124,14 +124,14 @@ class PointPlan:
         return hashed_1([*(str(part).encode() for part in head), *axes, *(labels.tobytes() for labels in self.blocks)])
 
     def rows_at(self, points: Ints) -> tuple[Ints, Ints]:
-        """For each point (values by column) the flat nodes around it and the weight it gives to each."""
+        """For each point (values by column) the flat grid points around it and the weight it gives to each."""
         grid_points, weights = [], []
         placed = [axis.places[points[:, column]] for column, axis in enumerate(self.axes)]
         for corner in itertools.product((0, 1), repeat=len(self.axes)):
             flat, weight = np.zeros(points.shape[0], dtype=np.int64), np.ones(points.shape[0], dtype=np.int64)
             for upper, axis, place in zip(corner, self.axes, placed, strict=True):
                 part = place % axis.steps
-                # A value on the last node gives the next one nothing, so it may stand for itself.
+                # A value on the last grid point gives the next one nothing, so it may stand for itself.
                 flat = flat * axis.grid_points + np.minimum(place // axis.steps + upper, axis.grid_points - 1)
                 weight = weight * (part if upper else axis.steps - part)
             grid_points.append(flat)

@@ -194,19 +194,19 @@ def _key(key: str | None, ending: str) -> str | None:
 
 def plan_questions(items: Iterable[Item], given: TargetOptions, backend: Backend) -> QuestionPlan:
     """The plan of questions of one dataset; `given` is the accuracy of those that have none of their own."""
-    asked = [_read_item(item, given) for item in items]
-    if not asked:
+    pairs = [_read_item(item, given) for item in items]
+    if not pairs:
         raise QueryError("a plan needs at least one question, such as db.plan([db['visits'].count()], alpha=50)")
-    if len(asked) > MOST_PARTS:
-        raise TooLarge("questions of one plan", len(asked), MOST_PARTS, "Plan fewer at once.")
-    datasets = list(dict.fromkeys(question.dataset for question, _ in asked))
+    if len(pairs) > MOST_PARTS:
+        raise TooLarge("questions of one plan", len(pairs), MOST_PARTS, "Plan fewer at once.")
+    datasets = list(dict.fromkeys(question.dataset for question, _ in pairs))
     if len(datasets) > 1:
         raise QueryError(f"these questions ask {' and '.join(datasets)}, which have budgets of their own: plan each")
-    dataset, domain = datasets[0], asked[0][0].domain
-    if any(question.domain != domain for question, _ in asked):
+    dataset, domain = datasets[0], pairs[0][0].domain
+    if any(question.domain != domain for question, _ in pairs):
         raise QueryError(f"{dataset} was declared in another way between these questions: ask the dataset anew")
     questions = []
-    for question, target in asked:
+    for question, target in pairs:
         sized = sized_question(backend, dataset, question.query, domain, target)
         price = expect(backend.preview(dataset, sized.query, domain, sized.target), Preview).epsilon
         questions.append(PlannedQuestion(question, sized.query, sized.target, price, price, note=sized.note))
@@ -222,16 +222,16 @@ def plan_questions(items: Iterable[Item], given: TargetOptions, backend: Backend
 
 
 def _read_item(item: Item, given: TargetOptions) -> tuple[Question, AccuracyTarget]:
-    question, own = item if isinstance(item, tuple) and len(item) == 2 else (item, {})
+    question, accuracy = item if isinstance(item, tuple) and len(item) == 2 else (item, {})
     if not isinstance(question, Question):
         raise QueryError("a plan is made of questions, each perhaps with its accuracy: [q1, (q2, 50)]")
-    if isinstance(own, Mapping):
-        options = dict(own)
+    if isinstance(accuracy, Mapping):
+        options = dict(accuracy)
         if not set(options) <= set(ITEM_OPTIONS):
             raise AccuracyError(f"the accuracy of a question has {', '.join(ITEM_OPTIONS)}, and nothing else")
         chosen = target_options(**options)
     else:
-        chosen = target_options(alpha=own)
+        chosen = target_options(alpha=accuracy)
     return question, accuracy_target(**with_own(chosen, given))
 
 

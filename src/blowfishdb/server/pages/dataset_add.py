@@ -447,9 +447,9 @@ def epsilon_hint(epsilon: str, per_analyst: str) -> str:
 async def add(context: PageContext) -> None:
     """Four steps on one page; later ones appear when the columns are known."""
     draft, drafts, user = DatasetDraft(context), context.app_state.drafts, context.identity.name
-    kept = await context.run(partial(drafts.of, user, DRAFT))
-    if kept is not None:
-        draft.restore(kept)
+    stored = await context.run(partial(drafts.of, user, DRAFT))
+    if stored is not None:
+        draft.restore(stored)
 
     async def afresh() -> None:
         await context.run(partial(drafts.drop, user, DRAFT))

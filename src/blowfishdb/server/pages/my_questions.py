@@ -121,8 +121,8 @@ class Collection:
     async def _load(self) -> None:
         key = json.dumps(storage_key(self._context))
         try:
-            kept = await ui.run_javascript(f"return localStorage.getItem({key}) || '[]'", timeout=10)
-            texts = json.loads(kept)
+            stored = await ui.run_javascript(f"return localStorage.getItem({key}) || '[]'", timeout=10)
+            texts = json.loads(stored)
         except (TimeoutError, ValueError, TypeError):
             texts = []
         listed = [text for text in texts if isinstance(text, str)] if isinstance(texts, list) else []
@@ -257,8 +257,8 @@ class Collection:
 
     async def _run(self, plan: QuestionPlan) -> None:
         self._is_running = True
-        asked = [one.query for one in self._questions if one.query is not None]
-        codes = [query.code for query in asked if query.question.dataset == plan.dataset]
+        queries = [one.query for one in self._questions if one.query is not None]
+        codes = [query.code for query in queries if query.question.dataset == plan.dataset]
         try:
             answers = await with_progress(self._context, self._result_box, partial(self._release, plan))
             if answers is not None and not self._root.is_deleted:

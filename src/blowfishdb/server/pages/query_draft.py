@@ -457,8 +457,8 @@ LONGEST_QUESTION = 6_000
 def write_question(draft: QueryDraft, sql: str, accuracy: AccuracyDraft) -> str:
     """What the controls say where that is not the usual, for the address of the page; empty where it is too long."""
     usual = {field.name: field.default for one in (QueryDraft, AccuracyDraft) for field in fields(one)}
-    said, how = ({key: part for key, part in asdict(one).items() if part != usual[key]} for one in (draft, accuracy))
-    content = said | ({"sql": sql} if draft.template == "sql" else {}) | ({"accuracy": how} if how else {})
+    changed, how = ({key: part for key, part in asdict(one).items() if part != usual[key]} for one in (draft, accuracy))
+    content = changed | ({"sql": sql} if draft.template == "sql" else {}) | ({"accuracy": how} if how else {})
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return text if len(text) <= LONGEST_QUESTION else ""
 
