@@ -164,7 +164,7 @@ def test_without_a_service_nothing_is_claimed(
     def unreachable() -> None:
         raise ServiceUnreachable("the service does not answer")
 
-    monkeypatch.setattr("tools.dependencies.findings_online", unreachable)
+    monkeypatch.setattr("tools.supply_chain.findings_online", unreachable)
     assert check_vulnerabilities(None) == UNKNOWN
     assert "ServiceUnreachable" in capsys.readouterr().err
 
