@@ -269,11 +269,11 @@ def country(generator: Generator, side: int) -> Floats:
 GRID_KINDS: tuple[Weights, ...] = (clusters, roads, cascade, spots, joint, uniform, country)
 
 
-def grids(records: tuple[int, ...] = GRID_RECORDS, side: int = SIDE, seed: int = SEED) -> Iterator[Grid]:
+def grids(records: tuple[int, ...] = GRID_RECORDS, side: int = SIDE) -> Iterator[Grid]:
     """Every kind with every number of records; each has its own generator."""
     for place, kind in enumerate(GRID_KINDS):
         for size, number in enumerate(records):
-            generator = np.random.default_rng([seed, 1, place, size])
+            generator = np.random.default_rng([SEED, 1, place, size])
             weights = kind(generator, side)
             yield Grid(kind.__name__, generator.poisson(number * weights / weights.sum()))
 

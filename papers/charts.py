@@ -105,9 +105,12 @@ def _folded(name: str) -> str:
     return "\n".join(wrap(name.replace("_", " "), WIDE))
 
 
-def width_for(groups: Sequence[object], usual: float, made_for: int = 7) -> float:
+USUAL_GROUPS = 7
+
+
+def width_for(groups: Sequence[object], usual: float) -> float:
     """Inches for a figure of so many groups: the usual width, or more where the user has added groups."""
-    return usual * max(1.0, len(groups) / made_for)
+    return usual * max(1.0, len(groups) / USUAL_GROUPS)
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int = 4) -> None:

@@ -220,9 +220,17 @@ def _is_within(events: Iterable[Mapping[str, str]], version: Version) -> bool:
     return is_in
 
 
-def findings_online(constraints: Path = ROOT / "constraints.txt") -> list[Finding]:
+def findings_online() -> list[Finding]:
     """What the service says; ServiceUnreachable when it does not answer."""
-    command = [sys.executable, "-m", "pip_audit", "--requirement", str(constraints), "--no-deps", "--disable-pip"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip_audit",
+        "--requirement",
+        str(ROOT / "constraints.txt"),
+        "--no-deps",
+        "--disable-pip",
+    ]
     command += ["--format", "json", "--progress-spinner", "off"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)

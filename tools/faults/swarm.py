@@ -28,6 +28,7 @@ from typing import Any
 from tools.faults.checker import ASKED, DIED, REFUSED, SAW, UNCLEAN, ClientLog, read_log, settled_keys
 
 ROWS = 600
+ANALYSTS = 4
 SHARE_OF_DATASET = Fraction(9, 10)
 """So much of what is asked for fits into the dataset's limit; the rest must be refused."""
 
@@ -41,9 +42,9 @@ class Job:
     epsilon: str
 
 
-def jobs(releases: int, analysts: int = 4) -> list[Job]:
+def jobs(releases: int) -> list[Job]:
     """So many releases, dealt out to the analysts in turn."""
-    return [Job(f"analyst-{n % analysts}", f"key-{n}", f"0.{10_000 + n:07}") for n in range(releases)]
+    return [Job(f"analyst-{n % ANALYSTS}", f"key-{n}", f"0.{10_000 + n:07}") for n in range(releases)]
 
 
 def make_fixture(folder: Path, ledger: str, asked: list[Job]) -> Path:

@@ -124,10 +124,10 @@ class Curator:
         curator_log.warning("%s looks at what caps drop of %s, told apart by %s", self._by, name, person.id)
         return self._catalog.source(name).look_at_caps(person, listed)
 
-    def known_account(self, source: str, joins: Sequence[Join] = ()) -> Account | None:
+    def known_account(self, source: str) -> Account | None:
         """The account that the data at an address has already, under whatever name."""
         try:
-            return self._account_at(source, joins)
+            return self._account_at(source)
         except UnknownAccount:
             return None
 
@@ -135,8 +135,8 @@ class Curator:
         """The data at an address under a name, as the ledger has it in force; UnknownAccount when it has none."""
         return read_known(name, source, self._account_at(source), self.ledger)
 
-    def _account_at(self, source: str, joins: Sequence[Join] = ()) -> Account:
-        return self.ledger.account(account_id(open_source(self.config.reachable(source), joins).identity()))
+    def _account_at(self, source: str) -> Account:
+        return self.ledger.account(account_id(open_source(self.config.reachable(source)).identity()))
 
     def add(self, dataset: Dataset) -> Account:
         """Registers a dataset: its account in the ledger first, then its place in the configuration."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -87,7 +86,6 @@ def open_ledger(
     *,
     mark: str | Path | None = None,
     patience: float = PATIENCE,
-    clock: Callable[[], datetime] = utc_now,
     reached: StepHook = nothing_to_do,
 ) -> Ledger:
     """The ledger at `sqlite:///relative`, `sqlite:////absolute`, a plain path, or `postgresql://...`.
@@ -109,7 +107,7 @@ def open_ledger(
         check_guard(_guard(store, identity), identity, head)
         watch = LedgerWatch(high_water.checkpoint_path)
         opened.pop_all()
-        return Ledger(store, high_water, identity, head.ledger, watch, clock, reached)
+        return Ledger(store, high_water, identity, head.ledger, watch, reached=reached)
 
 
 def _guard(store: Store[Any], identity: str) -> str:
@@ -123,9 +121,7 @@ def _guard(store: Store[Any], identity: str) -> str:
     return guard
 
 
-def accept_restored_ledger(
-    url: str | Path, *, mark: str | Path | None = None, by: str, reason: str, clock: Callable[[], datetime] = utc_now
-) -> Head:
+def accept_restored_ledger(url: str | Path, *, mark: str | Path | None = None, by: str, reason: str) -> Head:
     """Accepts a ledger that its mark contradicts: records who did so and why, then moves the mark, which guards it now.
 
     Charges that the restored copy lacks are forgotten by it. Charge them again by hand where they are known.
@@ -139,7 +135,7 @@ def accept_restored_ledger(
             seen, identity = None, new_identity()
         with store.write() as cursor:
             fields: dict[str, Field] = {
-                "at": clock().isoformat(timespec="milliseconds"),
+                "at": utc_now().isoformat(timespec="milliseconds"),
                 "by": by,
                 "reason": reason,
                 "mark_ledger": seen.ledger if seen else None,

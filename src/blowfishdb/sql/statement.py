@@ -189,7 +189,6 @@ READERS: Mapping[str, Callable[[Token], Fraction | Relative | str | bool]] = {
 }
 
 
-OPTION_NAMES = (*READERS, *ALIASES, "confidence", "rows")
 LONGEST_STATEMENT = 20_000
 LONGEST_SCRIPT = 100_000
 MOST_STATEMENTS = 32
