@@ -24,7 +24,7 @@ from blowfishdb.engine.parts import divided, parts_release
 from blowfishdb.engine.planning import joint_release
 from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
-from blowfishdb.engine.preview import AnyPreview, quotes_for
+from blowfishdb.engine.preview import AnyPreview, Shared, quotes_for, shown_day
 from blowfishdb.engine.quantiles import quantiles_release
 from blowfishdb.engine.release import (
     MERGED,
@@ -374,6 +374,14 @@ def published(payload: bytes, receipt: Receipt) -> bytes:
         incident = str(json.loads(payload)["failed"])
         raise ReleaseFailed(incident, receipt.charge.received, receipt.charge.key, can_retry=False)
     return payload
+
+
+def repeated(ledger: Ledger, account: str, analyst: str, request_digest: str, level: Fraction) -> Shared | None:
+    """What is told of a request that the analyst has an answer to: the entry that paid for it; None without one."""
+    record = ledger.replay(account, request_digest, analyst=analyst)
+    if record is None or _is_failure(record.payload):
+        return None
+    return Shared(Fraction(0), level, record.receipt.sequence, shown_day(ledger.time_of(record.receipt.sequence)))
 
 
 Result = TypeVar("Result")

@@ -89,6 +89,12 @@ class Shared:
         return f"It costs {readable(float(self.price))} more: {paid} of it was paid on {self.at} (entry {self.entry})."
 
 
+def shown_day(at: str) -> str:
+    """The day of an entry's time, as people write it."""
+    time = datetime.datetime.fromisoformat(at)
+    return f"{time.day} {time:%b %Y}"
+
+
 WayName: TypeAlias = Literal["fresh", "free", "degrade", "upgrade", "supplement", "synopsis"]
 WAYS: dict[WayName, str] = {
     "fresh": "measured anew",

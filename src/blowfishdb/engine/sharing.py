@@ -9,14 +9,13 @@ import hashlib
 import json
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from fractions import Fraction
 
 from blowfishdb.accuracy.quote import Quote, accuracy_at
 from blowfishdb.engine.compile import OFF, OWN, READ_ONLY, Compiled, DatasetHandle
 from blowfishdb.engine.derived import Measured, derive, may_derive
 from blowfishdb.engine.measure import Level, measure_given
-from blowfishdb.engine.preview import Shared, Way, WayName, quotes_for
+from blowfishdb.engine.preview import Shared, Way, WayName, quotes_for, shown_day
 from blowfishdb.engine.release import UNPROVEN, Beside, PlanRelease, Release, Sharing, by_level, public_total
 from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.engine.supplement import Part, quote_combined, supplement
@@ -197,8 +196,7 @@ def shared_words(ledger: Ledger, handle: DatasetHandle, analyst: str, release: R
         return None
     links = [past for past in ledger.links(handle.account, sharing.link.rows) if past.link.chain == sharing.link.chain]
     newest = max((past for past in links if past.analyst == analyst), key=by_level)
-    at = datetime.fromisoformat(ledger.time_of(newest.charge))
-    return Shared(sharing.link.received, sharing.link.level, newest.charge, f"{at.day} {at:%b %Y}")
+    return Shared(sharing.link.received, sharing.link.level, newest.charge, shown_day(ledger.time_of(newest.charge)))
 
 
 def _sharable(handle: DatasetHandle, release: Release) -> PlanRelease | None:

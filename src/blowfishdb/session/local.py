@@ -23,6 +23,7 @@ from blowfishdb.engine.charge import (
     edge_losses,
     plan_request,
     published,
+    repeated,
     with_rows,
 )
 from blowfishdb.engine.compile import Compute, DatasetHandle, compute_here, query_effort
@@ -148,6 +149,9 @@ def local_backend(
                     unproven=ways.unproven,
                 )
             if isinstance(preview, Preview):
+                if preview.epsilon:
+                    known = repeated(ledger, handle.account, analyst, request.digest, preview.best.epsilon)
+                    preview = replace(preview, shared=known or preview.shared)
                 fresh = Way("fresh", preview.best.epsilon, preview.alpha)
                 published = synopsis_ways(ledger, handle, query, target)
                 preview = replace(

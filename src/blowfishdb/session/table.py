@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -30,6 +30,9 @@ from blowfishdb.present.words import question_words
 from blowfishdb.session.backend import Backend, expect
 from blowfishdb.session.sizes import sized_question
 from blowfishdb.sources.base import Join
+
+if TYPE_CHECKING:
+    from blowfishdb.session.widget import QuestionWidget
 
 USUAL_ROWS = 10_000
 """Where nobody says about how many records there are, and nobody may count them."""
@@ -161,6 +164,12 @@ class Question:
         sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
         answer = expect(self._backend.release(self.dataset, sized.query, self.domain, sized.target, run), Answer)
         return select_rows(with_note(answer, sized.note), self.selection)
+
+    def widget(self, alpha: Number, confidence: Number = "0.95") -> QuestionWidget:
+        """For a notebook: a slider around alpha with the live price, a button that asks before it charges, a chart."""
+        from blowfishdb.session.widget import QuestionWidget
+
+        return QuestionWidget(self, self._backend, alpha, confidence)
 
     def for_groups_of(self, rows: int) -> Question:
         """The same question, whose accuracy of means, shares and in percent is promised from so many records on."""
