@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.harness import Row, measure
 from blowfishdb.mechanisms import hierarchy, identity, optimized
 from blowfishdb.mechanisms.axis import EstimatingStrategy
-from blowfishdb.mechanisms.forest import LineStrategy
+from blowfishdb.mechanisms.strategy import LineStrategy
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.noise.distribution import variance
 from blowfishdb.noise.sampler import sample

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.harness import Row, read_histograms
 from blowfishdb.mechanisms.data_aware.kdtree import KdTree
 from blowfishdb.mechanisms.data_aware.script import DataAware
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.plan import Problem

@@ -14,7 +14,7 @@ import numpy as np
 from blowfishdb.analysis.olap import walsh_hadamard
 from blowfishdb.errors import InvalidInput
 from blowfishdb.inference.consistency import nonnegative
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Problem

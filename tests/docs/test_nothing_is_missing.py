@@ -8,8 +8,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.catalog.config import DATASET_KEYS, KEYS
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS
 from tests.cli.test_help import COMMANDS
 from tests.docs.blocks import DOCS
 from tools.docs_site import reference

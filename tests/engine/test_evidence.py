@@ -10,7 +10,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.engine import answer as stored
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.session import Question, Session
 from tests.session.places import make_fixture, session, visits
 

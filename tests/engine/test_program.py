@@ -20,7 +20,7 @@ from blowfishdb.engine.release import ProgramRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined, ReleaseFailed
-from blowfishdb.mechanisms.data_aware import table
+from blowfishdb.mechanisms import table
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.workload import Identity

@@ -14,8 +14,8 @@ from blowfishdb.mechanisms.data_aware.buckets import BucketPlan, Buckets, plan_b
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, GateRule, noise_level, uneven_limit
 from blowfishdb.mechanisms.data_aware.script import Finding
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.strategy import row_variances
+from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Rows, Sparse, Stacked

@@ -17,9 +17,15 @@ from blowfishdb.mechanisms.data_aware.dawa import (
     block_weights,
     predicted_error,
 )
-from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve
 from blowfishdb.mechanisms.data_aware.partition import l1_refinement
-from blowfishdb.mechanisms.data_aware.regions import NodeViews, block_tree, box_cover, cover_variances, least_squares
+from blowfishdb.mechanisms.data_aware.regions import (
+    HilbertCurve,
+    NodeViews,
+    block_tree,
+    box_cover,
+    cover_variances,
+    least_squares,
+)
 from blowfishdb.mechanisms.data_aware.script import Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity, Kronecker, Prefix, Rows, Sparse

@@ -17,8 +17,8 @@ from blowfishdb.mechanisms.edge_transform import (
     on_single_edges,
     unit_steps,
 )
-from blowfishdb.mechanisms.forest import ForestStrategy
 from blowfishdb.mechanisms.products import as_boxes
+from blowfishdb.mechanisms.strategy import ForestStrategy
 from blowfishdb.model.graphs import EdgeGraph
 from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Prefix, Sparse, Stacked, all_marginals, total
 from blowfishdb.plan.certificate import certify

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve
-from blowfishdb.mechanisms.data_aware.regions import block_tree, box_cover
+from blowfishdb.mechanisms.data_aware.regions import HilbertCurve, block_tree, box_cover
 from tests.mechanisms.spatial_cases import random_boxes
 
 

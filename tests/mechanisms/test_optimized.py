@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered_hierarchical
+from blowfishdb.mechanisms import hierarchy, identity, optimized
 from blowfishdb.mechanisms.optimized import block_energy, gram_dot, hats, ramps, window_maxima
 from blowfishdb.model import workload as line
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, Stacked
@@ -51,7 +51,7 @@ def test_never_worse_than_plain_plans(workload, theta, presence):
     for other in (hierarchy.propose(problem), identity.propose(problem)):
         assert best <= 1.001 * certified_error(other)[0]
     if presence == "public" and theta < 99:
-        assert best <= 1.001 * certified_error(ordered_hierarchical.propose(problem))[0]
+        assert best <= 1.001 * certified_error(hierarchy.propose_ordered(problem))[0]
 
 
 def test_running_sums_at_every_cell_win_under_line_policies():

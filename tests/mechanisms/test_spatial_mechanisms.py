@@ -10,8 +10,7 @@ import pytest
 
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import AccuracyError, AllowanceExceeded, Declined, PlanError
-from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
-from blowfishdb.mechanisms.data_aware.kdtree import Cells, KdTree, kd_tree, predicted_cut
+from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree, Cells, KdTree, kd_tree, predicted_cut
 from blowfishdb.mechanisms.data_aware.script import DataAware, Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity

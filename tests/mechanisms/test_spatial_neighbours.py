@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.engine.measure import measure
-from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
+from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Kronecker

@@ -14,8 +14,8 @@ from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingTransform
 from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, gate_stage
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.ordered import is_line
+from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse

@@ -16,7 +16,7 @@ from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.partition import WorstBucket, bucket_deviations, levels, worst_bucket
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Rows
 from blowfishdb.plan.plan import Problem
 from tests.mechanisms.test_dawa import full, ranges, two_axes

@@ -8,7 +8,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.engine import release
 from blowfishdb.errors import AccuracyError, DigestMismatch
-from blowfishdb.mechanisms.data_aware import table
+from blowfishdb.mechanisms import table
 from papers.baselines.spatial import AGRID, AdaptiveGrid
 
 

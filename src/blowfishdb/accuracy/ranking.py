@@ -26,7 +26,6 @@ from blowfishdb.mechanisms import (
     identity,
     optimized,
     ordered,
-    ordered_hierarchical,
     spanning_tree,
 )
 from blowfishdb.mechanisms.axis import EstimatingStrategy
@@ -261,7 +260,7 @@ QUICKLY_PROVEN = 20_000_000
 """Answers times edges; on an axis noise on single edges gains a few percent at most, and is looked at up to here."""
 UNPRICED_EDGES = "noise on single edges pays for few answers under short windows; ask for it by name to see its price"
 ON_EDGES = frozenset({edge_transform.NAME, spanning_tree.NAME})
-PLAIN_TREES = frozenset({hierarchy.NAME, ordered_hierarchical.NAME})
+PLAIN_TREES = frozenset({hierarchy.NAME, hierarchy.ORDERED})
 
 
 def shortlist(

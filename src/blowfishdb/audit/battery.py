@@ -8,8 +8,7 @@ from fractions import Fraction
 
 from blowfishdb.audit.cases import Case
 from blowfishdb.ledger.values import BY, PER_EDGE
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.domain import bins, categorical, domain, integers

@@ -28,7 +28,7 @@ from blowfishdb.mechanisms.data_aware.partition import (
     levels,
     worst_bucket,
 )
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.graphs import CellGraph, Presence, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity

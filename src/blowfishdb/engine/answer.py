@@ -21,8 +21,7 @@ from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.inference.consistency import Consistent
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS
 from blowfishdb.model.document import Document, read_document, write_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.encoding import VERSION, version_of

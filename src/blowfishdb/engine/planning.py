@@ -32,7 +32,7 @@ from blowfishdb.engine.preview import Offer, PartPrice, Preview, not_protected, 
 from blowfishdb.engine.release import PlanRelease, described
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError
-from blowfishdb.mechanisms import direct, joint, optimized
+from blowfishdb.mechanisms import identity, joint, optimized
 from blowfishdb.mechanisms.joint import JointStrategy
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import MECHANISMS
@@ -125,7 +125,7 @@ class Planner:
         if is_measured and len(members) > 1:
             raise Declined(joint.NAME, "sums and means are measured apart")
         if is_table or is_measured:
-            name = joint.NAME if is_table else direct.NAME
+            name = joint.NAME if is_table else identity.DIRECT
             mechanisms = {name: MECHANISMS[name]}
         named = PartGroup(members, joint.NAME if is_table else "", Fraction(1))
         group = join_group(self.domain, self.policy, self.parts, self.compiled, named)

@@ -17,7 +17,7 @@ from blowfishdb.accuracy.quote import ALIKE, Quote, Quotes, accuracy_at, quote
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
 from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError, plural
-from blowfishdb.mechanisms import direct, joint
+from blowfishdb.mechanisms import identity, joint
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
 from blowfishdb.model.aggregates import column_alphas
@@ -499,7 +499,7 @@ def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mech
     if compiled.table is not None:
         return {joint.NAME: MECHANISMS[joint.NAME]}
     # One row of large entries is answered best by measuring it (docs/proofs/direct.md); the others only take long.
-    return MECHANISMS if compiled.measure is None else {direct.NAME: MECHANISMS[direct.NAME]}
+    return MECHANISMS if compiled.measure is None else {identity.DIRECT: MECHANISMS[identity.DIRECT]}
 
 
 COARSER = 10

@@ -29,9 +29,9 @@ from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import Declined, InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink
-from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform
+from blowfishdb.mechanisms.data_aware import dawa, dawa_transform, kdtree
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
 from blowfishdb.model.graphs import ZERO, CellGraph, WindowGraph
@@ -528,7 +528,7 @@ def choose(compiled: Compiled, target: AccuracyTarget, rows: int | None) -> Choi
         best = quotes_for(compiled, replace(target, mechanism=None)).best if kind == "ranges" else None
         if best is not None and best.rmse * epsilon < TREE_ERROR * counts_touched(graph):
             return Choice(None, f"{best.mechanism} is expected to be closer than counting empty stretches together")
-        return Choice(adaptive_tree.NAME, f"{cells:,} cells, of which empty stretches can be counted together")
+        return Choice(kdtree.ADAPTIVE, f"{cells:,} cells, of which empty stretches can be counted together")
     if kind == "histogram":
         return Choice(dawa_transform.NAME, f"{cells:,} cells, of which even ones can be counted together")
     if not _joins_all(graph):

@@ -68,8 +68,7 @@ class AccuracyTarget:
             raise AccuracyError("beta is a probability strictly between 0 and 1")
         if self.mechanism is not None:
             # Loaded here, because commands that ask nothing should not wait for every mechanism.
-            from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-            from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
+            from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS
 
             known = [AUTO, *MECHANISMS, *CHOICES, *DATA_AWARE]
             if self.mechanism not in known:
@@ -78,7 +77,7 @@ class AccuracyTarget:
     @property
     def is_data_aware(self) -> bool:
         """Whether the named mechanism chooses where to measure by looking at the data."""
-        from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+        from blowfishdb.mechanisms.table import DATA_AWARE
 
         return self.mechanism in DATA_AWARE
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference.kernels import compiled, pool
+from blowfishdb.model.cached import compiled
 from blowfishdb.model.numbers import Bools, Floats, Ints
 
 
@@ -57,6 +57,35 @@ def isotonic_in_band(values: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floa
         return free
     work = compiled(pool) if vector.size > COMPILE_ABOVE else pool
     return np.clip(work(vector, floor, ceiling), floor, ceiling)
+
+
+def pool(values: Floats, low: Floats, high: Floats) -> Floats:
+    """Isotonic regression with bounds that never decrease, by pooling adjacent violators.
+
+    A block's best level is its mean, clipped between the low of its last and the high of its first value: the only
+    bounds that matter, since bounds never decrease. Merging keeps that interval non-empty.
+    """
+    size = values.size
+    start = np.empty(size, dtype=np.int64)
+    weight, mean, level = np.empty(size), np.empty(size), np.empty(size)
+    blocks = 0
+    for i in range(size):
+        start[blocks] = i
+        weight[blocks], mean[blocks] = 1.0, values[i]
+        level[blocks] = min(max(values[i], low[i]), high[i])
+        while blocks > 0 and level[blocks - 1] > level[blocks]:
+            blocks -= 1
+            both = weight[blocks] + weight[blocks + 1]
+            mean[blocks] += (mean[blocks + 1] - mean[blocks]) * (weight[blocks + 1] / both)
+            weight[blocks] = both
+            level[blocks] = min(max(mean[blocks], low[i]), high[start[blocks]])
+        blocks += 1
+    result = np.empty(size)
+    for b in range(blocks):
+        end = start[b + 1] if b + 1 < blocks else size
+        for i in range(start[b], end):
+            result[i] = level[b]
+    return result
 
 
 SUM_ROUNDING = 1e-12

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solveh_banded
 
-from blowfishdb.inference.kernels import compiled, filter_and_smooth
-from blowfishdb.model.cached import cached_property
+from blowfishdb.model.cached import cached_property, compiled
 from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive
 
 COMPILED = 5_000
@@ -299,6 +299,23 @@ class Chain:
                 fade = np.exp(np.minimum(log_gain[last] - log_gain[first], 0.0))
                 total = total + 2 * weight * other_weight * variance[last] * fade
         return total
+
+
+def filter_and_smooth(below: Any, hold: Any, opens: Any, pinned: Any, links: Any, variance: Any, gain: Any) -> None:
+    """Variances of the running sums along a chain, and how much of each one the next one explains (from 1s).
+
+    All are lists, which plain Python reads fastest, or arrays, for the compiler.
+    """
+    before = 0.0
+    for i in range(len(below)):
+        ahead = (0.0 if opens[i] else before) + below[i]
+        before = 0.0 if pinned[i] else ahead / (1.0 + ahead * hold[i])
+        variance[i] = before
+    for i in range(len(below) - 2, -1, -1):
+        if links[i]:
+            filtered = variance[i]
+            gain[i] = filtered / (filtered + below[i + 1])
+            variance[i] = filtered * (1.0 - gain[i]) + gain[i] ** 2 * variance[i + 1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,8 @@ import numpy as np
 
 from blowfishdb.mechanisms import identity
 from blowfishdb.mechanisms.axis import LEAST_VARIANCE, EstimatingStrategy
-from blowfishdb.mechanisms.forest import LineStrategy
 from blowfishdb.mechanisms.kronecker import KroneckerStrategy
-from blowfishdb.mechanisms.strategy import Strategy
+from blowfishdb.mechanisms.strategy import LineStrategy, Strategy
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Prefix, as_intervals
 from blowfishdb.plan.plan import EdgePlan, Measurement, Plan

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, eye_array, hstack
 
 from blowfishdb.errors import Declined, TooLarge
-from blowfishdb.mechanisms.forest import ForestStrategy
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.spanning_tree import best_forest, listed_edges, tree_strategy
+from blowfishdb.mechanisms.strategy import ForestStrategy
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints, as_ints, consecutive

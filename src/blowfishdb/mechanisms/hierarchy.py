@@ -1,11 +1,23 @@
-"""Hierarchy: a tree of nested ranges, every level measured alike, with the fan-out that suits the workload."""
+"""Hierarchies: a tree of nested ranges on the whole axis, or between running sums at steps of the policy's windows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from blowfishdb.mechanisms.axis import EstimatingStrategy, TreeCorrection, grow, read_axis
-from blowfishdb.mechanisms.optimized import FAN_OUTS, level_energies, tree_sizes
+from blowfishdb.errors import Declined
+from blowfishdb.mechanisms.axis import (
+    Axis,
+    EstimatingStrategy,
+    TreeCorrection,
+    grow,
+    read_axis,
+    stand_in,
+    typical_window,
+)
+from blowfishdb.mechanisms.optimized import FAN_OUTS, TreeShape, level_energies, tree_sizes
+from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.plan import Problem
 
@@ -31,3 +43,58 @@ def _best_sizes(workload: Rows, length: int, *, free: bool) -> tuple[int, ...]:
         for energy, sizes in zip(energies, levels, strict=True)
     ]
     return trees[int(np.argmin(errors))][1:]
+
+
+ORDERED = "ordered-hierarchical"
+
+STEP_FAN_OUTS = (2, 4, 8, 16)
+
+FIRST_SPLITS = (0.15, 0.4)
+"""Fan-outs are compared at these splits, and the split is then tuned for the best one."""
+
+STAND_IN = 1024
+"""Fan-out and split are chosen on an axis of at most this many cells or 4 windows; errors hardly depend on it."""
+
+
+def propose_ordered(problem: Problem) -> EstimatingStrategy:
+    """Serves one ordered attribute whose windows end before the axis does and whose records cannot vanish.
+
+    A move crosses at most one running sum and changes at most two nodes on each of the h levels inside the steps, so
+    running sums of scale 1/S and nodes of scale 2h/H cost S + H. The roots of the steps are not measured.
+    """
+    from scipy.optimize import minimize_scalar  # takes a while to load, and many questions do without
+
+    axis = read_axis(ORDERED, problem)
+    if not np.any(axis.chains):
+        raise Declined(ORDERED, "running sums need windows shorter than the axis and records that cannot vanish")
+    window = typical_window(axis)
+    if window == 1:
+        raise Declined(ORDERED, "windows of one step leave no tree between running sums: use 'ordered'")
+    shown = stand_in(axis, problem.workload, window, max(STAND_IN, 4 * window))
+    fan_outs = [fan_out for fan_out in STEP_FAN_OUTS if fan_out < window] or [window]
+    shapes = [TreeShape(tree_sizes(fan_out, window)[1:], "steps") for fan_out in fan_outs]
+    errors = [_split_error(*shown, shape) for shape in shapes]
+    best = min(range(len(shapes)), key=lambda k: min(errors[k](split) for split in FIRST_SPLITS))
+    minimum = minimize_scalar(errors[best], bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.03})
+    shape, split = shapes[best], float(minimum.x)
+    tree = shape.tree(axis)
+    return EstimatingStrategy(ORDERED, problem, TreeCorrection(tree, tree.weights(_shares(shape, split))))
+
+
+def _shares(shape: TreeShape, split: float) -> Floats:
+    """The shares of cells and levels, of the roots (none), and of the running sums."""
+    levels = len(shape.sizes) + 1
+    return np.append(np.full(levels, (1 - split) / (2 * levels)), [0.0, split])
+
+
+def _split_error(axis: Axis, workload: Rows, shape: TreeShape) -> Callable[[float], float]:
+    """The expected error of the shape for the part of the loss that its running sums get."""
+    tree = shape.tree(axis)
+
+    def error(split: float) -> float:
+        correction = TreeCorrection(tree, tree.weights(_shares(shape, split)))
+        # The variances of continuous noise with one over the weight as its scale.
+        variances = np.concatenate([2.0 / part.weights.astype(np.float64) ** 2 for part in correction.parts])
+        return correction.total_variance(workload, variances)
+
+    return error

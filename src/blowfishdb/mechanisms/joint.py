@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import kronecker, optimized, ordered
-from blowfishdb.mechanisms.direct import ShiftedRows
+from blowfishdb.mechanisms.identity import ShiftedRows
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.model.aggregates import Blocks, unchanged
 from blowfishdb.model.cached import cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.forest import LineStrategy
+from blowfishdb.mechanisms.strategy import LineStrategy
 from blowfishdb.model.graphs import ZERO, CellGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Intervals

@@ -9,7 +9,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.forest import ForestStrategy
+from blowfishdb.mechanisms.strategy import ForestStrategy
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import (
     AllRanges,
@@ -24,7 +26,7 @@ from blowfishdb.model.workload import (
     Stacked,
     as_intervals,
 )
-from blowfishdb.plan.plan import EdgePlan, Plan, Problem
+from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
 
 NO_VARIABLE = -1
 """In place of a noise variable: the answer is exact."""
@@ -175,3 +177,170 @@ def row_variances(plan: Plan | EdgePlan) -> Floats:
     Bounds that know variances alone are proven for it (docs/proofs/accuracy.md).
     """
     return np.asarray(2.0 * (float(plan.unit) / plan.weights) ** 2)
+
+
+CHUNK = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class ForestStrategy(CellStrategy):
+    """One noise variable for each cell of `noisy`: the total of its subtree; the totals of the trees are exact.
+
+    `parent` of a root is the cell itself, and the number of cells where nothing above the subtree is counted. A cell
+    is its subtree less the subtrees of its children, so an answer's coefficient on a subtree is the step of its row
+    along the edge above it. `rows` and `totals` count the subtrees of the noisy cells and of the roots.
+    """
+
+    mechanism: str
+    problem: Problem
+    parent: Ints
+    rows: Rows | None
+    totals: Rows | None
+
+    has_fixed_coefficients = True
+
+    @cached_property
+    def noisy(self) -> Ints:
+        """The cells that are not roots."""
+        return np.flatnonzero(self.parent != np.arange(self.parent.size))
+
+    @cached_property
+    def roots(self) -> Ints:
+        """The cells whose trees have exact totals."""
+        return np.flatnonzero(self.parent == np.arange(self.parent.size))
+
+    def plan(self, unit: Fraction) -> Plan:
+        parts = () if self.rows is None else (Measurement(self.rows, np.ones(1, dtype=np.int64)),)
+        return Plan(unit, parts, self.totals)
+
+    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """Each cell as its subtree less the subtrees of its children; takes vectors or column matrices."""
+        del variances
+        cells = np.empty((self.parent.size, *measured.shape[1:]))
+        cells[self.noisy], cells[self.roots] = measured, exact
+        return cells - self._below @ measured if self._edges.size else cells
+
+    def answer_variances(self, variances: Floats) -> Floats:
+        return self.variances_of(self.problem.workload, variances)
+
+    def variances_of(self, rows: Rows, variances: Floats) -> Floats:
+        """The expected squared error of the answers to any rows over the same cells."""
+        if not self._edges.size:
+            return np.asarray(squared(rows).dot(self._on_cells(variances)))
+        answers = np.zeros(rows.shape[0])
+        step = max(1, CHUNK // max(rows.shape))
+        for start in range(0, self.noisy.size, step):
+            chosen = slice(start, start + step)
+            steps = -self._below[:, chosen].toarray()
+            steps[self.noisy[chosen], np.arange(steps.shape[1])] += 1
+            answers += (rows.dot(steps) ** 2).astype(np.float64) @ variances[chosen]
+        return answers
+
+    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
+        """For each of the given answers its coefficient on every noise variable."""
+        del variances
+        rows = chosen_rows(self.problem.workload, queries)
+        return np.asarray(rows[:, self.noisy] - (self._below.T @ rows.T).T, dtype=np.float64)
+
+    def _on_cells(self, variances: Floats) -> Floats:
+        spread = np.zeros(self.parent.size)
+        spread[self.noisy] = variances
+        return spread
+
+    @cached_property
+    def _edges(self) -> Ints:
+        """The variables whose subtree lies below another cell."""
+        return np.flatnonzero(self.parent[self.noisy] < self.parent.size)
+
+    @cached_property
+    def _below(self) -> csr_array:
+        """Cells by noise variables: 1 at the parent of each subtree."""
+        above = self.parent[self.noisy[self._edges]]
+        ones = np.ones(above.size, dtype=np.int64)
+        return csr_array(coo_array((ones, (above, self._edges)), shape=(self.parent.size, self.noisy.size)))
+
+
+@dataclass(frozen=True, eq=False)
+class LineStrategy(ForestStrategy):
+    """A forest whose edges join neighbouring cells: ranges meet few edges, all of which are counted, never listed."""
+
+    @cached_property
+    def direct(self) -> Ints | None:
+        spans = None if isinstance(self.problem.workload, AllRanges) else as_intervals(self.problem.workload)
+        if spans is None or np.any(self._terms(spans) > 1):
+            return None
+        wholes, before = self._wholes
+        one_whole = before[spans.high] > before[spans.low]
+        padded = np.append(wholes, -1)
+        ends = np.maximum(self._cut[spans.low], self._cut[spans.high])
+        variable = np.maximum(ends, np.where(one_whole, padded[before[spans.low]], -1))
+        return np.where(spans.low < spans.high, variable, -1)
+
+    def total_variance(self, variances: Floats) -> float:
+        """The summed expected squared error of all answers; all ranges are never listed."""
+        workload = self.problem.workload
+        if self._edges.size and not isinstance(workload, AllRanges):
+            return super().total_variance(variances)
+        cut, wholes = self._spread(variances)
+        return float(cut.sum() * self.parent.size + column_energies(workload) @ wholes)
+
+    def variances_of(self, rows: Rows, variances: Floats) -> Floats:
+        spans = as_intervals(rows) if self._edges.size else None
+        if spans is not None:
+            cut, wholes = self._spread(variances)
+            before = np.concatenate([[0.0], np.cumsum(wholes)])
+            answers = cut[spans.low] + cut[spans.high] + before[spans.high] - before[spans.low]
+            return np.where(spans.low < spans.high, answers, 0.0)
+        if self._edges.size and isinstance(rows, Stacked):
+            return np.concatenate([self.variances_of(part, variances) for part in rows.parts])
+        return super().variances_of(rows, variances)
+
+    def answer_terms(self) -> Ints | None:
+        """How many variables each answer adds up or subtracts; None when they may have other factors."""
+        workload = self.problem.workload
+        if not self._edges.size:
+            mask = self._on_cells(np.ones(self.noisy.size)).astype(np.int64)
+            return np.asarray(workload.dot(mask)) if is_zero_one(workload) else None
+        spans = as_intervals(workload)
+        return None if spans is None else self._terms(spans)
+
+    def term_counts(self) -> tuple[Ints, Ints] | None:
+        """How many variables an answer adds up, and how many answers do so; all ranges are never listed."""
+        if isinstance(self.problem.workload, AllRanges):
+            return self._terms_of_all_ranges()
+        terms = self.answer_terms()
+        return None if terms is None else value_counts(terms)
+
+    def _terms_of_all_ranges(self) -> tuple[Ints, Ints] | None:
+        """By length when all cells are measured alone, by noisy ends when no whole is; other cases are too many."""
+        cells, wholes = self.parent.size, self._wholes[0].size
+        if wholes == cells:
+            return np.arange(1, cells + 1), np.arange(cells, 0, -1)
+        if wholes:
+            return None
+        noisy, free = self._edges.size, cells + 1 - self._edges.size
+        return np.arange(3), np.array([free * (free - 1) // 2, free * noisy, noisy * (noisy - 1) // 2])
+
+    @cached_property
+    def _cut(self) -> Ints:
+        """For each place between cells (0 .. n) the variable that a range ending there adds, -1 for none."""
+        places, cell = np.full(self.parent.size + 1, -1), self.noisy[self._edges]
+        places[np.maximum(cell, self.parent[cell])] = self._edges
+        return places
+
+    @cached_property
+    def _wholes(self) -> tuple[Ints, Ints]:
+        """Variables of subtrees that are below no cell, and how many of them lie before each place."""
+        is_whole = self.parent == self.parent.size
+        return np.flatnonzero(is_whole[self.noisy]), np.concatenate([[0], np.cumsum(is_whole)])
+
+    def _terms(self, spans: Intervals) -> Ints:
+        """A range reads the sums at its two ends and the wholes that end inside it."""
+        before = self._wholes[1]
+        ends = (self._cut[spans.low] >= 0).astype(np.int64) + (self._cut[spans.high] >= 0)
+        return np.where(spans.low < spans.high, ends + before[spans.high] - before[spans.low], 0)
+
+    def _spread(self, variances: Floats) -> tuple[Floats, Floats]:
+        """The variance that each place between cells adds, and that each cell adds as a whole."""
+        wholes = np.where(self.parent == self.parent.size, self._on_cells(variances), 0.0)
+        return np.append(variances, 0.0)[self._cut], wholes

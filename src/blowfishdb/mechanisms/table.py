@@ -1,12 +1,12 @@
-"""Every data-independent mechanism by the name users see; a new one adds its line here."""
+"""Every mechanism by the name users see, data-independent and data-aware; a new one adds its line here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from types import MappingProxyType
 
 from blowfishdb.mechanisms import (
-    direct,
     edge_transform,
     hierarchy,
     identity,
@@ -15,20 +15,21 @@ from blowfishdb.mechanisms import (
     marginals,
     optimized,
     ordered,
-    ordered_hierarchical,
     spanning_tree,
 )
+from blowfishdb.mechanisms.data_aware import dawa, dawa_transform, kdtree, matching_transform
+from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES
 
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     {
         identity.NAME: identity.propose,
-        direct.NAME: direct.propose,
+        identity.DIRECT: identity.propose_direct,
         joint.NAME: joint.propose,
         ordered.NAME: ordered.propose,
         hierarchy.NAME: hierarchy.propose,
-        ordered_hierarchical.NAME: ordered_hierarchical.propose,
+        hierarchy.ORDERED: hierarchy.propose_ordered,
         optimized.NAME: optimized.propose,
         kronecker.NAME: kronecker.propose,
         marginals.NAME: marginals.propose,
@@ -39,3 +40,15 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
 
 CHOICES = (EXPONENTIAL_QUANTILES,)
 """Mechanisms that choose answers to questions of one kind, and measure no rows."""
+
+DATA_AWARE: Mapping[str, DataAware] = MappingProxyType(
+    {
+        dawa.NAME: dawa.Dawa(),
+        dawa.BOUNDED: dawa.Dawa(dawa.BOUNDED, Fraction(1, 20)),
+        dawa_transform.NAME: dawa_transform.DawaTransform(),
+        matching_transform.NAME: matching_transform.MatchingTransform(),
+        kdtree.ADAPTIVE: kdtree.AdaptiveTree(),
+        kdtree.NAME: kdtree.KdTree(),
+        kdtree.CELLS: kdtree.Cells(),
+    }
+)

@@ -1,8 +1,9 @@
-"""cached_property: an attribute that is computed at its first use, without a lock between instances."""
+"""What is made at its first use: attributes, without a lock between instances, and compiled loops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Generic, Self, TypeVar, overload
 
 Value = TypeVar("Value")
@@ -32,3 +33,12 @@ class cached_property(Generic[Value]):  # read as a decorator, beside `property`
             return self
         value: Value = instance.__dict__.setdefault(self._name, self._compute(instance))
         return value
+
+
+@cache
+def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop over arrays through the compiler, which takes about a second to load and once to compile."""
+    from numba import njit
+
+    made: Callable[..., Any] = njit(cache=True)(loop)
+    return made

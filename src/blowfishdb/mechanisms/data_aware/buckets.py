@@ -15,9 +15,8 @@ from blowfishdb.mechanisms.axis import GRID, Axis, EstimatingStrategy, Estimator
 from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.data_aware.hats import HatSolver
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything, measured_rows
-from blowfishdb.mechanisms.forest import LineStrategy
 from blowfishdb.mechanisms.optimized import SmoothShape, TreeShape, choose, level_plans
-from blowfishdb.mechanisms.strategy import Mechanism, Strategy, chosen_rows, row_variances
+from blowfishdb.mechanisms.strategy import LineStrategy, Mechanism, Strategy, chosen_rows, row_variances
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints, as_ints

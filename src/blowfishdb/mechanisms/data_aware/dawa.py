@@ -13,10 +13,10 @@ import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.data_aware.buckets import Buckets, measured_buckets
-from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve
 from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, KEEP, gate_stage, l1_refinement, worst_bucket
 from blowfishdb.mechanisms.data_aware.regions import (
     Cover,
+    HilbertCurve,
     NodeViews,
     RegionTree,
     block_tree,

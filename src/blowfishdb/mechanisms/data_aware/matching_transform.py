@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.data_aware.buckets import check_mixed, measured_by_policy
 from blowfishdb.mechanisms.data_aware.script import Script, check_hides, shared_program
-from blowfishdb.model.cached import cached_property
+from blowfishdb.model.cached import cached_property, compiled
 from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import CellGraph, by_first_appearance
 from blowfishdb.model.numbers import Ints, as_ints
@@ -76,16 +76,50 @@ def best_near_matching(buckets: int, pairs: Ints, gains: Ints) -> Ints:
 
     Equal gains go to the first matching in a fixed order: bucket by bucket, single before near before far.
     """
-    from blowfishdb.mechanisms.kernels import decide
-
     table = np.full((buckets, NEAR), FORBIDDEN, dtype=np.int64)
     table[pairs[:, 0], pairs[:, 1] - pairs[:, 0] - 1] = gains
     partner = np.arange(buckets)
-    step = decide(table)
+    step = compiled(decide)(table)
     joined = np.flatnonzero(step > 0)
     partner[joined] = joined + step[joined]
     partner[partner[joined]] = joined
     return partner
+
+
+def decide(gains: Any) -> Any:
+    """How far ahead each bucket's partner is, 0 where it is single or already taken.
+
+    gains[i, k] is what joining bucket i with i + k + 1 gains, far below 0 where that is no candidate. best[t] is the
+    greatest gain from bucket i on when t tells which of the buckets i, i + 1, ... are taken; the first of the equal
+    choices stays.
+    """
+    buckets, near = gains.shape
+    states = 1 << near
+    following = np.zeros(states, dtype=np.int64)
+    best = np.empty(states, dtype=np.int64)
+    choice = np.zeros((buckets, states), dtype=np.int8)
+    for bucket in range(buckets - 1, -1, -1):
+        for taken in range(states):
+            after = taken >> 1
+            gain, chosen = following[after], 0
+            if not taken & 1:
+                for ahead in range(1, near + 1):
+                    bit = 1 << (ahead - 1)
+                    if not after & bit:
+                        total = gains[bucket, ahead - 1] + following[after | bit]
+                        if total > gain:
+                            gain, chosen = total, ahead
+            best[taken], choice[bucket, taken] = gain, chosen
+        following, best = best, following
+    steps = np.zeros(buckets, dtype=np.int64)
+    taken = 0
+    for bucket in range(buckets):
+        ahead = choice[bucket, taken]
+        steps[bucket] = ahead
+        taken >>= 1
+        if ahead:
+            taken |= 1 << (ahead - 1)
+    return steps
 
 
 GRID = 64

@@ -14,8 +14,7 @@ from functools import reduce
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from blowfishdb.errors import BlowfishError, QueryError, plural
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.calendar import NESTS, Dates, Timestamps
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers

@@ -8,8 +8,7 @@ from typing import Any
 
 from nicegui import ui
 
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS
 from blowfishdb.model.domain import Attribute, Categorical, Domain
 from blowfishdb.model.predicate import name_text
 from blowfishdb.present.words import shortened
