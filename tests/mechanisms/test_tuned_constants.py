@@ -15,8 +15,7 @@ from benchmarks.tuning import RECORD, Knob, Setting, recorded_setting, rows, sco
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import InvalidInput, PlanError
 from blowfishdb.mechanisms.data_aware import dawa, kdtree
-from blowfishdb.mechanisms.data_aware.dawa import SELECT_SHARE, Dawa
-from blowfishdb.mechanisms.data_aware.dawa_transform import RUN_RULE
+from blowfishdb.mechanisms.data_aware.dawa import RUN_RULE, SELECT_SHARE, Dawa
 from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.partition import CUT_RULE, GATE_RULE, GateRule, gate_stage
 from blowfishdb.model.numbers import Floats

@@ -29,7 +29,7 @@ from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import Declined, InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink
-from blowfishdb.mechanisms.data_aware import dawa, dawa_transform, kdtree
+from blowfishdb.mechanisms.data_aware import dawa, kdtree
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
 from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.cached import cached_property
@@ -530,7 +530,7 @@ def choose(compiled: Compiled, target: AccuracyTarget, rows: int | None) -> Choi
             return Choice(None, f"{best.mechanism} is expected to be closer than counting empty stretches together")
         return Choice(kdtree.ADAPTIVE, f"{cells:,} cells, of which empty stretches can be counted together")
     if kind == "histogram":
-        return Choice(dawa_transform.NAME, f"{cells:,} cells, of which even ones can be counted together")
+        return Choice(dawa.TRANSFORM, f"{cells:,} cells, of which even ones can be counted together")
     if not _joins_all(graph):
         return Choice(None, "ranges cost little under this policy, whatever the data is")
     return Choice(dawa.NAME, f"{cells:,} cells, of which even ones can be counted together")

@@ -17,7 +17,7 @@ from blowfishdb.mechanisms import (
     ordered,
     spanning_tree,
 )
-from blowfishdb.mechanisms.data_aware import dawa, dawa_transform, kdtree, matching_transform
+from blowfishdb.mechanisms.data_aware import dawa, kdtree, matching_transform
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES
@@ -45,7 +45,7 @@ DATA_AWARE: Mapping[str, DataAware] = MappingProxyType(
     {
         dawa.NAME: dawa.Dawa(),
         dawa.BOUNDED: dawa.Dawa(dawa.BOUNDED, Fraction(1, 20)),
-        dawa_transform.NAME: dawa_transform.DawaTransform(),
+        dawa.TRANSFORM: dawa.DawaTransform(),
         matching_transform.NAME: matching_transform.MatchingTransform(),
         kdtree.ADAPTIVE: kdtree.AdaptiveTree(),
         kdtree.NAME: kdtree.KdTree(),
