@@ -8,9 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.accuracy.bounds import Bound, tails_of
 from blowfishdb.accuracy.candidates import CertifiedCandidate
-from blowfishdb.accuracy.tails import LaplaceSums
+from blowfishdb.accuracy.tails import Bound, LaplaceSums, tails_of
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.mechanisms import identity, kronecker, marginals, spanning_tree
 from blowfishdb.mechanisms.edge_transform import EdgeStrategy, propose

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.accuracy.bounds import Bound
 from blowfishdb.accuracy.intervals import Assessment, intervals
 from blowfishdb.accuracy.quote import ALIKE, accuracy_at, quote
+from blowfishdb.accuracy.tails import Bound
 from blowfishdb.errors import AccuracyError, Declined
 from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
 from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph

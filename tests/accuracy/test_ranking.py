@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.accuracy.bounds import least_alpha
 from blowfishdb.accuracy.intervals import Assessment, intervals
 from blowfishdb.accuracy.quote import accuracy_at, is_behind, quote
 from blowfishdb.accuracy.ranking import UNPRICED_EDGES, shortlist
+from blowfishdb.accuracy.tails import least_alpha
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.graphs import CellGraph, WindowGraph

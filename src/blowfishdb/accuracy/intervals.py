@@ -10,10 +10,18 @@ from typing import Literal
 import numpy as np
 from scipy.special import erfc
 
-from blowfishdb.accuracy.bounds import Bound, least_alpha, rounding, variances_alone, written_out
 from blowfishdb.accuracy.candidates import Candidate, CountsTerms, Guarantee, check_beta, check_guarantee
 from blowfishdb.accuracy.simulation import LargeSimulation, Simulation, large_simulation
-from blowfishdb.accuracy.tails import ExactTails, Tails, equal_sums
+from blowfishdb.accuracy.tails import (
+    Bound,
+    ExactTails,
+    Tails,
+    equal_sums,
+    least_alpha,
+    rounding,
+    variances_alone,
+    written_out,
+)
 from blowfishdb.errors import Declined, TooLarge
 from blowfishdb.mechanisms.strategy import NO_VARIABLE, Strategy
 from blowfishdb.model.cached import cached_property

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from blowfishdb.accuracy.bounds import REFERENCE_BETA, ROUGHLY, Bound, least_alpha
 from blowfishdb.accuracy.candidates import (
     Candidate,
     CertifiedCandidate,
@@ -18,7 +17,7 @@ from blowfishdb.accuracy.candidates import (
     certified_strategy,
 )
 from blowfishdb.accuracy.intervals import Assessment
-from blowfishdb.accuracy.tails import from_coefficients
+from blowfishdb.accuracy.tails import REFERENCE_BETA, ROUGHLY, Bound, from_coefficients, least_alpha
 from blowfishdb.errors import BlowfishError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms import (
     edge_transform,

@@ -59,8 +59,9 @@ SELECT_SHARE = Fraction(1, 5)
 class Dawa:
     """Serves every policy; bias from merging cells cannot be known without the data, so it promises no accuracy.
 
-    On two axes cells are taken in Hilbert order, and a tree over the buckets is measured. With a `bias_share` that part of epsilon bounds the bias of every answer, which then comes with the finding;
-    `select_share` is the part that finds the buckets.
+    On two axes cells are taken in Hilbert order, and a tree over the buckets is measured. With a `bias_share` that part
+    of epsilon bounds the bias of every answer, which then comes with the finding; `select_share` is the part that finds
+    the buckets.
     """
 
     name: str = NAME
