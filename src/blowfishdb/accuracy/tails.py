@@ -157,17 +157,17 @@ def from_coefficients(coefficients: Floats, sizes: Floats, count: Floats) -> Lap
     )
 
 
-def from_terms(terms: Floats, size: float, count: Floats) -> LaplaceSums:
-    """The bounds for answers that add up `terms` variables of one size with coefficients 1 or -1."""
+def from_terms(terms: Floats) -> LaplaceSums:
+    """The bounds for answers that add up `terms` variables of size 1 with coefficients 1 or -1."""
     nothing = np.zeros_like(terms)
-    noisy = np.where(terms > 0, size, 0.0)
-    return LaplaceSums(noisy[:, None], terms, nothing, nothing, np.sqrt(terms), count)
+    noisy = np.where(terms > 0, 1.0, 0.0)
+    return LaplaceSums(noisy[:, None], terms, nothing, nothing, np.sqrt(terms), np.ones_like(terms))
 
 
-def from_variances(half_variances: Floats, norms: Floats, count: Floats) -> LaplaceSums:
+def from_variances(half_variances: Floats, norms: Floats) -> LaplaceSums:
     """The bounds when only sum (c_j scale_j)^2 of each answer is known: as if it were one variable."""
-    none = np.zeros((half_variances.size, 0))
-    return LaplaceSums(none, np.ones_like(half_variances), half_variances, np.sqrt(half_variances), norms, count)
+    none, ones = np.zeros((half_variances.size, 0)), np.ones_like(half_variances)
+    return LaplaceSums(none, ones, half_variances, np.sqrt(half_variances), norms, ones)
 
 
 EXPONENTS = np.geomspace(1e-9, 1e3, 240)
@@ -202,8 +202,7 @@ class EqualSums(Tails):
     @cached_property
     def _many(self) -> LaplaceSums:
         """The bounds for the entries above two, at scale 1."""
-        many = self.terms[self.terms > 2].astype(np.float64)
-        return from_terms(many, 1.0, np.ones_like(many))
+        return from_terms(self.terms[self.terms > 2].astype(np.float64))
 
 
 def equal_sums(terms: Ints, count: Ints | Floats, weight: int) -> tuple[EqualSums, Ints]:
@@ -330,7 +329,7 @@ def variances_alone(candidate: Candidate) -> tuple[LaplaceSums, Ints]:
     classes = -classes
     half = largest * np.exp(classes * CLASS_WIDTH) / (2.0 * candidate.coarse_unit**2)
     norms = np.sqrt(half) * float(candidate.weights.max())
-    return from_variances(half, norms, np.ones(half.shape)), place
+    return from_variances(half, norms), place
 
 
 def rounding(candidate: Candidate, epsilon: Fraction) -> float:
