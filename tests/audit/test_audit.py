@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from blowfishdb.audit.battery import battery
+from blowfishdb.audit.cases import battery
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.noise import digit_violations
 from blowfishdb.audit.replay import Effort, replay, replay_account

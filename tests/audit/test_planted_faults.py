@@ -10,8 +10,7 @@ import pytest
 
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit import noise
-from blowfishdb.audit.battery import battery
-from blowfishdb.audit.cases import Case
+from blowfishdb.audit.cases import Case, battery
 from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import largest_ratio, people_lines, quantile_lines

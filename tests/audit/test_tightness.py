@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.audit.random_cases import certificate_checks, certified_ratios
+from blowfishdb.audit.cases import limited
+from blowfishdb.audit.random_cases import PLANS, WAYS, certificate_checks, questions
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.policy import Policy, full
@@ -43,6 +44,18 @@ RECORDED = {False: 1.01, True: 1.05}
 
 Without constraints all are exact but for cells that a filter leaves without any record.
 """
+
+
+def certified_ratios(way: str, seed: int, settings: int, *, tied: bool) -> list[Fraction]:
+    """How many times its exact loss each of many made-up plans is certified for; `tied`: under public constraints."""
+    random, ratios = np.random.default_rng([seed, len(way), 37]), list[Fraction]()
+    with limited(WAYS[way]):
+        for known in questions(random, settings, is_listed=not WAYS[way]):
+            if known.is_complete and tied == bool(known.adjacency.policy.constraints):
+                plans = (known.plan(random, known.graph) for _ in range(PLANS))
+                losses = [(known.worst(plan), certify(plan, known.graph).epsilon) for plan in plans]
+                ratios += [certified / exact for exact, certified in losses if exact]
+    return ratios
 
 
 @pytest.mark.parametrize("tied", RECORDED)

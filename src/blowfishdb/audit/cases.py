@@ -1,4 +1,4 @@
-"""Cases of an audit: a declaration, a query, a price and a mechanism; their made-up tables; those of a dataset."""
+"""Cases of an audit: a declaration, a query, a price and a mechanism; the built-in battery, and those of a dataset."""
 
 from __future__ import annotations
 
@@ -10,24 +10,37 @@ from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
-
 from blowfishdb.accuracy import ranking
-from blowfishdb.audit.definitions import Adjacency, Change, Record
-from blowfishdb.audit.scratch import TableRow, raw_values
+from blowfishdb.audit.definitions import Adjacency
 from blowfishdb.catalog import Dataset, read_config
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import Release
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
-from blowfishdb.ledger.values import SUM
+from blowfishdb.ledger.values import BY, PER_EDGE, SUM
+from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS
 from blowfishdb.model import graphs, projection
-from blowfishdb.model.aggregates import fine_axes
+from blowfishdb.model.aggregates import Aggregate, fine_axes
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.domain import Domain
-from blowfishdb.model.policy import Person, Policy
-from blowfishdb.model.query import Query, query, synopsis_of
+from blowfishdb.model.calendar import dates, timestamps
+from blowfishdb.model.domain import Domain, bins, categorical, domain, integers
+from blowfishdb.model.graphs import Composition, Metric, Presence
+from blowfishdb.model.policy import (
+    Family,
+    Policy,
+    custom,
+    full,
+    grid,
+    line,
+    metric,
+    partition,
+    person,
+    public,
+    threshold,
+)
+from blowfishdb.model.predicate import Axis, Column, as_axes
+from blowfishdb.model.query import Kind, Query, levels_of, query, synopsis_of
 from blowfishdb.plan import certificate, loss, program
 from blowfishdb.sql import parse, query_of
 
@@ -103,93 +116,6 @@ def limited(limits: Sequence[Limit]) -> Iterator[None]:
         ranking.forget()
 
 
-COUNTS: tuple[tuple[int, int], ...] = ((4, 1), (9, 6), (10, 2), (19, 14), (99, 49), (29, 24))
-"""Numbers of other records at the place that the changing one leaves, and at the one it goes to.
-
-So that what only shows when a count passes a limit that people like does show; each case tries another one.
-"""
-SPARE = 2
-"""Rows of a person in made-up tables beyond those that count."""
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Made-up rows, and the records among them that count for somebody."""
-
-    rows: list[TableRow]
-    records: list[Record]
-
-
-Neighbours = tuple[Table, Table]
-
-
-def crowd(adjacency: Adjacency, base: Sequence[Record], change: Change, number: int, turn: int) -> list[Record]:
-    """The records beside the first changes of a case: so that a count becomes 0, that nobody else is there, and so on.
-
-    Later changes happen among the given records.
-    """
-    if number == 1:
-        return []
-    if number > 2:
-        return list(base)
-    wanted = COUNTS[turn % len(COUNTS)] if number else (0, 3)
-    places = {adjacency.place(record) for record in (*change.before, *change.after)}
-    elsewhere = [record for record in base if adjacency.place(record) not in places]
-    ends = zip((change.before[0], change.after[0]), wanted, strict=True)
-    return [*elsewhere, *(record for record, times in ends if record is not None for _ in range(times))]
-
-
-def neighbours(adjacency: Adjacency, base: Sequence[Record], change: Change, random: np.random.Generator) -> Neighbours:
-    """The two tables of a change over the same other records; those are spelled alike in both."""
-    keep = [_row(adjacency, record, random) for record in base]
-    if isinstance(adjacency.policy.unit, Person):
-        return _people(adjacency, adjacency.policy.unit, base, keep, change, random)
-    sides = ([record for record in side if record is not None] for side in (change.before, change.after))
-    before, after = (
-        Table([*keep, *(_row(adjacency, record, random) for record in side)], [*base, *side]) for side in sides
-    )
-    return before, after
-
-
-def _row(adjacency: Adjacency, record: Record, random: np.random.Generator) -> TableRow:
-    options = {name: raw_values(adjacency.applied[name], code) for name, code in record.items()}
-    return {name: values[int(random.integers(len(values)))] for name, values in options.items()}
-
-
-def _people(
-    adjacency: Adjacency,
-    unit: Person,
-    base: Sequence[Record],
-    keep: list[TableRow],
-    change: Change,
-    random: np.random.Generator,
-) -> Neighbours:
-    """One person has more rows than count, and all of them change; so do all others have a few rows too many."""
-    each = unit.at_most + SPARE
-    others: list[TableRow] = []
-    by_person: dict[int, list[Record]] = {}
-    for number, (record, row) in enumerate(zip(base, keep, strict=True)):
-        person, place = divmod(number, each)
-        # Later rows have the smaller keys, so that the order of the table is not the order that counts.
-        others.append({**row, unit.id: f"person {person}", unit.order_by: each - place})
-        by_person.setdefault(person, []).insert(0, record)
-    counted = [record for rows in by_person.values() for record in rows[: unit.at_most]]
-    # Rows whose keys tie where the limit falls do not count, whatever they hold; nor do rows of nobody.
-    keys = [*range(unit.at_most - 1), *[unit.at_most] * SPARE]
-    if len(base) >= len(keys):
-        others += [{**row, unit.id: "tied", unit.order_by: key} for row, key in zip(keep, keys, strict=False)]
-        counted += base[: unit.at_most - 1]
-    others += [{**row, unit.id: None, unit.order_by: key} for key, row in enumerate(keep[:SPARE])]
-
-    def table(moved: Record | None) -> Table:
-        mine = [] if moved is None else [moved] * each
-        rows = [_row(adjacency, record, random) for record in mine]
-        numbered = [{**row, unit.id: "the one", unit.order_by: place} for place, row in enumerate(rows)]
-        return Table([*others, *numbered], [*counted, *mine[: unit.at_most]])
-
-    return table(change.before[0]), table(change.after[0])
-
-
 MOST_CELLS = 4096
 MOST_TABLE = 2048
 MOST_ATTRIBUTES = 6
@@ -251,3 +177,332 @@ def _tables(dataset: Dataset, price: Fraction) -> list[Case]:
 def _case(dataset: Dataset, name: str, question: Query, price: Fraction, mechanism: str | None = None) -> Case:
     full_name = f"{dataset.name}: {name}"
     return Case(full_name, dataset.domain, dataset.policy, question, mechanism, price, accounting=dataset.accounting)
+
+
+LENGTH = 12
+ONE = domain({"x": integers(0, LENGTH - 1, null=0)})
+TWO = domain({"x": integers(0, 3, null=0), "y": categorical(["a", "b", "c"], null="a", outside="a")})
+SPECIAL = domain({"x": integers(0, 5, outside="cell"), "y": categorical(["a", "b"])})
+LONG = domain({"x": integers(0, 15, null=0)})
+TWO_LONG = domain({"x": integers(0, 15, null=0), "y": categorical(["a", "b"], null="a", outside="a")})
+SMALL_SQUARE = domain({"x": integers(0, 3, null=0), "y": integers(0, 3, null=0)})
+SQUARE = domain({"x": integers(0, 7, null=0), "y": integers(0, 7, null=0)})
+
+
+def _squared(one: object, two: object) -> int:
+    """A distance that is no metric, which a policy may be read off all the same."""
+    return (int(str(one)) - int(str(two))) ** 2
+
+
+FAMILIES: dict[str, Family] = {
+    "full": full(),
+    "threshold": threshold(3),
+    "partition": partition(cuts=[4, 9]),
+    "line": line(),
+    "custom": custom([(0, 5), (5, 6), (6, 11), (1, 2), (2, 3), (3, 1), (7, 8), (8, 10), (9, 4)]),
+    "metric": metric(list(range(LENGTH)), _squared, theta=4),
+}
+PAIRS: dict[str, dict[str, Family]] = {
+    "full x full": {},
+    "line x full": {"x": line()},
+    "threshold x custom": {"x": threshold(2), "y": custom([("a", "b"), ("b", "c")])},
+    "public x full": {"x": public()},
+}
+COMPOSITIONS: tuple[Composition, ...] = ("record", "attribute")
+PRESENCES: tuple[Presence, ...] = ("secret", "only")
+METRICS: tuple[Metric, ...] = ("l1", "l2", "linf")
+RANGES = query("ranges", "x")
+FEW = query("ranges", "x", boxes=[((0, 5),), ((3, 10),)])
+CDF = query("cdf", "x")
+HISTOGRAM = query("histogram", "x")
+TABLE = query("histogram2d", ("x", "y"))
+PAIRWISE = query("marginals", ("x", "y"), ways=1)
+
+
+TWO_ROWS = person("who", at_most=2, order_by="nr")
+
+
+def battery(*, quick: bool) -> list[Case]:
+    """All cases; the quick ones leave out combinations that go the same way through the code as others do."""
+    return [
+        *one_axis(quick=quick),
+        *two_axes(quick=quick),
+        *wide_tables(),
+        *joint(),
+        *filters_and_cells(),
+        *groups_of_time(),
+        *presence_and_people(),
+        *public_constraints(),
+        *data_aware(quick=quick),
+        *data_aware_elsewhere(),
+        *long_axes(),
+        *other_releases(),
+        *points(),
+        *accounts(),
+    ]
+
+
+def one_axis(*, quick: bool) -> Iterator[Case]:
+    """Every mechanism of one axis on every family."""
+    usual = [name for name in MECHANISMS if name not in ("kronecker", "marginals", "joint")]
+    for place, (family, graph) in enumerate(FAMILIES.items()):
+        policy = Policy({"x": graph})
+        for number, name in enumerate(usual):
+            if name == "identity":
+                yield Case(f"{name}, {family}, histogram", ONE, policy, HISTOGRAM, name)
+            elif name == "direct":
+                yield Case(f"{name}, {family}, two ranges", ONE, policy, FEW, name)
+            elif not quick or (place + number) % 2 == 0 or name in ("ordered", "ordered-hierarchical"):
+                yield Case(f"{name}, {family}, ranges", ONE, policy, RANGES, name, Fraction(1, 2))
+        yield Case(f"the best mechanism, {family}, cdf", ONE, policy, CDF, epsilon=Fraction(1, 3))
+
+
+def two_axes(*, quick: bool) -> Iterator[Case]:
+    """Products of attributes under both compositions, certified by listing edges and by structure."""
+    for composition in COMPOSITIONS:
+        for families, attributes in PAIRS.items():
+            policy = Policy(attributes, composition)
+            policies = f"{families} by {composition}"
+            yield Case(f"kronecker, {policies}", TWO, policy, TABLE, "kronecker")
+            yield Case(f"kronecker by structure, {policies}", TWO, policy, TABLE, "kronecker", by_structure=True)
+            yield Case(f"marginals by structure, {policies}", TWO, policy, PAIRWISE, "marginals", by_structure=True)
+            if not quick or families != "public x full":
+                yield Case(f"edge-transform, {policies}", TWO, policy, PAIRWISE, "edge-transform")
+            yield Case(f"marginals, {policies}", TWO, policy, PAIRWISE, "marginals")
+            if not quick:
+                yield Case(f"identity, {policies}", TWO, policy, TABLE, "identity")
+                yield Case(f"optimized, {policies}", TWO, policy, TABLE, "optimized")
+
+
+def wide_tables() -> Iterator[Case]:
+    """Tables so wide that each marginal is measured on its own: there a record that moves in both costs twice."""
+    for composition in COMPOSITIONS:
+        policy = Policy({"x": full(), "y": line()}, composition)
+        yield Case(f"marginals of 8 x 8 by {composition}", SQUARE, policy, PAIRWISE, "marginals")
+        name = f"marginals of 8 x 8 by structure, by {composition}"
+        yield Case(name, SQUARE, policy, PAIRWISE, "marginals", by_structure=True)
+        yield Case(f"direct, two marginals by {composition}", TWO, Policy({}, composition), PAIRWISE, "direct")
+
+
+def joint() -> Iterator[Case]:
+    """Joint thresholds: places within a distance, in each metric."""
+    small = domain(
+        {"x": integers(0, 4, null=0), "y": bins(0, 5, width=1, null=0), "z": categorical(["a"], outside="a", null="a")}
+    )
+    filtered = query("histogram", "x", Column("y") >= 3)
+    for shape in METRICS:
+        policy, near = (Policy(joint=[grid(["x", "y"], theta, shape)]) for theta in (2, 1))
+        yield Case(f"identity, joint {shape}", small, policy, TABLE, "identity")
+        yield Case(f"kronecker by structure, joint {shape}", small, policy, TABLE, "kronecker", by_structure=True)
+        yield Case(f"hierarchy of one side, joint {shape}", small, policy, query("cdf", "x"), "hierarchy")
+        yield Case(f"filter on the other side, joint {shape}", small, near, filtered)
+
+
+def filters_and_cells() -> Iterator[Case]:
+    """Filters, the outside cell, NULL, clamped values, bins of unequal width and coarse groups."""
+    policy = Policy({"x": threshold(1)})
+    x, y, steps = Column("x"), Column("y"), Policy({"x": line()})
+    for mechanism in ("ordered", "hierarchy", "identity"):
+        elsewhere, here = query("cdf", "x", y == "a"), query("cdf", "x", x >= 4)
+        yield Case(f"{mechanism}, filter on another attribute", TWO, policy, elsewhere, mechanism)
+        yield Case(f"{mechanism}, filter on the same attribute", ONE, policy, here, mechanism)
+    known = Policy({"y": public(), "x": line()})
+    yield Case("filter, public attribute", TWO, known, query("cdf", "x", y == "b"))
+    mixed = query("histogram", "x", ~(y == "b") | (x < 2))
+    yield Case("filter with or and not, NULL hidden", SPECIAL, steps, mixed)
+    yield Case("histogram of a filter", TWO, policy, query("histogram", "x", y == "a"), "identity")
+    yield Case("count of a filter", SPECIAL, steps, query("count", (), x >= 3))
+    for mechanism in ("ordered", "hierarchy", "identity"):
+        yield Case(f"{mechanism}, NULL and outside hidden", SPECIAL, steps, CDF, mechanism)
+    yield Case("ordered, NULL public", domain({"x": integers(0, 5, null_public=True)}), steps, CDF)
+    blocks = Policy({"x": FAMILIES["partition"]})
+    yield Case("hierarchy, filter inside a block", ONE, blocks, query("cdf", "x", x >= 2), "hierarchy")
+    yield Case("ordered, NULL beyond the filter", SPECIAL, steps, query("cdf", "x", x < 4), "ordered")
+    yield Case("is null", SPECIAL, steps, query("histogram", "y", x.is_null()))
+    uneven = domain({"x": bins(edges=[0, 1, 3, 4, 8, 9, 20], null=0)})
+    yield Case("ordered, uneven bins", uneven, Policy({"x": threshold("2.5")}), CDF, "ordered")
+    yield Case("hierarchy, uneven bins", uneven, Policy({"x": threshold(4)}), RANGES, "hierarchy")
+    yield Case("ordered, uneven bins at their distance", uneven, Policy({"x": threshold(3)}), CDF, "ordered")
+    coarse, wider = Query("cdf", (Axis("x", width=5),)), Query("cdf", (Axis("x", edges=(2, 3, 7, 10)),))
+    yield Case("ordered, groups of five", ONE, Policy({"x": threshold(3)}), coarse, "ordered")
+    yield Case("hierarchy, groups between edges", ONE, Policy({"x": threshold(3)}), wider, "hierarchy")
+
+
+def groups_of_time() -> Iterator[Case]:
+    """Dates and moments; an hour that is skipped in Berlin, and half an hour that comes twice on Lord Howe Island."""
+    weeks = domain({"x": dates("2024-01-30", "2024-05-02", "week", null="2024-02-01")})
+    yield Case("ordered, weeks", weeks, Policy({"x": threshold("10 days")}), CDF, "ordered")
+    hours = domain({"x": timestamps("2024-02-28 20:00", "2024-02-29 08:00", null="2024-02-28 21:00")})
+    for span in ("2 hours", "90 minutes"):
+        yield Case(f"ordered, hours within {span}", hours, Policy({"x": threshold(span)}), CDF, "ordered")
+    first, second = "2024-03-30 22:00", "2024-04-07 01:29"
+    spring = timestamps(first, "2024-03-31 08:00", zone="Europe/Berlin", null=first)
+    autumn = timestamps(second, "2024-04-07 02:02", "minute", zone="Australia/Lord_Howe", null=second)
+    for mechanism in ("ordered", "identity"):
+        for season, column, theta in (("spring", spring, "10 minutes"), ("autumn", autumn, "2 minutes")):
+            name, policy = f"{mechanism}, clocks change in {season}", Policy({"x": threshold(theta)})
+            yield Case(name, domain({"x": column}), policy, CDF, mechanism)
+    days, by_month = dates("2024-02-20", "2024-03-20", null="2024-03-01"), (Axis("x", unit="month"),)
+    week = Policy({"x": threshold("7 days")})
+    yield Case("hierarchy, days by month", domain({"x": days}), week, Query("histogram", by_month))
+
+
+def presence_and_people() -> Iterator[Case]:
+    """Rows that may be absent, and people with several rows."""
+    for presence in PRESENCES:
+        near = Policy({"x": threshold(2)}, presence=presence)
+        for mechanism in ("identity", "ordered", "hierarchy"):
+            yield Case(f"{mechanism}, presence {presence}", ONE, near, CDF, mechanism)
+        yield Case(f"histogram, presence {presence}", ONE, near, HISTOGRAM)
+        both = Policy({}, "attribute", presence)
+        yield Case(f"kronecker by structure, presence {presence}", TWO, both, TABLE, "kronecker", by_structure=True)
+    for at_most in (1, 3):
+        unit = person("who", at_most=at_most, order_by="nr")
+        policy = Policy({"x": threshold(2)}, unit=unit)
+        yield Case(f"ordered, {at_most} rows a person", ONE, policy, CDF, "ordered")
+        yield Case(f"the best mechanism, {at_most} rows a person", TWO, Policy(unit=unit), TABLE)
+    hidden = Policy({"x": line()}, presence="secret", unit=TWO_ROWS)
+    yield Case("hierarchy, 2 rows a person, presence secret", ONE, hidden, CDF, "hierarchy")
+    yield Case("dawa, 2 rows a person", LONG, Policy({"x": line()}, unit=TWO_ROWS), RANGES, "dawa")
+
+
+def public_constraints() -> Iterator[Case]:
+    """Constraints that tie records together, or that nothing hidden changes."""
+    small = domain({"x": integers(0, 2, null=0), "y": categorical(["a", "b"], null="a", outside="a")})
+    constraints = {
+        "a marginal": ["marginal(y)"],
+        "a range": ["range(x, 0, 1)"],
+        "overlapping counts": ["marginal(y)", "count(x < 1)"],
+        "a count across": ["count(x < 1 and y = 'a')"],
+    }
+    for label, declared in constraints.items():
+        yield Case(f"identity, {label} known", small, Policy({}, constraints=declared), TABLE, "identity")
+        yield Case(f"the best mechanism, {label} known", small, Policy({"x": line()}, constraints=declared), CDF)
+    free = Policy({"y": public()}, constraints=["marginal(y)"])
+    yield Case("a constraint that nothing hidden changes", small, free, TABLE, "identity")
+    of_people = replace(free, unit=TWO_ROWS)
+    yield Case("a constraint that nothing hidden changes, 2 rows a person", small, of_people, TABLE, "identity")
+    hidden = Policy({}, presence="secret", constraints=["count(x < 1)"])
+    yield Case("a constraint, presence secret", small, hidden, HISTOGRAM)
+    eight, known = domain({"x": integers(0, 7, null=0)}), Policy(constraints=["range(x, 0, 3)"])
+    yield Case("dawa, a marginal known", eight, known, RANGES, "dawa")
+
+
+def data_aware(*, quick: bool) -> Iterator[Case]:
+    """Programs of several stages on one axis and on two."""
+    for name in DATA_AWARE:
+        policy = Policy({"x": threshold(2)})
+        yield Case(f"{name}, threshold", LONG, policy, RANGES, name, Fraction(2), rows=40)
+        yield Case(f"{name}, presence only", LONG, Policy(presence="only"), HISTOGRAM, name, Fraction(2), rows=40)
+        if not quick:
+            yield Case(f"{name}, line, large table", LONG, Policy({"x": line()}), RANGES, name, Fraction(1), rows=400)
+        if name != "dawa-bounded":
+            square = SMALL_SQUARE if name == "matching-transform" else SQUARE
+            yield Case(f"{name}, two axes", square, Policy({"x": line()}), TABLE, name, Fraction(2), rows=40)
+    yield Case("auto", LONG, Policy({"x": line()}), RANGES, "auto", Fraction(1))
+
+
+def data_aware_elsewhere() -> Iterator[Case]:
+    """Programs where records leave a filter, where NULL is hidden, for people, and on graphs without windows."""
+    filtered = query("histogram", "x", Column("y") == "a")
+    for name in ("dawa", "dawa-transform", "kdtree", "matching-transform"):
+        yield Case(f"{name}, filter", TWO_LONG, Policy({"x": line()}), filtered, name, Fraction(2), rows=40)
+    with_null = domain({"x": integers(0, 14)})
+    yield Case("dawa, NULL hidden", with_null, Policy({"x": line()}), HISTOGRAM, "dawa", Fraction(2), rows=40)
+    people = Policy({"x": line()}, unit=TWO_ROWS)
+    yield Case("kdtree, 2 rows a person", SMALL_SQUARE, people, TABLE, "kdtree", Fraction(2), rows=40)
+    known = Policy(constraints=["range(x, 0, 1)"])
+    yield Case("kdtree, a range known", SMALL_SQUARE, known, TABLE, "kdtree", Fraction(2), rows=40)
+    odd = Policy({"x": custom([(cell, cell + 5) for cell in range(11)])})
+    yield Case("dawa, custom", LONG, odd, RANGES, "dawa", Fraction(2), rows=40)
+    near = Policy(joint=[grid(["x", "y"], 2, "l1")])
+    yield Case("kdtree, joint l1", SMALL_SQUARE, near, TABLE, "kdtree", Fraction(2), rows=40)
+
+
+def long_axes() -> Iterator[Case]:
+    """Short axes, certified as long ones are: by sweeping over them instead of listing edges."""
+    half = Fraction(1, 2)
+    for family in ("threshold", "full", "line"):
+        policy = Policy({"x": FAMILIES[family]})
+        for name in ("hierarchy", "ordered"):
+            yield Case(f"{name} by structure, {family}, ranges", ONE, policy, RANGES, name, half, by_structure=True)
+    hidden = Policy({"x": threshold(2)})
+    for name in ("hierarchy", "ordered"):
+        yield Case(f"{name} by structure, NULL and outside hidden", SPECIAL, hidden, CDF, name, by_structure=True)
+    known = Policy(constraints=["range(x, 0, 3)"])
+    for name in ("identity", "hierarchy", "ordered"):
+        yield Case(f"{name} by structure, a range known", ONE, known, CDF, name, by_structure=True)
+
+
+def other_releases() -> Iterator[Case]:
+    """Sums, means, quantiles, awkward prices and synopses."""
+    kinds: tuple[Kind, ...] = ("sum", "mean")
+    for kind in kinds:
+        yield Case(f"{kind}, threshold", ONE, Policy({"x": threshold(3)}), query(kind, "x"))
+        filtered = query(kind, "x", Column("y") == "b")
+        yield Case(f"{kind}, filter", TWO, Policy({"x": line()}), filtered)
+    awkward = Fraction(333_333_333_331, 10**12)
+    yield Case("a price of twelve places", ONE, Policy({"x": threshold(3)}), HISTOGRAM, "identity", awkward)
+    yield Case("a tiny price", ONE, Policy({"x": threshold(3)}), RANGES, "hierarchy", Fraction(1, 997))
+    yield Case("a large price", ONE, Policy({"x": threshold(3)}), HISTOGRAM, "identity", Fraction(31, 3))
+    for name in ("identity", "ordered", "edge-transform"):
+        yield Case(f"{name}, an accuracy", ONE, Policy({"x": threshold(3)}), CDF, name, within=Fraction(90))
+    median = Query("quantiles", as_axes("x"), levels=levels_of(["0.25", "0.5"]))
+    yield Case("quantiles", ONE, Policy({"x": threshold(2)}), median)
+    weighted = query("linear", "x", linear=[[2, -1, *[0] * (ONE["x"].size - 2)], list(range(ONE["x"].size))])
+    yield Case("weighted sums", ONE, Policy({"x": threshold(2)}), weighted)
+    columns = [Aggregate("count"), Aggregate("sum", ("x",)), Aggregate("mean", ("x",)), Aggregate("stddev", ("x",))]
+    yield Case("a table of aggregates", ONE, Policy({"x": threshold(2)}), query("table", aggregates=columns))
+    by_group = query("table", "y", Column("x") > 0, aggregates=columns[:3])
+    yield Case("a table of aggregates by groups", TWO, Policy({"x": line()}), by_group)
+    yield Case("synopsis", ONE, Policy({"x": threshold(2)}), HISTOGRAM, as_synopsis=True)
+    yield Case("synopsis of parts", ONE, Policy({"x": FAMILIES["partition"]}), HISTOGRAM, as_synopsis=True)
+    filtered = query("histogram", "x", Column("x") >= 2)
+    yield Case("synopsis of a filter", ONE, Policy({"x": FAMILIES["partition"]}), filtered, as_synopsis=True)
+    yield Case("synopsis by dawa", LONG, Policy({"x": threshold(2)}), HISTOGRAM, "dawa", Fraction(2), as_synopsis=True)
+
+
+def points() -> Iterator[Case]:
+    """Weights on the points of a grid, for k-means."""
+    policies = {
+        "threshold": Policy({"x": threshold(2)}),
+        "record": Policy({"x": threshold(2), "y": line()}),
+        "attribute": Policy({"x": threshold(2), "y": line()}, "attribute"),
+        "joint": Policy(joint=[grid(["x", "y"], 2, "l1")]),
+        "joint l2": Policy(joint=[grid(["x", "y"], "4.3", "l2")]),
+        "presence secret": Policy({"x": threshold(1), "y": threshold(1)}, presence="secret"),
+        "partition": Policy({"x": partition(cuts=[4]), "y": line()}),
+        "a range known": Policy(constraints=["range(x, 0, 3)"]),
+        "people": Policy({"x": line(), "y": line()}, unit=TWO_ROWS),
+    }
+    for label, policy in policies.items():
+        yield Case(f"weights on points, {label}", SQUARE, policy, query("points", ("x", "y"), clusters=2, rows=40))
+    filtered = query("points", "x", Column("y") >= 4, clusters=2, rows=40)
+    yield Case("weights on points, filter", SQUARE, Policy({"x": line(), "y": line()}), filtered)
+
+
+def accounts() -> Iterator[Case]:
+    """Loss counted per class of edges over several releases."""
+    y, kind = Column("y"), query("histogram", "y")
+    by_parts = Policy({"y": partition([["a", "b"], ["c"]]), "x": line()})
+    of_parts = (
+        query("histogram", "x", y.isin(["a", "b"])),
+        query("cdf", "x", y == "c"),
+        query("count", (), (y == "c") & (Column("x") >= 2)),
+        kind,
+    )
+    by_attribute = Policy({"x": threshold(2)}, "attribute")
+    presence = Policy({"x": public(), "y": public()}, "attribute", "secret")
+    hidden = Policy({"x": line()}, "attribute", "secret")
+    tied = Policy({}, "attribute", constraints=["count(x < 1 and y = 'a')"])
+    counts = tuple(query("count", (), y == value) for value in ("a", "b"))
+    cases: dict[str, tuple[Policy, str, tuple[Query, ...]]] = {
+        "per-edge accounting": (by_attribute, PER_EDGE, (HISTOGRAM, kind, TABLE, CDF)),
+        "per-edge by parts": (by_parts, f"{BY}y", (query("histogram", "x", y == "c"), *of_parts)),
+        "per-edge, nothing but presence": (presence, PER_EDGE, (HISTOGRAM, kind, TABLE)),
+        "per-edge, filters": (by_attribute, PER_EDGE, (kind, *counts)),
+        "per-edge, presence secret": (hidden, PER_EDGE, (HISTOGRAM, kind, TABLE)),
+        "per-edge, a count known": (tied, PER_EDGE, (HISTOGRAM, kind)),
+    }
+    for name, (policy, accounting, (first, *further)) in cases.items():
+        yield Case(name, TWO, policy, first, "identity", accounting=accounting, further=tuple(further))

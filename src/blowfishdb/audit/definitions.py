@@ -260,7 +260,7 @@ Pair = tuple[Record | None, Record | None]
 Told = tuple[int, ...]
 MOST_PAIRS = 60
 """Among more different changes than this, sets of three are not looked for."""
-MOST_SETS = 1500
+MOST_SETS, MOST_TOGETHER = 1500, 3
 
 
 def signatures(domain: Domain, constraints: Sequence[Constraint], vertices: Sequence[Record | None]) -> list[Told]:
@@ -462,13 +462,13 @@ def _far_partner(adjacency: Adjacency, record: Record, name: str, random: np.ran
     return furthest
 
 
-def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int = 3) -> list[Change]:
+def changes(adjacency: Adjacency, everyone: Sequence[Record]) -> list[Change]:
     """One change for every two places that a hidden move joins, and sets of changes where constraints tie records."""
     if adjacency.policy.constraints and _constraints_bind(adjacency, everyone):
         hidden = adjacency.policy.presence != "public"
         vertices: list[Record | None] = [*everyone, *([None] if hidden else [])]
-        together = most_together if hidden else min(most_together, adjacency.most_rows)
-        sets = minimal_sets(adjacency.applied, adjacency.policy.constraints, vertices, together, adjacency.place)
+        most = MOST_TOGETHER if hidden else min(MOST_TOGETHER, adjacency.most_rows)
+        sets = minimal_sets(adjacency.applied, adjacency.policy.constraints, vertices, most, adjacency.place)
         return [Change(tuple(before for before, _ in pairs), tuple(after for _, after in pairs)) for pairs in sets]
     by_places: dict[frozenset[Place], Change] = {}
     placed = [(record, adjacency.place(record)) for record in everyone]

@@ -14,11 +14,21 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from blowfishdb.audit.cases import Case, Neighbours, neighbours, prepared
+from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.definitions import changes, sample_records
 from blowfishdb.audit.replay import Outcome, released
 from blowfishdb.audit.report import Line, broken, judged, refused
-from blowfishdb.audit.scratch import READ, SECRET, Scratch, TapeError, Watch, scratch, watched_engine
+from blowfishdb.audit.scratch import (
+    READ,
+    SECRET,
+    Neighbours,
+    Scratch,
+    TapeError,
+    Watch,
+    neighbours,
+    scratch,
+    watched_engine,
+)
 from blowfishdb.audit.stages import Recorder, watched_stages
 from blowfishdb.catalog import Curator, Dataset, curate
 from blowfishdb.engine.answer import Answer

@@ -102,7 +102,7 @@ def certificate_checks(way: str, settings: int, seed: int) -> Iterator[list[str]
     """The faults of each of many certificates: none, where all is well."""
     random, limits = np.random.default_rng([seed, len(way), 23]), WAYS[way]
     with limited(limits):
-        for known in _questions(random, settings, is_listed=not limits):
+        for known in questions(random, settings, is_listed=not limits):
             for turn in range(TIED_PLANS if known.adjacency.policy.constraints else PLANS):
                 yield [*known.violations(random, in_buckets=turn % 3 == 2, is_priced=turn == 0)]
             yield [*known.exact_violations(random), *known.edge_violations()]
@@ -124,34 +124,22 @@ def graph_checks(way: str, settings: int, seed: int) -> Iterator[list[str]]:
     with limited(WAYS[way]):
         for place in range(settings):
             adjacency = made_up_places(random) if place % 4 == 0 else made_up(random)
-            known = _Known.of(adjacency, is_listed=False, most=GRAPH_RECORDS)
+            known = Known.of(adjacency, is_listed=False, most=GRAPH_RECORDS)
             if known is not None:
                 yield [*known.edge_violations()]
 
 
-def certified_ratios(way: str, seed: int, settings: int, *, tied: bool) -> list[Fraction]:
-    """How many times its exact loss each of many made-up plans is certified for; `tied`: under public constraints."""
-    random, ratios = np.random.default_rng([seed, len(way), 37]), list[Fraction]()
-    with limited(WAYS[way]):
-        for known in _questions(random, settings, is_listed=not WAYS[way]):
-            if known.is_complete and tied == bool(known.adjacency.policy.constraints):
-                plans = (known.plan(random, known.graph) for _ in range(PLANS))
-                losses = [(known.worst(plan), certify(plan, known.graph).epsilon) for plan in plans]
-                ratios += [certified / exact for exact, certified in losses if exact]
-    return ratios
-
-
-def _questions(random: np.random.Generator, settings: int, *, is_listed: bool) -> Iterator[_Known]:
+def questions(random: np.random.Generator, settings: int, *, is_listed: bool) -> Iterator[Known]:
     """Made-up queries that are not refused: plain ones, places on a map, and under public constraints."""
     for place in range(settings):
         makers = (made_up_places, made_up_ties, made_up_ties, made_up, made_up_ties, made_up_ties)
-        known = _Known.of(makers[place % len(makers)](random), is_listed=is_listed)
+        known = Known.of(makers[place % len(makers)](random), is_listed=is_listed)
         if known is not None:
             yield known
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class Known:
     """A made-up query: its graph, and the cells between which the records of every hidden change move."""
 
     adjacency: Adjacency
@@ -161,7 +149,7 @@ class _Known:
     """Whether all records are known, and edges are listed as they are."""
 
     @classmethod
-    def of(cls, adjacency: Adjacency, *, is_listed: bool, most: int = MOST_RECORDS) -> _Known | None:
+    def of(cls, adjacency: Adjacency, *, is_listed: bool, most: int = MOST_RECORDS) -> Known | None:
         """None where the query is refused."""
         try:
             cells = compile_cells(adjacency.domain, adjacency.policy, adjacency.axes, adjacency.where)
@@ -450,7 +438,7 @@ def _past_violations(random: np.random.Generator, adjacency: Adjacency) -> Itera
     for first, second in _successions(random, declared, adjacency.policy):
         with suppress(BlowfishError):
             factor = policy_stretch(declared, first, second).factor
-            old, new = (_Known.of(Adjacency(declared, each, axes, None), is_listed=True) for each in (first, second))
+            old, new = (Known.of(Adjacency(declared, each, axes, None), is_listed=True) for each in (first, second))
             if factor is None or old is None or new is None or old.graph.shape != new.graph.shape:
                 continue
             for _ in range(PLANS):

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from blowfishdb.audit.cases import LIMITS, Case, Neighbours, crowd, limited, neighbours, prepared
+from blowfishdb.audit.cases import LIMITS, Case, limited, prepared
 from blowfishdb.audit.definitions import (
     MOST_RECORDS,
     Adjacency,
@@ -25,7 +25,18 @@ from blowfishdb.audit.definitions import (
     sample_records,
 )
 from blowfishdb.audit.report import Line, Losses, amount, broken, judged, not_tested
-from blowfishdb.audit.scratch import CHARGED, READ, Scratch, listening, opened, scratch, sealed
+from blowfishdb.audit.scratch import (
+    CHARGED,
+    READ,
+    Neighbours,
+    Scratch,
+    crowd,
+    listening,
+    neighbours,
+    opened,
+    scratch,
+    sealed,
+)
 from blowfishdb.audit.selections import SLACK
 from blowfishdb.audit.stages import (
     Access,

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import metadata
 
-from blowfishdb.audit.battery import battery
-from blowfishdb.audit.cases import Subject, dataset_cases
+from blowfishdb.audit.cases import Subject, battery, dataset_cases
 from blowfishdb.audit.chains import chain_lines, session_chain_lines
 from blowfishdb.audit.counting import counting_lines
 from blowfishdb.audit.digests import digest_lines, process_lines

@@ -1,4 +1,4 @@
-"""Scratch tables and ledgers, and noise on tape: every statement, charge, draw and word is watched."""
+"""Scratch tables of made-up neighbours, a scratch ledger and noise on tape; all that happens is watched."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any, Literal, cast
 import duckdb
 import numpy as np
 
-from blowfishdb.audit.definitions import begin_of
+from blowfishdb.audit.definitions import Adjacency, Change, Record, begin_of
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.incidents import CURATOR, curator_log
 from blowfishdb.ledger import Ledger, Terms, open_ledger
@@ -429,3 +429,90 @@ def scratch(
         finally:
             ledger.close()
             database.close()
+
+
+COUNTS: tuple[tuple[int, int], ...] = ((4, 1), (9, 6), (10, 2), (19, 14), (99, 49), (29, 24))
+"""Numbers of other records at the place that the changing one leaves, and at the one it goes to.
+
+So that what only shows when a count passes a limit that people like does show; each case tries another one.
+"""
+SPARE = 2
+"""Rows of a person in made-up tables beyond those that count."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Made-up rows, and the records among them that count for somebody."""
+
+    rows: list[TableRow]
+    records: list[Record]
+
+
+Neighbours = tuple[Table, Table]
+
+
+def crowd(adjacency: Adjacency, base: Sequence[Record], change: Change, number: int, turn: int) -> list[Record]:
+    """The records beside the first changes of a case: so that a count becomes 0, that nobody else is there, and so on.
+
+    Later changes happen among the given records.
+    """
+    if number == 1:
+        return []
+    if number > 2:
+        return list(base)
+    wanted = COUNTS[turn % len(COUNTS)] if number else (0, 3)
+    places = {adjacency.place(record) for record in (*change.before, *change.after)}
+    elsewhere = [record for record in base if adjacency.place(record) not in places]
+    ends = zip((change.before[0], change.after[0]), wanted, strict=True)
+    return [*elsewhere, *(record for record, times in ends if record is not None for _ in range(times))]
+
+
+def neighbours(adjacency: Adjacency, base: Sequence[Record], change: Change, random: np.random.Generator) -> Neighbours:
+    """The two tables of a change over the same other records; those are spelled alike in both."""
+    keep = [_row(adjacency, record, random) for record in base]
+    if isinstance(adjacency.policy.unit, Person):
+        return _people(adjacency, adjacency.policy.unit, base, keep, change, random)
+    sides = ([record for record in side if record is not None] for side in (change.before, change.after))
+    before, after = (
+        Table([*keep, *(_row(adjacency, record, random) for record in side)], [*base, *side]) for side in sides
+    )
+    return before, after
+
+
+def _row(adjacency: Adjacency, record: Record, random: np.random.Generator) -> TableRow:
+    options = {name: raw_values(adjacency.applied[name], code) for name, code in record.items()}
+    return {name: values[int(random.integers(len(values)))] for name, values in options.items()}
+
+
+def _people(
+    adjacency: Adjacency,
+    unit: Person,
+    base: Sequence[Record],
+    keep: list[TableRow],
+    change: Change,
+    random: np.random.Generator,
+) -> Neighbours:
+    """One person has more rows than count, and all of them change; so do all others have a few rows too many."""
+    each = unit.at_most + SPARE
+    others: list[TableRow] = []
+    by_person: dict[int, list[Record]] = {}
+    for number, (record, row) in enumerate(zip(base, keep, strict=True)):
+        person, place = divmod(number, each)
+        # Later rows have the smaller keys, so that the order of the table is not the order that counts.
+        others.append({**row, unit.id: f"person {person}", unit.order_by: each - place})
+        by_person.setdefault(person, []).insert(0, record)
+    counted = [record for rows in by_person.values() for record in rows[: unit.at_most]]
+    # Rows whose keys tie where the limit falls do not count, whatever they hold; nor do rows of nobody.
+    keys = [*range(unit.at_most - 1), *[unit.at_most] * SPARE]
+    if len(base) >= len(keys):
+        others += [{**row, unit.id: "tied", unit.order_by: key} for row, key in zip(keep, keys, strict=False)]
+        counted += base[: unit.at_most - 1]
+    others += [{**row, unit.id: None, unit.order_by: key} for key, row in enumerate(keep[:SPARE])]
+
+    def table(moved: Record | None) -> Table:
+        mine = [] if moved is None else [moved] * each
+        rows = [_row(adjacency, record, random) for record in mine]
+        numbered = [{**row, unit.id: "the one", unit.order_by: place} for place, row in enumerate(rows)]
+        return Table([*others, *numbered], [*counted, *mine[: unit.at_most]])
+
+    return table(change.before[0]), table(change.after[0])

@@ -268,7 +268,7 @@ def selection_checks(*, quick: bool) -> dict[str, Callable[[], Line]]:
         for cells in (2,) if quick and presence == "only" else (2, 3):
             name, stage = f"matching of {cells} cells, {movement}", _matching(line_graph(cells, presence))
             checks[name] = partial(_by_law, name, stage, TABLES[cells][: 1 if quick and cells == 3 else None], presence)
-        gate, allowed = gate_of(16, presence, 4 * EPSILON)
+        gate, allowed = gate_of(presence, 4 * EPSILON)
         refinement = l1_refinement(16, graph, third)
         bound = worst_bucket(16, np.zeros(1, dtype=np.int64), graph, third)
         drawn: dict[str, tuple[Selection, Fraction]] = {
@@ -320,9 +320,9 @@ def drawn_noise(stage: Selection, times: int) -> Ints:
     return np.concatenate([*by_class, words], axis=1)
 
 
-def gate_of(cells: int, presence: Presence, epsilon: Fraction) -> tuple[Any, Fraction]:
-    """The stage with which dawa begins, and what it may spend."""
-    problem = Problem(line_graph(cells, presence), Identity(cells))
+def gate_of(presence: Presence, epsilon: Fraction) -> tuple[Any, Fraction]:
+    """The stage with which dawa begins on 16 cells, and what it may spend."""
+    problem = Problem(line_graph(16, presence), Identity(16))
     mechanism = DATA_AWARE["dawa"]
     program = mechanism.program(problem, epsilon)
     return next(mechanism.script(problem, program)).stage, program.allowances[0].epsilon

@@ -11,8 +11,7 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
-from blowfishdb.audit.battery import CDF, FAMILIES, ONE, RANGES
-from blowfishdb.audit.cases import Case, prepared
+from blowfishdb.audit.cases import CDF, FAMILIES, ONE, RANGES, Case, prepared
 from blowfishdb.audit.definitions import dense_rows
 from blowfishdb.audit.noise import NoiseLaw
 from blowfishdb.audit.replay import released
@@ -79,10 +78,10 @@ def power(likely: float, unlikely: float, tries: int, epsilon: float, level: flo
     return 0.0
 
 
-def tries_needed(likely: float, unlikely: float, epsilon: float, level: float, wanted: float = 0.99) -> int:
-    """About how many tries give the wanted power."""
+def tries_needed(likely: float, unlikely: float, epsilon: float, level: float) -> int:
+    """About how many tries give a power of 0.99."""
     tries = 1000
-    while power(likely, unlikely, tries, epsilon, level) < wanted and tries < 10**8:
+    while power(likely, unlikely, tries, epsilon, level) < 0.99 and tries < 10**8:
         tries = tries * 5 // 4
     return tries
 
@@ -237,7 +236,7 @@ def selections(*, quick: bool) -> Iterator[Line]:
     """The frequency of each outcome of a selection on two neighbouring tables, with real noise."""
     tries = 2_000 if quick else 40_000
     epsilon, graph, long = Fraction(3), line_graph(4, "public"), line_graph(16, "public")
-    gate, at_gate = gate_of(16, "public", 8 * epsilon)
+    gate, at_gate = gate_of("public", 8 * epsilon)
     even, peak = [5] * 16, [0] * 7 + [9] + [0] * 8
     moved, matching = [0] * 7 + [8, 1] + [0] * 7, matching_partition(np.ones(4, np.int64), Fraction(2), graph, epsilon)
     stages = {
