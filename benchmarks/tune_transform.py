@@ -18,8 +18,7 @@ from scipy.optimize import isotonic_regression
 from benchmarks.harness import Row
 from benchmarks.synthetic import Histogram, histograms
 from benchmarks.tuning import Knob, Setting, rows, search, seeded_run
-from blowfishdb.mechanisms.data_aware.dawa import Dawa
-from blowfishdb.mechanisms.data_aware.dawa_transform import RunRule, even_runs
+from blowfishdb.mechanisms.data_aware.dawa import Dawa, RunRule, even_runs
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Problem

@@ -11,7 +11,6 @@ from scipy.stats import binom, chisquare, kstest
 
 from blowfishdb.accuracy import simulation
 from blowfishdb.accuracy import simulation as large_simulation
-from blowfishdb.accuracy.bounds import Bound
 from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.accuracy.intervals import Assessment
 from blowfishdb.accuracy.kernels import GROUPS, LANES, decode_largest, fill_laplace
@@ -24,8 +23,8 @@ from blowfishdb.accuracy.simulation import (
     largest_errors,
     tree_arrays,
 )
-from blowfishdb.accuracy.tails import ExactTails
-from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered, ordered_hierarchical
+from blowfishdb.accuracy.tails import Bound, ExactTails
+from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
 from blowfishdb.mechanisms.axis import EstimatingStrategy, read_axis
 from blowfishdb.mechanisms.optimized import TreeShape
 from blowfishdb.model.graphs import CellGraph, WindowGraph
@@ -221,8 +220,8 @@ def test_the_kernel_finds_the_largest_error_of_the_decoded_noise(workload, graph
     [
         (hierarchy.propose, Prefix(200), 199, 3000.0),
         (hierarchy.propose, Prefix(200), 199, 130.0),
-        (ordered_hierarchical.propose, AllRanges(100), 5, 500.0),
-        (ordered_hierarchical.propose, Identity(100), 5, 60.0),
+        (hierarchy.propose_ordered, AllRanges(100), 5, 500.0),
+        (hierarchy.propose_ordered, Identity(100), 5, 60.0),
     ],
 )
 def test_promises_hold_for_whole_number_noise_and_less_does_not(propose, workload, theta, alpha):

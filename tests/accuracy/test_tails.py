@@ -108,7 +108,7 @@ def test_never_below_the_truth(terms, alpha, unit):
     bound = from_coefficients(coefficients[None, :].astype(float), sizes, ONE)
     assert bound.failure(unit, alpha) >= truth * (1 - 1e-9) - 1e-14
     half = float(np.sum((coefficients * sizes) ** 2))
-    crude = from_variances(np.array([half]), np.array([np.sqrt(np.sum(coefficients**2.0))]), ONE)
+    crude = from_variances(np.array([half]), np.array([np.sqrt(np.sum(coefficients**2.0))]))
     assert crude.failure(unit, alpha) >= truth * (1 - 1e-9) - 1e-14
 
 
@@ -124,7 +124,7 @@ def test_close_to_the_truth_where_noise_is_large(terms, beta):
         total = total[max(0, middle - 4000) : middle + 4001]
     upper = 2.0 * np.cumsum(total[total.size // 2 :][::-1])[::-1]
     true_alpha = grid[np.searchsorted(-upper[2:], -beta)]
-    bound = from_terms(np.array([float(terms)]), 1.0, ONE)
+    bound = from_terms(np.array([float(terms)]))
     found = next(alpha for alpha in grid if bound.failure(scale, float(alpha)) <= beta)
     assert 1.0 - 1e-3 <= found / true_alpha <= (1.045 if beta < 0.01 else 1.12) + 2.5 * np.sqrt(terms) / true_alpha
 

@@ -11,7 +11,7 @@ import pytest
 from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.mechanisms import edge_transform, hierarchy, identity, kronecker, optimized
 from blowfishdb.mechanisms.cell_noise import own_variances
-from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
+from blowfishdb.mechanisms.data_aware.dawa import DawaTransform
 from blowfishdb.mechanisms.data_aware.kdtree import Cells
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.strategy import Strategy, squared

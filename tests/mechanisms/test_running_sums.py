@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms import cell_noise, edge_transform, hierarchy, identity, optimized, ordered
 from blowfishdb.mechanisms.cell_noise import running_variances
-from blowfishdb.mechanisms.data_aware import dawa_transform
-from blowfishdb.mechanisms.data_aware.dawa_transform import RUN_RULE, RunRule, even_runs
+from blowfishdb.mechanisms.data_aware import dawa
+from blowfishdb.mechanisms.data_aware.dawa import RUN_RULE, RunRule, even_runs
 from blowfishdb.mechanisms.strategy import Strategy, row_variances
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
@@ -90,7 +90,7 @@ def test_the_blocks_are_the_cheapest_ones(cells: int, seed: int) -> None:
         length *= 2
     _, starts = cheapest(path, 2.0, 0, length)
     rule = RunRule(2.0, 4.0, 0.0, 0.0, meets_ends=True)
-    assert dawa_transform._best_blocks(path, 1.0, rule).tolist() == sorted(starts)
+    assert dawa._best_blocks(path, 1.0, rule).tolist() == sorted(starts)
 
 
 def test_one_cell_in_an_empty_stretch_is_found_where_it_is() -> None:
@@ -106,7 +106,7 @@ def test_one_cell_in_an_empty_stretch_is_found_where_it_is() -> None:
 def test_the_broken_line_is_the_nearest_one() -> None:
     rng = np.random.default_rng(2)
     sums, total, knots = rng.normal(0, 4, 19).cumsum(), 30.0, np.array([0, 3, 4, 11, 20])
-    heights = dawa_transform._spline(sums, total, knots)
+    heights = dawa._spline(sums, total, knots)
     place = np.arange(1, 20)
 
     def distance(inner: Floats) -> float:
@@ -152,8 +152,8 @@ def test_senseless_rules_are_refused() -> None:
 def test_ends_are_met_where_the_rule_says_so() -> None:
     path = np.array([0.0, 10.0, 11.0, 12.0, 13.0])
     free, met = (RunRule(25.0, 999.0, 0.0, 0.0, meets_ends=met) for met in (False, True))
-    assert dawa_transform._best_blocks(path, 1.0, free).tolist() == [0]
-    assert dawa_transform._best_blocks(path, 1.0, met).tolist() == [0, 2]
+    assert dawa._best_blocks(path, 1.0, free).tolist() == [0]
+    assert dawa._best_blocks(path, 1.0, met).tolist() == [0, 2]
 
 
 CELLS = 300

@@ -18,8 +18,7 @@ from blowfishdb.catalog.config import DATASET_KEYS, JOIN_KEYS, KEYS, USUAL_LEDGE
 from blowfishdb.cli.app import app
 from blowfishdb.cli.output import EXIT_CODES, KINDS
 from blowfishdb.errors import BlowfishError, error_types
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import QuantilePlan
 from blowfishdb.server.app import ROUTERS
