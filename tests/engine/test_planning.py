@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-import blowfishdb.server.heavy_work  # teaches pickle the fixed mappings of domains
+import blowfishdb.server.worker_pools  # teaches pickle the fixed mappings of domains
 from blowfishdb.engine.charge import UNREAD, plan_request, prepare
 from blowfishdb.engine.compile import DatasetHandle, PartStrategy, compile_query, may_be_columns, query_effort
 from blowfishdb.engine.planning import JointRelease, joint_release

@@ -17,7 +17,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey
 
 from blowfishdb.errors import CatalogError
-from blowfishdb.server.auth.oidc import Provider
+from blowfishdb.server.auth.session import Provider
 from tests.server.places import NO_CERTIFICATES, PATIENCE, Place, code, opened, served
 
 WORD = "the client's own word"
@@ -162,7 +162,7 @@ def test_a_provider_that_does_not_answer_is_no_wrong_password(
     def away(*_: object, **__: object) -> httpx.Response:
         raise httpx.ConnectError("no route to the provider's secret address")
 
-    monkeypatch.setattr("blowfishdb.server.auth.oidc.httpx.request", away)
+    monkeypatch.setattr("blowfishdb.server.auth.session.httpx.request", away)
     answer = place.browser().get("/api/v1/sessions/oidc")
     assert (answer.status_code, code(answer)) == (503, "provider-unavailable")
     assert "password is wrong" not in answer.text
@@ -174,5 +174,5 @@ def test_a_provider_that_answers_nonsense_is_no_wrong_password(
     place: Place, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     reply = httpx.Response(status, json=[], request=httpx.Request("GET", "http://127.0.0.1"))
-    monkeypatch.setattr("blowfishdb.server.auth.oidc.httpx.request", lambda *_, **__: reply)
+    monkeypatch.setattr("blowfishdb.server.auth.session.httpx.request", lambda *_, **__: reply)
     assert code(place.browser().get("/api/v1/sessions/oidc")) == "provider-unavailable"

@@ -13,9 +13,9 @@ import pytest
 
 from blowfishdb.catalog.config import read_config
 from blowfishdb.errors import CatalogError, RateLimited
-from blowfishdb.server.middleware import JsonLines, Metrics
+from blowfishdb.server.middleware import MOST_PARTIES, JsonLines, RateLimit
 from blowfishdb.server.settings import Settings, read_settings
-from blowfishdb.server.worker_pools import MOST_PARTIES, RateLimit
+from blowfishdb.server.state import Metrics
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "server.md").read_text()
 

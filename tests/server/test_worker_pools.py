@@ -13,8 +13,7 @@ from starlette.requests import Request
 from blowfishdb.errors import WorkCancelled
 from blowfishdb.server.auth.database import open_database
 from blowfishdb.server.auth.users import Tokens, Users
-from blowfishdb.server.heavy_work import is_cancelled
-from blowfishdb.server.worker_pools import RELEASES_AT_ONCE, WorkerPools
+from blowfishdb.server.worker_pools import RELEASES_AT_ONCE, WorkerPools, is_cancelled
 
 PATIENCE = 20.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request, Response
 
@@ -15,9 +15,9 @@ from blowfishdb.server.auth.audit_log import NOTHING
 from blowfishdb.server.auth.session import LoginSession
 from blowfishdb.server.auth.users import Identity, Scope
 from blowfishdb.server.state import AppState
-from blowfishdb.server.worker_pools import WorkerPools
-from blowfishdb.session.backend import Backend
+from blowfishdb.session.session import Session
 
+Result = TypeVar("Result")
 COOKIE = "blowfish_session"
 CSRF_HEADER = "X-CSRF-Token"
 READING = ("GET", "HEAD", "OPTIONS")
@@ -30,16 +30,8 @@ WHO = "who"
 
 def app_state_of(request: Request) -> AppState:
     """The app state that serves this request; pages find it in the request of their client."""
-    app_state = request.scope["state"]["app_state"]
-    if not isinstance(app_state, AppState):
-        raise NotSignedIn
+    app_state: AppState = request.scope["state"]["app_state"]
     return app_state
-
-
-def worker_pools_of(request: Request) -> WorkerPools:
-    """The worker threads of this server."""
-    worker_pools: WorkerPools = request.app.state.worker_pools
-    return worker_pools
 
 
 def secret_of(request: Request) -> str | None:
@@ -74,13 +66,21 @@ class Caller:
         """The name that they signed in with."""
         return self.identity.name
 
-    def backend(self) -> Backend:
-        """What an analyst may ask for; every role may look at what is declared."""
-        return self.app_state.backend(self.name)
+    def session(self) -> Session:
+        """Their session, as an analyst has one; every role may look at what is declared."""
+        return self.app_state.session(self.name)
 
     def curator(self) -> Curator:
         """The curator's side in their name; for routes of curators and auditors alone."""
         return self.app_state.curator(self.name)
+
+    async def quote(self, work: Callable[[], Result], request: Request) -> Result:
+        """The result of their work that computes, in its turn."""
+        return await self.app_state.worker_pools.quote(self.name, work, request)
+
+    async def release(self, work: Callable[[], Result], request: Request) -> Result:
+        """The result of their work that reads data, in its turn."""
+        return await self.app_state.worker_pools.release(self.name, work, request)
 
     def note(self, action: str, target: str = "", detail: Mapping[str, str | int | None] = NOTHING) -> None:
         """Writes a line into the audit log."""

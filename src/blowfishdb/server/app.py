@@ -22,12 +22,11 @@ from blowfishdb.incidents import public_error
 from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.access import COOKIE, CSRF_HEADER
 from blowfishdb.server.auth.users import new_password
-from blowfishdb.server.middleware import Metrics, ServerMiddleware
+from blowfishdb.server.middleware import ServerMiddleware
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, status_of
-from blowfishdb.server.rest import budgets, datasets, ledger, plans, policies, queries, session, users, what_if
+from blowfishdb.server.rest import datasets, ledger, policies, queries, session, users
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState
-from blowfishdb.server.worker_pools import WorkerPools
 
 ROUTERS = (
     session.router,
@@ -35,9 +34,9 @@ ROUTERS = (
     policies.router,
     queries.router,
     queries.synopses_router,
-    plans.router,
-    budgets.router,
-    what_if.router,
+    queries.plans_router,
+    datasets.budgets_router,
+    policies.what_if_router,
     ledger.router,
     ledger.audit_log_router,
     users.router,
@@ -76,11 +75,10 @@ def rest_app(app_state: AppState) -> FastAPI:
         else:
             from blowfishdb.server.wire.connection import listening as postgres_port
 
-            async with postgres_port(app_state, app.state.worker_pools, metrics):
+            async with postgres_port(app_state):
                 yield
         app_state.close()
 
-    metrics = Metrics()
     app = FastAPI(
         title=TITLE,
         version=software_version(),
@@ -89,10 +87,8 @@ def rest_app(app_state: AppState) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
-        middleware=[Middleware(ServerMiddleware, app_state=app_state, metrics=metrics)],
+        middleware=[Middleware(ServerMiddleware, app_state=app_state)],
     )
-    app.state.metrics = metrics
-    app.state.worker_pools = WorkerPools()
     add_handlers(app)
     api = APIRouter(prefix="/api/v1", dependencies=DESCRIBED, responses={"default": PROBLEM})
     for router in ROUTERS:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 import threading
 import time
 import uuid
-from collections import defaultdict
+from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from blowfishdb.errors import BlowfishError, ForeignOrigin, TooLarge
+from blowfishdb.errors import BlowfishError, ForeignOrigin, RateLimited, TooLarge
 from blowfishdb.incidents import new_incident, public_error
 from blowfishdb.server.access import READING, WHO, address_of
 from blowfishdb.server.problems import problem
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState
-from blowfishdb.server.worker_pools import RateLimit
 
 REQUESTS = "blowfishdb.requests"
 """The logger of finished requests."""
@@ -96,49 +96,6 @@ def log_to_stderr() -> None:
         logger.propagate = False
 
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
-BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Metrics:
-    """Counters of one server. For operators only: how long a release takes may depend on the data."""
-
-    _requests: dict[tuple[str, str, int], int] = field(default_factory=lambda: defaultdict(int))
-    _seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    _within: dict[tuple[str, float], int] = field(default_factory=lambda: defaultdict(int))
-    _turn: threading.Lock = field(default_factory=threading.Lock)
-
-    def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Notes one finished request."""
-        with self._turn:
-            self._requests[method if method in METHODS else "other", route, status] += 1
-            self._seconds[route] += seconds
-            for bucket in BUCKETS:
-                if seconds <= bucket:
-                    self._within[route, bucket] += 1
-
-    def text(self) -> str:
-        """Everything, one number per line."""
-        with self._turn:
-            requests, seconds, within = dict(self._requests), dict(self._seconds), dict(self._within)
-        lines = ["# TYPE blowfish_requests_total counter"]
-        lines += [
-            f'blowfish_requests_total{{method="{method}",route="{route}",status="{status}"}} {number}'
-            for (method, route, status), number in sorted(requests.items())
-        ]
-        lines.append("# TYPE blowfish_request_seconds histogram")
-        for route in sorted(seconds):
-            total = sum(number for (_, named, _), number in requests.items() if named == route)
-            for bucket in BUCKETS:
-                count = within.get((route, bucket), 0)
-                lines.append(f'blowfish_request_seconds_bucket{{route="{route}",le="{bucket:g}"}} {count}')
-            lines.append(f'blowfish_request_seconds_bucket{{route="{route}",le="+Inf"}} {total}')
-            lines.append(f'blowfish_request_seconds_sum{{route="{route}"}} {seconds[route]:.6f}')
-            lines.append(f'blowfish_request_seconds_count{{route="{route}"}} {total}')
-        return "\n".join(lines) + "\n"
-
-
 logger = logging.getLogger(REQUESTS)
 API = "/api/"
 V1 = "/api/v1"
@@ -165,11 +122,36 @@ HEADERS = {
 }
 
 
+MOST_PARTIES = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class RateLimit:
+    """At most so many requests a minute for each party; the longest silent are forgotten."""
+
+    per_minute: int
+    seconds: Callable[[], float] = time.monotonic
+    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def check(self, party: str) -> None:
+        """Takes one request from the party's bucket; RateLimited when it is empty."""
+        with self._turn:
+            now = self.seconds()
+            left, seen = self._left.pop(party, (float(self.per_minute), now))
+            left = min(float(self.per_minute), left + (now - seen) * self.per_minute / 60)
+            self._left[party] = (max(0.0, left - 1), now) if left >= 1 else (left, now)
+            while len(self._left) > MOST_PARTIES:
+                self._left.popitem(last=False)
+        if left < 1:
+            raise RateLimited(math.ceil((1 - left) * 60 / self.per_minute))
+
+
 class ServerMiddleware:
     """Wraps the whole app. Of websockets it sees to the app state and to where they come from."""
 
-    def __init__(self, app: ASGIApp, app_state: AppState, metrics: Metrics) -> None:
-        self.app, self.app_state, self.metrics = app, app_state, metrics
+    def __init__(self, app: ASGIApp, app_state: AppState) -> None:
+        self.app, self.app_state = app, app_state
         self.requests = RateLimit(app_state.settings.requests_per_minute)
         self.sign_ins = RateLimit(app_state.settings.sign_ins_per_minute)
 
@@ -223,7 +205,8 @@ class ServerMiddleware:
             if not is_sent:
                 await response(scope, receive, answer)
         finally:
-            self._note(scope, status, time.monotonic() - began, request_id)
+            seconds, who = time.monotonic() - began, next(iter(scope["state"][WHO]), None)
+            log_request(self.app_state, request_id, scope["method"], route_of(scope), status, seconds, who)
 
     def _check(self, scope: Scope) -> None:
         """Refuses, unread, what comes from other sites, is too large or comes too often."""
@@ -273,18 +256,14 @@ class ServerMiddleware:
         if self.app_state.settings.is_secure:
             headers["Strict-Transport-Security"] = "max-age=31536000"
 
-    def _note(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
-        route = route_of(scope)
-        self.metrics.count(scope["method"], route, status, seconds)
-        fields: dict[str, Any] = {
-            "request": request_id,
-            "method": scope["method"],
-            "route": route,
-            "status": status,
-            "milliseconds": round(1000 * seconds, 1),
-            "who": next(iter(scope["state"][WHO]), None),
-        }
-        logger.info("request", extra={"fields": fields})
+
+def log_request(
+    app_state: AppState, request_id: str, method: str, route: str, status: int, seconds: float, who: str | None
+) -> None:
+    """Notes a finished request, or a statement of the PostgreSQL port, in the log and in the metrics."""
+    app_state.metrics.count(method, route, status, seconds)
+    fields = {"request": request_id, "method": method, "route": route, "status": status}
+    logger.info("request", extra={"fields": fields | {"milliseconds": round(1000 * seconds, 1), "who": who}})
 
 
 def is_own(scope: Scope, settings: Settings) -> bool:

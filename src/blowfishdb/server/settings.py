@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from blowfishdb.catalog.config import USUAL_USERS, Config, Entry, filled_in
 from blowfishdb.errors import CatalogError
-from blowfishdb.server.auth.oidc import Provider
+from blowfishdb.server.auth.session import Provider
 
 SQLITE = "sqlite:///"
 OIDC_CALLBACK = "/api/v1/sessions/oidc/callback"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,8 +22,8 @@ from blowfishdb.server.auth.audit_log import AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
 from blowfishdb.server.auth.session import LoginSessions
 from blowfishdb.server.auth.users import Drafts, Tokens, Users
-from blowfishdb.server.heavy_work import HeavyWork
 from blowfishdb.server.settings import Settings, read_settings
+from blowfishdb.server.worker_pools import HeavyWork, WorkerPools
 from blowfishdb.session.backend import Backend
 from blowfishdb.session.local import checked_name, local_backend
 from blowfishdb.session.quote_cache import QuoteCache
@@ -66,6 +67,49 @@ class Probe:
         self._made = time.monotonic()
 
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
+BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Metrics:
+    """Counters of one server. For operators only: how long a release takes may depend on the data."""
+
+    _requests: dict[tuple[str, str, int], int] = field(default_factory=lambda: defaultdict(int))
+    _seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _within: dict[tuple[str, float], int] = field(default_factory=lambda: defaultdict(int))
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Notes one finished request."""
+        with self._turn:
+            self._requests[method if method in METHODS else "other", route, status] += 1
+            self._seconds[route] += seconds
+            for bucket in BUCKETS:
+                if seconds <= bucket:
+                    self._within[route, bucket] += 1
+
+    def text(self) -> str:
+        """Everything, one number per line."""
+        with self._turn:
+            requests, seconds, within = dict(self._requests), dict(self._seconds), dict(self._within)
+        lines = ["# TYPE blowfish_requests_total counter"]
+        lines += [
+            f'blowfish_requests_total{{method="{method}",route="{route}",status="{status}"}} {number}'
+            for (method, route, status), number in sorted(requests.items())
+        ]
+        lines.append("# TYPE blowfish_request_seconds histogram")
+        for route in sorted(seconds):
+            total = sum(number for (_, named, _), number in requests.items() if named == route)
+            for bucket in BUCKETS:
+                count = within.get((route, bucket), 0)
+                lines.append(f'blowfish_request_seconds_bucket{{route="{route}",le="{bucket:g}"}} {count}')
+            lines.append(f'blowfish_request_seconds_bucket{{route="{route}",le="+Inf"}} {total}')
+            lines.append(f'blowfish_request_seconds_sum{{route="{route}"}} {seconds[route]:.6f}')
+            lines.append(f'blowfish_request_seconds_count{{route="{route}"}} {total}')
+        return "\n".join(lines) + "\n"
+
+
 @dataclass(frozen=True, eq=False)
 class AppState:
     """One configuration with its ledger and its users. An analyst's page or route gets a session, never a curator."""
@@ -80,6 +124,8 @@ class AppState:
     _live: LiveCatalog = field(repr=False)
     _database: Database = field(repr=False)
     heavy_work: HeavyWork = field(default_factory=HeavyWork, repr=False)
+    worker_pools: WorkerPools = field(default_factory=WorkerPools, repr=False)
+    metrics: Metrics = field(default_factory=Metrics, repr=False)
     _quotes: QuoteCache = field(default_factory=QuoteCache, repr=False)
     _backends: dict[str, Backend] = field(default_factory=dict, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)

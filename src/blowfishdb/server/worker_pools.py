@@ -1,52 +1,40 @@
-"""How many requests one party may send, and how much work of each kind runs at a time."""
+"""How much work of each kind runs at a time: in threads by kind, and what is heavy in processes, people in turn."""
 
 from __future__ import annotations
 
-import math
+import copyreg
+import os
+import pickle
+import subprocess
+import sys
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+import traceback
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, Lock, create_task_group, to_thread
 from starlette.requests import Request
 
-from blowfishdb.errors import RateLimited
-from blowfishdb.server.heavy_work import is_cancelled
+from blowfishdb.errors import BlowfishError, RateLimited, TooExpensive, WorkCancelled
 
 Result = TypeVar("Result")
 
-MOST_PARTIES = 10_000
+is_cancelled: ContextVar[Callable[[], bool]] = ContextVar("is_cancelled", default=lambda: False)
+"""Whether nobody waits any more for what this request or page asked."""
 QUOTES_AT_ONCE = 64
-"""Threads for arithmetic. What is heavy waits in them for a process of its own (heavy_work.py) and uses none of the
+"""Threads for arithmetic. What is heavy waits in them for a process of its own and uses none of the
 processor; what is light ends soon."""
 RELEASES_AT_ONCE = 16
 """Releases wait for disks, engines and padding too."""
-
-
-@dataclass(frozen=True, eq=False)
-class RateLimit:
-    """At most so many requests a minute for each party; the longest silent are forgotten."""
-
-    per_minute: int
-    seconds: Callable[[], float] = time.monotonic
-    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
-    _turn: threading.Lock = field(default_factory=threading.Lock)
-
-    def check(self, party: str) -> None:
-        """Takes one request from the party's bucket; RateLimited when it is empty."""
-        with self._turn:
-            now = self.seconds()
-            left, seen = self._left.pop(party, (float(self.per_minute), now))
-            left = min(float(self.per_minute), left + (now - seen) * self.per_minute / 60)
-            self._left[party] = (max(0.0, left - 1), now) if left >= 1 else (left, now)
-            while len(self._left) > MOST_PARTIES:
-                self._left.popitem(last=False)
-        if left < 1:
-            raise RateLimited(math.ceil((1 - left) * 60 / self.per_minute))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,3 +83,216 @@ async def _disconnected(request: Request) -> None:
     """Waits until the client of a request goes away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+LIGHT = 300
+"""Up to this effort, about a third of a second, work is done in the thread that asks; heavier work in a process."""
+AT_ONCE = max(1, (os.cpu_count() or 2) - 1)
+"""Processes; one processor is left to everybody else."""
+MOST_WAITING = 8
+"""Pieces of heavy work that one person may have waiting."""
+WAIT = 30
+"""Seconds after which somebody with so many may ask again."""
+LONGEST = 600.0
+"""Seconds after which a piece is given up."""
+POLL = 0.05
+IDLE = 120.0
+"""Seconds without work after which a process ends."""
+NICE = 15
+EASILY_KILLED = b"500"
+"""A machine that runs out of memory ends these processes first."""
+PASSED_ON = ("HOME", "LANG", "NUMBA_CACHE_DIR", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PATH", "TMPDIR", "TZ")
+"""Variables that the processes get; passwords of sources and ledgers stay here."""
+
+
+@dataclass(eq=False)
+class FairQueue:
+    """At most `slots` pieces of work at a time: one of each person, and people in turn.
+
+    Its lock is held for the look at the lines alone, never while somebody works.
+    """
+
+    slots: int
+    most_waiting: int = MOST_WAITING
+    _lines: OrderedDict[str, deque[object]] = field(default_factory=OrderedDict)
+    _running: set[str] = field(default_factory=set)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    @contextmanager
+    def turn(self, person: str, cancelled: Callable[[], bool]) -> Iterator[None]:
+        """Waits for the person's turn; WorkCancelled when nobody waits any more, RateLimited with many waiting."""
+        ticket = object()
+        with self._changed:
+            line = self._lines.setdefault(person, deque())
+            if len(line) > self.most_waiting:
+                raise RateLimited(WAIT)
+            line.append(ticket)
+            try:
+                while not self._is_next(person, ticket):
+                    if cancelled():
+                        raise WorkCancelled
+                    self._changed.wait(POLL)
+            except BaseException:
+                self._leave(person, ticket)
+                raise
+            self._running.add(person)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running.discard(person)
+                self._lines.move_to_end(person)
+                self._leave(person, ticket)
+
+    def _is_next(self, person: str, ticket: object) -> bool:
+        if len(self._running) >= self.slots or self._lines[person][0] is not ticket:
+            return False
+        return next(name for name in self._lines if name not in self._running) == person
+
+    def _leave(self, person: str, ticket: object) -> None:
+        line = self._lines[person]
+        line.remove(ticket)
+        if not line:
+            del self._lines[person]
+        self._changed.notify_all()
+
+
+@dataclass(eq=False)
+class HeavyWork:
+    """The processes of one server, started when there is work for them."""
+
+    queue: FairQueue = field(default_factory=lambda: FairQueue(AT_ONCE))
+    light: int = LIGHT
+    longest: float = LONGEST
+    idle: float = IDLE
+    _idle: list[Worker] = field(default_factory=list)
+
+    def compute(
+        self, person: str, effort: Callable[[], int], function: Callable[..., Result], *arguments: object
+    ) -> Result:
+        """The result of a piece of somebody's work, done here where it is light, and else in a process in its turn."""
+        if effort() <= self.light:
+            return function(*arguments)
+        cancelled = is_cancelled.get()
+        with self.queue.turn(person, cancelled):
+            try:
+                worker = self._idle.pop()
+            except IndexError:
+                worker = Worker.started()
+            try:
+                kind, content = worker.done((function, arguments), cancelled, self.longest)
+            except BaseException:
+                worker.kill()
+                raise
+            self._rest(worker)
+        if kind == ERROR:
+            raise _rebuilt(*content)
+        if kind == FAULT:
+            raise RuntimeError(content)
+        result: Result = content
+        return result
+
+    def close(self) -> None:
+        """Ends the processes."""
+        while self._idle:
+            self._idle.pop().kill()
+
+    def _rest(self, worker: Worker) -> None:
+        """Keeps a process for the next piece of work, for a while."""
+        self._idle.append(worker)
+        timer = threading.Timer(self.idle, self._retire, [worker])
+        timer.daemon = True
+        timer.start()
+
+    def _retire(self, worker: Worker) -> None:
+        # Whoever takes a process out of the list has it alone. One that worked meanwhile goes a little early.
+        with suppress(ValueError):
+            self._idle.remove(worker)
+            worker.kill()
+
+
+def _fixed(content: dict[object, object]) -> MappingProxyType[object, object]:
+    return MappingProxyType(content)
+
+
+# Domains and policies hold mappings that nobody can change, which travel as their content.
+copyreg.pickle(MappingProxyType, lambda mapping: (_fixed, (dict(mapping),)))
+DONE, ERROR, FAULT = "done", "error", "fault"
+CODE = "from blowfishdb.server.worker_pools import serve; serve({})"
+
+
+@dataclass(frozen=True, eq=False)
+class Worker:
+    """One process that takes functions of the package and values, and gives back what they return."""
+
+    process: subprocess.Popen[bytes]
+    pipe: Connection
+
+    @staticmethod
+    def started() -> Worker:
+        """A new process. It gets no file, no connection and no secret of the server."""
+        here, there = Pipe()
+        with there:
+            environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+            process = subprocess.Popen(
+                [sys.executable, "-c", CODE.format(there.fileno())],
+                pass_fds=[there.fileno()],
+                env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        return Worker(process, here)
+
+    def done(self, work: object, cancelled: Callable[[], bool], seconds: float) -> tuple[str, Any]:
+        """How the work ended and what it gave; WorkCancelled or TooExpensive when it did not end in time."""
+        until = time.monotonic() + seconds
+        try:
+            self.pipe.send(work)
+            while not self.pipe.poll(POLL):
+                if cancelled():
+                    raise WorkCancelled
+                if time.monotonic() > until:
+                    raise TooExpensive(f"given up after {seconds:g} seconds of arithmetic. Ask for fewer cells.")
+            outcome: tuple[str, Any] = self.pipe.recv()
+        except (EOFError, BrokenPipeError, ConnectionError):
+            raise TooExpensive("the arithmetic needed more memory than the machine has. Ask for fewer cells.") from None
+        return outcome
+
+    def kill(self) -> None:
+        """Ends the process and whatever it works on."""
+        self.process.kill()
+        self.process.wait()
+        self.pipe.close()
+
+
+def _rebuilt(kind: type[BlowfishError], message: tuple[object, ...], fields: dict[str, object]) -> BlowfishError:
+    """An error of ours as it was raised in a process."""
+    error = kind.__new__(kind)
+    error.args = message
+    vars(error).update(fields)
+    return error
+
+
+def serve(descriptor: int) -> None:
+    """The main loop of a process: works until its pipe closes."""
+    os.nice(NICE)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "wb") as file:
+        file.write(EASILY_KILLED)
+    pipe = Connection(descriptor)
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            pipe.send_bytes(_outcome(pipe.recv_bytes()))
+
+
+def _outcome(work: bytes) -> bytes:
+    """How the work ended and what it gave, pickled; work or a result that cannot travel is a fault like any other."""
+    try:
+        function, arguments = pickle.loads(work)
+        try:
+            outcome = DONE, function(*arguments)
+        except BlowfishError as error:
+            outcome = ERROR, (type(error), error.args, vars(error))
+        return pickle.dumps(outcome, protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception:  # noqa: BLE001  # told to the server, which gives it an incident number
+        return pickle.dumps((FAULT, traceback.format_exc()))

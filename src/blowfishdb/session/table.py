@@ -10,13 +10,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Progress, Run
+from blowfishdb.engine.charge import Progress, Released, Run
 from blowfishdb.engine.points import PointPreview, PointWeights
 from blowfishdb.engine.postprocess import EVERYTHING, Selection, SortKey, select_rows
-from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.preview import AnyPreview, Preview
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import SynopsisPreview
-from blowfishdb.engine.target import Number, accuracy_target, spending_cap
+from blowfishdb.engine.target import AccuracyTarget, Number, accuracy_target, spending_cap
 from blowfishdb.errors import QueryError
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.cells import Cells, compile_cells
@@ -131,11 +131,15 @@ class Question:
         `auto` need the number of records. Where that is public and `rows` is not given, it is counted.
         """
         target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
-        sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
-        preview = expect(self._backend.preview(self.dataset, sized.query, self.domain, sized.target), Preview)
-        return replace(preview, relative=sized.note) if sized.note else preview
+        return expect(self.preview_at(target), Preview)
 
     quote = preview
+
+    def preview_at(self, target: AccuracyTarget) -> AnyPreview:
+        """What a release at a target would cost or bring, for a query of any kind."""
+        sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
+        preview = self._backend.preview(self.dataset, sized.query, self.domain, sized.target)
+        return replace(preview, relative=sized.note) if isinstance(preview, Preview) else preview
 
     def release(
         self,
@@ -160,10 +164,15 @@ class Question:
         its end. A price above `spend` is refused.
         """
         target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
-        run = Run(key, progress, deadline, spending_cap(spend))
+        return expect(self.release_at(target, Run(key, progress, deadline, spending_cap(spend))), Answer)
+
+    def release_at(self, target: AccuracyTarget, run: Run) -> Released:
+        """What a query of any kind gives at a target, charged."""
         sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
-        answer = expect(self._backend.release(self.dataset, sized.query, self.domain, sized.target, run), Answer)
-        return select_rows(with_note(answer, sized.note), self.selection)
+        released = self._backend.release(self.dataset, sized.query, self.domain, sized.target, run)
+        return (
+            select_rows(with_note(released, sized.note), self.selection) if isinstance(released, Answer) else released
+        )
 
     def widget(self, alpha: Number, confidence: Number = "0.95") -> QuestionWidget:
         """For a notebook: a slider around alpha with the live price, a button that asks before it charges, a chart."""

@@ -13,13 +13,10 @@ from pathlib import Path
 import psycopg
 
 import blowfishdb as bf
-from blowfishdb.server.auth.scram import MECHANISM
-from blowfishdb.server.auth.users import Tokens
-from blowfishdb.server.middleware import Metrics
+from blowfishdb.server.auth.users import MECHANISM, Tokens
 from blowfishdb.server.state import AppState, open_app_state
 from blowfishdb.server.wire.connection import WireServer, listening
 from blowfishdb.server.wire.messages import message, text
-from blowfishdb.server.worker_pools import WorkerPools
 from tests.server.places import PEOPLE, SCOPES, free_door
 from tests.session.places import configuration, make_fixture
 
@@ -66,7 +63,7 @@ def wire_place(folder: Path, dataset: bf.Dataset | None = None, server: str = GE
     stop = asyncio.Event()
 
     async def serve() -> None:
-        async with listening(app_state, WorkerPools(), Metrics(), door) as wire:
+        async with listening(app_state, door) as wire:
             port = door.getsockname()[1]
             place.append(WirePlace(app_state, wire, port, secrets, asyncio.get_running_loop()))
             started.set()

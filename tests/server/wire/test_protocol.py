@@ -18,7 +18,7 @@ from psycopg import errors
 
 from blowfishdb.errors import InvalidInput, ProtocolViolation, SignInRefused
 from blowfishdb.server.app import rest_app
-from blowfishdb.server.auth.scram import Exchange
+from blowfishdb.server.auth.users import Exchange
 from blowfishdb.server.state import open_app_state
 from blowfishdb.server.wire import connection as connection_module
 from blowfishdb.server.wire.messages import Body, literal, message, read_bind, shown, text
@@ -170,8 +170,8 @@ def send(port: WirePlace, data: bytes) -> None:
 
 def test_a_client_cancels_its_own_statement_alone(port: WirePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     from blowfishdb.errors import WorkCancelled
-    from blowfishdb.server.heavy_work import is_cancelled
     from blowfishdb.server.wire.statements import Statements
+    from blowfishdb.server.worker_pools import is_cancelled
 
     def wait(self: object, question: object) -> None:
         until = time.monotonic() + 30

@@ -1,11 +1,20 @@
-"""Login sessions: one secret each, kept as a hash, that ends by itself; failures make the next try wait."""
+"""Login sessions, which end by themselves: begun with a password, whose failures wait, or by an OpenID provider."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import urlencode, urlsplit
 
-from blowfishdb.errors import SignInRefused
+import httpx
+
+from blowfishdb.errors import CatalogError, ExtraMissing, ProviderUnavailable, SignInRefused
+from blowfishdb.incidents import curator_log
 from blowfishdb.server.auth.database import Cursor, Database
 from blowfishdb.server.auth.users import SCOPES_OF, Identity, Users, hash_secret, is_password, role_of
 
@@ -108,3 +117,138 @@ class LoginSessions:
         wait = 0 if times < free else min(LONGEST_WAIT, 2 ** min(times - free + 1, 20))
         cursor.rows("DELETE FROM failure WHERE who = ?", party)
         cursor.insert("failure", {"who": party, "times": times, "until": self.database.clock.now() + wait})
+
+
+PATIENCE = 10.0
+LONGEST_ANSWER = 2**20
+ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
+"""Signatures with public keys alone: with others, whoever knows the client's secret could sign."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Who vouches for people, how this server is known there, and which claim is a person's name here."""
+
+    issuer: str
+    client: str
+    secret: str
+    claim: str
+    callback: str
+
+    def __post_init__(self) -> None:
+        address = urlsplit(self.issuer)
+        if address.scheme != "https" and not (address.scheme == "http" and address.hostname in LOOPBACK):
+            raise CatalogError("server.oidc_issuer is the https address of an OpenID provider")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What one browser must bring back: it is kept in a cookie of that browser and nowhere else."""
+
+    state: str
+    nonce: str
+    verifier: str
+
+    def cookie(self) -> str:
+        """The value of the cookie."""
+        return ".".join((self.state, self.nonce, self.verifier))
+
+
+def new_attempt() -> Attempt:
+    """An attempt that nobody guesses."""
+    return Attempt(*(secrets.token_urlsafe(32) for _ in range(3)))
+
+
+def read_attempt(cookie: str) -> Attempt:
+    """The attempt of a cookie; SignInRefused when it is none."""
+    parts = cookie.split(".")
+    if len(parts) != 3 or not all(parts):
+        raise SignInRefused(0)
+    return Attempt(*parts)
+
+
+def address_to_ask(provider: Provider, attempt: Attempt) -> str:
+    """Where the browser goes to sign in."""
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).rstrip(b"=").decode()
+    parameters = {
+        "response_type": "code",
+        "client_id": provider.client,
+        "redirect_uri": provider.callback,
+        "scope": "openid email profile",
+        "state": attempt.state,
+        "nonce": attempt.nonce,
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+    }
+    return f"{_described(provider)['authorization_endpoint']}?{urlencode(parameters)}"
+
+
+def name_from(provider: Provider, attempt: Attempt, *, state: str, code: str) -> str:
+    """The name of whoever signed in at the provider; SignInRefused for anything that does not fit together."""
+    if not hmac.compare_digest(state.encode(), attempt.state.encode()):
+        raise SignInRefused(0)
+    described = _described(provider)
+    sent = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": provider.callback,
+        "client_id": provider.client,
+        "client_secret": provider.secret,
+        "code_verifier": attempt.verifier,
+    }
+    tokens = _fetched("POST", described["token_endpoint"], sent)
+    keys = _fetched("GET", described["jwks_uri"])
+    claims = _claims(provider, attempt, str(tokens.get("id_token", "")), keys)
+    name = claims.get(provider.claim)
+    if not isinstance(name, str) or (provider.claim == "email" and claims.get("email_verified") is not True):
+        raise SignInRefused(0)
+    return name
+
+
+def _claims(provider: Provider, attempt: Attempt, token: str, keys: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        from joserfc import jwt
+        from joserfc.jwk import KeySet
+    except ImportError:
+        raise ExtraMissing("joserfc", "oidc") from None
+    try:
+        claims = jwt.decode(token, KeySet.import_key_set(cast(Any, keys)), algorithms=list(ALGORITHMS)).claims
+        jwt.JWTClaimsRegistry(
+            iss={"essential": True, "value": provider.issuer},
+            aud={"essential": True, "value": provider.client},
+            exp={"essential": True},
+            nonce={"essential": True, "value": attempt.nonce},
+        ).validate(claims)
+    except Exception:  # noqa: BLE001  # whatever is wrong with a token, it opens nothing
+        raise SignInRefused(0) from None
+    return claims
+
+
+def _described(provider: Provider) -> Mapping[str, Any]:
+    described = _fetched("GET", provider.issuer.rstrip("/") + "/.well-known/openid-configuration")
+    needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+    if described.get("issuer") != provider.issuer or not all(isinstance(described.get(name), str) for name in needed):
+        raise _unavailable(provider.issuer, "it does not describe itself as the issuer in the settings")
+    return described
+
+
+def _fetched(method: str, address: str, sent: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+    """The object at an address of the provider; SignInRefused where it refuses what was sent."""
+    try:
+        answer = httpx.request(method, address, data=sent, timeout=PATIENCE, follow_redirects=False)
+        is_refusal = sent is not None and answer.is_client_error
+        content = answer.json() if answer.status_code == 200 and len(answer.content) <= LONGEST_ANSWER else None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as fault:
+        raise _unavailable(address, type(fault).__name__) from None
+    if is_refusal:
+        raise SignInRefused(0)
+    if not isinstance(content, dict):
+        raise _unavailable(address, f"it answered with status {answer.status_code} and no object")
+    return content
+
+
+def _unavailable(address: str, why: str) -> ProviderUnavailable:
+    """The error for whoever signs in; the address and what was wrong go to the curator's log."""
+    curator_log.error("the OpenID provider at %s cannot be used: %s", urlsplit(address).netloc, why)
+    return ProviderUnavailable()

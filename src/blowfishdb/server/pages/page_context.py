@@ -19,8 +19,8 @@ from blowfishdb.errors import NotAllowed, NotSignedIn
 from blowfishdb.incidents import public_error, redact_errors
 from blowfishdb.server.auth.audit_log import NOTHING
 from blowfishdb.server.auth.users import Identity, Scope
-from blowfishdb.server.heavy_work import is_cancelled
 from blowfishdb.server.state import AppState
+from blowfishdb.server.worker_pools import is_cancelled
 from blowfishdb.session.session import Session
 
 Result = TypeVar("Result")

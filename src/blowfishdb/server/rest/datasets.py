@@ -1,4 +1,4 @@
-"""Datasets: what is declared of them; for curators also adding, removing, pausing and refreshing."""
+"""Datasets: what is declared of them, adding, removing, pausing and refreshing; budgets, one's own and everybody's."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.joins import write_join
 from blowfishdb.model.document import read_document
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.serialize import write_domain, write_policy
-from blowfishdb.server.access import Caller, DataCurator, Member
-from blowfishdb.server.rest import Strict
+from blowfishdb.model.serialize import write, write_domain, write_policy
+from blowfishdb.server.access import Analyst, Auditor, Caller, DataCurator, Member
+from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.sources.base import Join
 
 
@@ -78,23 +77,23 @@ class Description(Strict):
 @router.get("")
 def datasets(caller: Member) -> list[dict[str, Any]]:
     """All datasets with their attributes."""
-    backend = caller.backend()
+    session = caller.session()
     return [
-        {"name": name, "attributes": list(backend.declared(name)[0]), "paused": _pause(caller, name)}
-        for name in backend.names()
+        {"name": name, "attributes": list(session[name].domain), "paused": _pause(caller, name)}
+        for name in session.datasets()
     ]
 
 
 @router.get("/{name}")
 def dataset(name: str, caller: Member) -> dict[str, Any]:
     """What is declared of one dataset: domain and policy as documents, and the policy in words."""
-    domain, policy = caller.backend().declared(name)
+    table = caller.session()[name]
     return {
         "name": name,
-        "domain": write_domain(domain),
-        "policy": write_policy(policy),
-        "policy_words": list(explain(domain, policy)),
-        "joins": [write_join(join) for join in caller.backend().joins(name)],
+        "domain": write_domain(table.domain),
+        "policy": write_policy(table.policy),
+        "policy_words": list(table.policy_words()),
+        "joins": [write_join(join) for join in table.joins],
         "paused": _pause(caller, name),
     }
 
@@ -145,3 +144,66 @@ def refreshed(name: str, sent: Description, caller: DataCurator) -> dict[str, An
 def _pause(caller: Caller, name: str) -> dict[str, str] | None:
     pause = caller.app_state.pauses.of(name)
     return None if pause is None else {"at": pause.at, "reason": pause.reason}
+
+
+budgets_router = APIRouter(prefix="/datasets/{name}", tags=["budgets"])
+PART = ("analyst", "spent", "limit", "remaining", "is_individual")
+"""What is told of each analyst's budget."""
+
+
+class NewLimit(Strict):
+    """A limit and why; null takes a limit away."""
+
+    epsilon: str | None
+    reason: str
+
+
+class NewTotal(Strict):
+    """What the data may lose in all, and why."""
+
+    epsilon: str
+    reason: str
+
+
+@budgets_router.get("/budget")
+def own(name: str, caller: Analyst) -> dict[str, Any]:
+    """What one spent and may still spend."""
+    content: dict[str, Any] = write(caller.session().budget(name))
+    return content
+
+
+@budgets_router.get("/budgets")
+def all_budgets(name: str, caller: Auditor) -> dict[str, Any]:
+    """What the data may lose and has lost, and each analyst's part."""
+    curator = caller.curator()
+    account = curator.account(name)
+    return {
+        "dataset": name,
+        **fields_of(account, "limit", "spent", "remaining", "charges"),
+        "per_analyst": write(account.analyst_limit),
+        "analysts": [fields_of(budget, *PART) for budget in curator.analysts(name)],
+    }
+
+
+@budgets_router.put("/budgets")
+def renew(name: str, sent: NewTotal, caller: DataCurator) -> dict[str, Any]:
+    """Raises what the data may lose in all; what was spent stays spent."""
+    account = caller.curator().renew(name, sent.epsilon, reason=sent.reason)
+    caller.note("renewed a budget", name, {"epsilon": str(account.limit)})
+    return {"dataset": name, **fields_of(account, "limit", "remaining")}
+
+
+@budgets_router.put("/budgets/everyone")
+def limit_everyone(name: str, sent: NewLimit, caller: DataCurator) -> dict[str, Any]:
+    """Sets what each analyst without a limit of their own may spend."""
+    account = caller.curator().limit_everyone(name, sent.epsilon, reason=sent.reason)
+    caller.note("limited every analyst", name, {"epsilon": sent.epsilon})
+    return {"dataset": name, "per_analyst": write(account.analyst_limit)}
+
+
+@budgets_router.put("/budgets/analysts/{analyst}")
+def limit_analyst(name: str, analyst: str, sent: NewLimit, caller: DataCurator) -> dict[str, Any]:
+    """Gives one analyst a limit of their own, or takes it away."""
+    budget = caller.curator().limit_analyst(name, analyst, sent.epsilon, reason=sent.reason)
+    caller.note("limited an analyst", name, {"analyst": analyst, "epsilon": sent.epsilon})
+    return fields_of(budget, *PART)

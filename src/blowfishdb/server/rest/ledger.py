@@ -89,4 +89,4 @@ def ready(request: Request) -> dict[str, str]:
 @health_router.get("/metrics", response_class=Response, dependencies=[AUDITING])
 def metrics(request: Request) -> Response:
     """Prometheus' text format, for those who may audit: how long things take may depend on the data."""
-    return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4")
+    return Response(app_state_of(request).metrics.text(), media_type="text/plain; version=0.0.4")

@@ -1,12 +1,20 @@
-"""The policy of a dataset: as a document with a tag, what a change would do, and the change itself."""
+"""The policy of a dataset: as a document with a tag, what a change would do, and the change; what-if and risk."""
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Request, Response
+from pydantic import Field
 
-from blowfishdb.errors import InvalidInput, VersionMismatch
+from blowfishdb.analysis.risk import risk
+from blowfishdb.catalog.dataset import read_value
+from blowfishdb.engine.request import read_query
+from blowfishdb.engine.target import read_target
+from blowfishdb.engine.what_if import Pair, PolicyPrice
+from blowfishdb.errors import InvalidInput, PolicyError, VersionMismatch
+from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.serialize import write_policy
 from blowfishdb.server.access import DataCurator, Member
@@ -33,9 +41,9 @@ class NewPolicy(WantedPolicy):
 @router.get("")
 def policy(name: str, caller: Member, response: Response) -> dict[str, Any]:
     """The policy in force and what it means; its tag is in the header ETag."""
-    domain, in_force = caller.backend().declared(name)
-    response.headers["ETag"] = policy_tag(in_force)
-    return {"policy": write_policy(in_force), "words": list(explain(domain, in_force))}
+    table = caller.session()[name]
+    response.headers["ETag"] = policy_tag(table.policy)
+    return {"policy": write_policy(table.policy), "words": list(table.policy_words())}
 
 
 @router.post("/changes")
@@ -68,3 +76,75 @@ def set_policy(
     caller.note("changed a policy", name, {"version": change.next_version})
     response.headers["ETag"] = policy_tag(wanted)
     return fields_of(change, *CHANGE)
+
+
+what_if_router = APIRouter(prefix="/datasets/{name}", tags=["what-if"])
+
+
+class WantedPair(Strict):
+    """Two values of one attribute."""
+
+    attribute: str
+    one: str
+    two: str
+
+
+class WhatIf(Strict):
+    """One question under several policies."""
+
+    query: dict[str, Any]
+    accuracy_target: dict[str, Any]
+    policies: dict[str, dict[str, Any]] = Field(min_length=1, max_length=40)
+    pairs: list[WantedPair] = Field(default_factory=list, max_length=40)
+
+
+class WantedRisk(WantedPair):
+    """Two values of one attribute, what is spent in all, and what was believed before."""
+
+    epsilon: str
+    prior: str = "0.5"
+
+
+@what_if_router.post("/what-if")
+async def what_if(name: str, sent: WhatIf, caller: DataCurator, request: Request) -> list[dict[str, Any]]:
+    """What a question would cost under each policy, and an adversary's odds on each pair. Reads no data."""
+
+    def work() -> list[dict[str, Any]]:
+        curator = caller.curator()
+        domain = curator.dataset(name).domain
+        policies = {label: read_policy_for(domain, policy) for label, policy in sent.policies.items()}
+        pairs = [Pair(pair.attribute, *_values(domain, pair)) for pair in sent.pairs]
+        prices = curator.what_if(name, policies, read_query(sent.query), read_target(sent.accuracy_target), pairs)
+        return [_price(price, len(pairs)) for price in prices]
+
+    return await caller.quote(work, request)
+
+
+@what_if_router.post("/risk")
+def risk_of(name: str, sent: WantedRisk, caller: Member) -> dict[str, Any]:
+    """What releases of so much epsilon can add to somebody's belief, at most. Reads no data."""
+    table = caller.session()[name]
+    meter = risk(table, sent.epsilon, *_values(table.domain, sent), attribute=sent.attribute)
+    low, high = meter.posterior(sent.prior)
+    return {
+        "steps": meter.steps,
+        "odds": meter.odds if math.isfinite(meter.odds) else None,
+        "posterior_low": low,
+        "posterior_high": high,
+        "words": list(meter.words(sent.prior)),
+    }
+
+
+def _values(domain: Domain, pair: WantedPair) -> tuple[object, object]:
+    attribute = domain.find(pair.attribute, PolicyError)
+    return read_value(pair.one, attribute), read_value(pair.two, attribute)
+
+
+def _price(price: PolicyPrice, pairs: int) -> dict[str, Any]:
+    return {
+        **fields_of(price, "epsilon", "alpha", "steps"),
+        "policy": price.name,
+        "mechanism": price.mechanism or None,
+        "refusal": price.refusal or None,
+        "odds": [price.odds(place) for place in range(pairs)],
+    }

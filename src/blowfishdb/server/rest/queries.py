@@ -1,30 +1,24 @@
-"""Previews, answers, the history of an analyst, and published synopses."""
+"""Previews and answers, of one question or of several as a plan; the history of an analyst, and synopses."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field
 
-from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Released, Run
-from blowfishdb.engine.postprocess import EVERYTHING, Selection, select_rows
-from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.request import read_query
 from blowfishdb.engine.synopsis import Synopsis, to_bytes
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_target, read_target_options, spending_cap
 from blowfishdb.errors import InvalidInput, QueryError
-from blowfishdb.model.domain import Domain
-from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import Analyst, Caller, Member, worker_pools_of
+from blowfishdb.server.access import Analyst, Caller, Member
 from blowfishdb.server.rest import Strict
-from blowfishdb.session.backend import Backend
-from blowfishdb.session.session import Session, stated_question, with_alpha
-from blowfishdb.session.sizes import sized_question
-from blowfishdb.session.table import Question, with_note
+from blowfishdb.session.plan import Item, QuestionPlan
+from blowfishdb.session.session import stated_items, stated_question, with_alpha
+from blowfishdb.session.table import Question
+from blowfishdb.sql import merged, parse, split
 
 LONGEST_SQL = 100_000
 
@@ -39,41 +33,18 @@ class Ask(Strict):
     spend: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class ParsedAsk:
-    """What is asked of an analyst's backend, and what is done to the answer."""
-
-    backend: Backend
-    query: Query
-    domain: Domain
-    target: AccuracyTarget
-    selection: Selection = EVERYTHING
-    note: str = ""
-
-
-def read_ask(caller: Caller, name: str, sent: Ask) -> ParsedAsk:
-    """The analyst's backend and what is asked there; QueryError or AccuracyError for what makes no sense."""
-    backend = caller.backend()
-    domain, _ = backend.declared(name)
+def read_ask(caller: Caller, name: str, sent: Ask) -> tuple[Question, AccuracyTarget]:
+    """The question and its accuracy target; QueryError or AccuracyError for what makes no sense."""
+    table = caller.session()[name]
     if (sent.query is None) == (sent.sql is None):
         raise InvalidInput("send either a query or sql")
     if sent.sql is None:
-        query, target = read_query(sent.query), read_target(sent.accuracy_target)
-        sized = sized_question(backend, name, query, domain, target)
-        return ParsedAsk(backend, sized.query, domain, sized.target, note=sized.note)
-    question, target = _read_sql(caller.app_state.session(caller.name), name, sent.sql, sent.accuracy_target)
-    sized = sized_question(backend, name, question.query, domain, target)
-    return ParsedAsk(backend, sized.query, domain, sized.target, question.selection, sized.note)
-
-
-def _read_sql(session: Session, name: str, text: str, target: dict[str, Any]) -> tuple[Question, AccuracyTarget]:
-    from blowfishdb.sql import merged, parse
-
-    statement = parse(text)
+        return table.question(read_query(sent.query)), read_target(sent.accuracy_target)
+    statement = parse(sent.sql)
     if statement.table != name:
         raise QueryError(f"this address asks {name}, and the statement another table")
-    options = merged(statement.options, read_target_options(target))
-    question = stated_question(session[name], statement)
+    question = stated_question(table, statement)
+    options = merged(statement.options, read_target_options(sent.accuracy_target))
     return question, accuracy_target(**with_alpha(options, question.query))
 
 
@@ -98,11 +69,10 @@ async def preview(name: str, sent: Ask, caller: Analyst, request: Request) -> di
     """What a query would cost, by every mechanism. Reads nothing secret and costs nothing."""
 
     def work() -> dict[str, Any]:
-        parsed = read_ask(caller, name, sent)
-        preview = parsed.backend.preview(name, parsed.query, parsed.domain, parsed.target)
-        return (replace(preview, relative=parsed.note) if isinstance(preview, Preview) else preview).to_dict()
+        question, target = read_ask(caller, name, sent)
+        return question.preview_at(target).to_dict()
 
-    return await worker_pools_of(request).quote(caller.name, work, request)
+    return await caller.quote(work, request)
 
 
 @router.post("/answers", responses=EITHER, response_class=Response)
@@ -110,27 +80,24 @@ async def release(name: str, sent: Ask, caller: Analyst, request: Request, key: 
     """The answer, synopsis or weights, charged before any data is read. The same key, or query, never pays twice."""
 
     def work() -> Response:
-        parsed = read_ask(caller, name, sent)
+        question, target = read_ask(caller, name, sent)
         run = Run(key=key, deadline=sent.deadline, spend=spending_cap(sent.spend))
-        caller.note(NOTES.get(parsed.query.kind, "asked for an answer"), name)
-        released = parsed.backend.release(name, parsed.query, parsed.domain, parsed.target, run)
-        if isinstance(released, Answer):
-            released = select_rows(with_note(released, parsed.note), parsed.selection)
-        return reply(released)
+        caller.note(NOTES.get(question.query.kind, "asked for an answer"), name)
+        return reply(question.release_at(target, run))
 
-    return await worker_pools_of(request).release(caller.name, work, request)
+    return await caller.release(work, request)
 
 
 @router.get("/answers")
 def history(name: str, caller: Analyst) -> list[dict[str, Any]]:
     """What one asked before, newest first."""
-    return [write(past) for past in caller.backend().history(name)]
+    return [write(past) for past in caller.session().history(name)]
 
 
 @router.get("/answers/{number}", responses=EITHER, response_class=Response)
 def reopen(name: str, number: int, caller: Analyst) -> Response:
     """One of one's own answers again, free; a synopsis comes as its file."""
-    return reply(caller.backend().reopen(name, number))
+    return reply(caller.session().reopen(name, number))
 
 
 synopses_router = APIRouter(prefix="/datasets/{name}/synopses", tags=["synopses"])
@@ -146,13 +113,13 @@ class AskSynopsis(Strict):
 @synopses_router.get("")
 def synopses(name: str, caller: Member) -> list[dict[str, Any]]:
     """All synopses of a dataset, newest first."""
-    return [write(one) for one in caller.backend().synopses(name)]
+    return [write(one) for one in caller.session().synopses(name)]
 
 
 @synopses_router.get("/{number}", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)
 def synopsis_file(name: str, number: int, caller: Member) -> Response:
     """The file of a synopsis, which any Parquet tool opens."""
-    synopsis = caller.backend().synopsis(name, number)
+    synopsis = caller.session().synopsis(name, number)
     headers = {"Content-Disposition": f'attachment; filename="synopsis-{number}.parquet"'}
     return Response(to_bytes(synopsis.artefact), media_type=PARQUET, headers=headers)
 
@@ -162,7 +129,68 @@ async def ask_synopsis(name: str, number: int, sent: AskSynopsis, caller: Member
     """An answer from a synopsis; nothing is charged, and no data is read."""
 
     def work() -> Response:
-        synopsis = caller.backend().synopsis(name, number)
+        synopsis = caller.session().synopsis(name, number)
         return Response(synopsis.answer_json(read_query(sent.query), sent.beta), media_type=JSON)
 
-    return await worker_pools_of(request).quote(caller.name, work, request)
+    return await caller.quote(work, request)
+
+
+LONGEST_KEY = 180
+"""A key is made longer for each release of a plan."""
+MOST_SENT = 64
+
+
+class SentQuestion(Strict):
+    """One query as `write_query` writes it, and its accuracy target."""
+
+    query: dict[str, Any]
+    accuracy_target: dict[str, Any] = Field(default_factory=dict)
+
+
+class AskPlan(Strict):
+    """Several questions, or `sql` with several statements; the accuracy of those without one; the most to charge."""
+
+    questions: list[SentQuestion] | None = Field(default=None, max_length=MOST_SENT)
+    sql: str | None = Field(default=None, max_length=LONGEST_SQL)
+    accuracy_target: dict[str, Any] = Field(default_factory=dict)
+    deadline: float | None = None
+    spend: str | None = None
+
+
+plans_router = APIRouter(prefix="/datasets/{name}", tags=["plans"])
+PlanKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=LONGEST_KEY)]
+
+
+def read_plan(caller: Caller, name: str, sent: AskPlan) -> QuestionPlan:
+    """The plan of what was sent; QueryError or AccuracyError for what makes no sense."""
+    session, given = caller.session(), read_target_options(sent.accuracy_target)
+    if (sent.questions is None) == (sent.sql is None):
+        raise InvalidInput("send either questions or sql")
+    items: list[Item] = []
+    if sent.sql is not None:
+        statements = [parse(one) for one in split(sent.sql)]
+        if any(statement.table != name for statement in statements):
+            raise QueryError(f"this address asks {name}, and one of the statements another table")
+        items += stated_items(session, statements, given)
+    for one in sent.questions or ():
+        items.append((session[name].question(read_query(one.query)), dict(read_target_options(one.accuracy_target))))
+    return session.plan_with(items, given)
+
+
+@plans_router.post("/plans")
+async def plan(name: str, sent: AskPlan, caller: Analyst, request: Request) -> dict[str, Any]:
+    """What several questions cost together, and each one's share. Reads no data and costs nothing."""
+    return await caller.quote(lambda: read_plan(caller, name, sent).to_dict(), request)
+
+
+@plans_router.post("/plans/answers", responses={200: {"content": {JSON: {}}}}, response_class=Response)
+async def release_plan(name: str, sent: AskPlan, caller: Analyst, request: Request, key: PlanKey = None) -> Response:
+    """The answers to several questions, in their order; all of them are charged, or nothing is."""
+
+    def work() -> Response:
+        planned = read_plan(caller, name, sent)
+        caller.note("asked for several answers", name)
+        answers = planned.release(key=key, deadline=sent.deadline, spend=sent.spend)
+        return Response(f"[{','.join(answer.to_json() for answer in answers)}]", media_type=JSON)
+
+    return await caller.release(work, request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 import ssl
@@ -14,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count, pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from anyio import to_thread
 
@@ -22,9 +21,8 @@ from blowfishdb import errors
 from blowfishdb.errors import BlowfishError, InvalidInput, NotAllowed, NotSignedIn, ProtocolViolation, SignInRefused
 from blowfishdb.incidents import public_error
 from blowfishdb.server.access import Caller
-from blowfishdb.server.auth.scram import MECHANISM, Exchange
-from blowfishdb.server.auth.users import Identity
-from blowfishdb.server.middleware import REQUESTS, Metrics
+from blowfishdb.server.auth.users import MECHANISM, Exchange, Identity
+from blowfishdb.server.middleware import RateLimit, log_request
 from blowfishdb.server.problems import status_of
 from blowfishdb.server.state import AppState
 from blowfishdb.server.wire import messages
@@ -39,7 +37,6 @@ from blowfishdb.server.wire.statements import (
     split,
     with_parameters,
 )
-from blowfishdb.server.worker_pools import RateLimit, WorkerPools
 
 SIGN_IN_SECONDS = 30.0
 MOST_CONNECTIONS = 500
@@ -49,7 +46,6 @@ POLL = 0.5
 """Seconds between looks whether a client is still there while its statement runs."""
 CHUNK = 500
 """Rows that are sent before the client is waited for."""
-logger = logging.getLogger(REQUESTS)
 
 STATES: tuple[tuple[type[BlowfishError], str], ...] = (
     (ProtocolViolation, "08P01"),
@@ -105,8 +101,6 @@ class WireServer:
     """What all connections share."""
 
     app_state: AppState
-    pools: WorkerPools
-    metrics: Metrics
     context: ssl.SSLContext | None = None
     connections: dict[int, Connection] = field(default_factory=dict)
     _numbers: count[int] = field(default_factory=lambda: count(1))
@@ -138,16 +132,14 @@ class WireServer:
 
 
 @asynccontextmanager
-async def listening(
-    app_state: AppState, pools: WorkerPools, metrics: Metrics, door: socket.socket | None = None
-) -> AsyncIterator[WireServer]:
+async def listening(app_state: AppState, door: socket.socket | None = None) -> AsyncIterator[WireServer]:
     """The PostgreSQL port while the server runs: the one of the settings, or a socket that is bound already."""
     settings = app_state.settings
     context = None
     if settings.certificate is not None and settings.key is not None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(settings.file(settings.certificate), settings.file(settings.key))
-    wire = WireServer(app_state, pools, metrics, context)
+    wire = WireServer(app_state, context)
     tasks: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -459,7 +451,8 @@ class Connection:
             return None if result is None else result.columns
         if first not in ("SELECT", "WITH", "EXPLAIN", "VALUES"):
             return None
-        return await to_thread.run_sync(self.statements.describe, query, limiter=self.server.pools.quotes)
+        quotes = self.server.app_state.worker_pools.quotes
+        return await to_thread.run_sync(self.statements.describe, query, limiter=quotes)
 
     async def _run(self, query: str) -> Result:
         """What a statement gives; noted in the log and held to the limits that every request is."""
@@ -479,10 +472,11 @@ class Connection:
             status = status_of(shown)
             raise shown from None
         finally:
-            self._note(what, status, time.monotonic() - began)
+            seconds, name, request_id = time.monotonic() - began, self.statements.caller.name, uuid.uuid4().hex[:16]
+            log_request(self.server.app_state, request_id, "SQL", f"postgres/{what}", status, seconds, name)
 
     async def _question(self, query: str) -> tuple[str, Result]:
-        pools, name = self.server.pools, self.statements.caller.name
+        pools, name = self.server.app_state.worker_pools, self.statements.caller.name
         question = await to_thread.run_sync(read_question, query, limiter=pools.quotes)
         if question.kind == "catalog":
             return question.kind, await to_thread.run_sync(self.statements.run, question, limiter=pools.quotes)
@@ -534,19 +528,6 @@ class Connection:
             statements.status = "E"
         hint = "" if statements is None else statements.hint(error)
         self.writer.write(messages.report("E", severity, state_of(error), error.message, error.code, hint))
-
-    def _note(self, what: str, status: int, seconds: float) -> None:
-        route = f"postgres/{what}"
-        self.server.metrics.count("SQL", route, status, seconds)
-        fields: dict[str, Any] = {
-            "request": uuid.uuid4().hex[:16],
-            "method": "SQL",
-            "route": route,
-            "status": status,
-            "milliseconds": round(1000 * seconds, 1),
-            "who": self.statements.caller.name,
-        }
-        logger.info("request", extra={"fields": fields})
 
 
 def _formats(results: Sequence[int], columns: Sequence[Column]) -> tuple[int, ...]:

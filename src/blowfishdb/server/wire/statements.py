@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import cast
 
 import sqlglot
 from sqlglot import exp
@@ -36,10 +35,11 @@ from blowfishdb.present.words import accuracy_words
 from blowfishdb.server.access import Caller
 from blowfishdb.server.wire.catalog import Catalogs, catalog_tree
 from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
+from blowfishdb.session.plan import with_own
 from blowfishdb.session.session import SpendingCap, stated_question, with_alpha
 from blowfishdb.session.table import Question as DatasetQuestion
 from blowfishdb.session.table import Table
-from blowfishdb.sql import ResultColumn, Statement, merged, parse, result_columns, without_joins, write_options
+from blowfishdb.sql import ResultColumn, Statement, parse, result_columns, without_joins, write_options
 from blowfishdb.sql.statement import LONGEST_SCRIPT
 
 OURS = "blowfish."
@@ -225,7 +225,7 @@ class Statements:
         statement = parse(self._written(text))
         for clause in ("where", "having", "limit", "offset"):
             statement.select.set(clause, None)
-        table = self.caller.app_state.session(self.caller.name)[statement.table]
+        table = self.caller.session()[statement.table]
         statement = _alone(statement, table)
         question = stated_question(table, statement)
         return self._columns(result_columns(statement, table.domain, question.query))
@@ -249,14 +249,14 @@ class Statements:
 
     def _ask(self, text: str) -> Result:
         statement = parse(self._written(text))
-        session = self.caller.app_state.session(self.caller.name)
+        session = self.caller.session()
         table = session[statement.table]
         statement = _alone(statement, table)
         question = stated_question(table, statement)
-        given = self._given(statement)
-        options = with_alpha(merged(statement.options, given), question.query)
+        stated = with_own(statement.options, _options(self.settings))
+        options = with_alpha(stated, question.query)
         if statement.explain:
-            ending = write_options(merged(statement.options, given), statement.columns)
+            ending = write_options(stated, statement.columns)
             preview = question.preview(**options).run_by(f"{statement.text} {ending}")
             return Result("EXPLAIN", (PLAN,), [(line,) for line in str(preview).splitlines()])
         columns = result_columns(statement, table.domain, question.query)
@@ -274,13 +274,6 @@ class Statements:
         notices = [f"{price}; epsilon {amount(left)} left of {statement.table}; {accuracy_words(answer)}"]
         notices += [note for note in (answer.counted, answer.consistent.note, answer.caveat) if note]
         return Result(f"SELECT {len(rows)}", self._columns(columns), rows, tuple(notices))
-
-    def _given(self, statement: Statement) -> TargetOptions:
-        """What the connection's settings say of accuracy where the statement says nothing."""
-        stated = set(statement.options)
-        stated |= {"alpha", "epsilon"} if stated & {"alpha", "epsilon"} else set()
-        given = _options(self.settings).items()
-        return cast(TargetOptions, {name: value for name, value in given if name not in stated})
 
     def _written(self, text: str) -> str:
         """The statement with the options of its comment, and without the schema in which all datasets are."""
