@@ -16,6 +16,12 @@ def plural(number: int, noun: str, several: str = "") -> str:
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
+def sentence(text: str) -> str:
+    """The text with a capital letter in front and a stop behind."""
+    whole = text[:1].upper() + text[1:]
+    return whole if whole.endswith((".", "?", "!")) else f"{whole}."
+
+
 class BlowfishError(Exception):
     """The root of the tree; `code` never changes once published."""
 

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import blowfishdb as bf
 from blowfishdb.present.words import shortened
-from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.server.pages.layout import PageContext
 from tests.browser.fixture import HEARD, PASSWORD, Place, open_page, settle, sign_in
 from tests.browser.test_curator import pick
 

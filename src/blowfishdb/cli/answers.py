@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from blowfishdb.cli.options import AccuracyOptions, AnalystOptions, FileOptions, QueryOptions, RunOptions, option_words
 from blowfishdb.cli.output import console, print_json, say, shell_line, short, table
@@ -17,15 +17,15 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import HOW_KNOWN, Preview
 from blowfishdb.engine.target import TargetOptions, short_number, target_options
 from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.model.query import Questions
 from blowfishdb.present.words import readable, upper_end
 from blowfishdb.session import Question, QuestionPlan, Session
 from blowfishdb.sql import parse, read_axes, read_where, write_options
 
 if TYPE_CHECKING:
-    from blowfishdb.model.domain import Domain
-    from blowfishdb.model.predicate import Axis, Predicate
+    from blowfishdb.model.predicate import Axis
 
-Outcome = TypeVar("Outcome", covariant=True)
+Outcome = TypeVar("Outcome")
 
 KINDS = "--histogram, --cdf, --ranges, --marginals, --count, --sum, --mean or --quantiles"
 QUARTILES = "0.25,0.5,0.75"
@@ -39,23 +39,7 @@ PRECISE = ("exact", "simulated")
 """Methods of pricing that need no remark."""
 
 
-class Source(Protocol[Outcome]):
-    """A table, which gives questions, or a synopsis, which gives answers."""
-
-    @property
-    def domain(self) -> Domain: ...
-    def where(self, predicate: Predicate) -> Source[Outcome]: ...
-    def count(self) -> Outcome: ...
-    def histogram(self, *axes: str | Axis) -> Outcome: ...
-    def cdf(self, axis: str | Axis) -> Outcome: ...
-    def marginals(self, *axes: str | Axis, ways: int = 2) -> Outcome: ...
-    def ranges(self, axis: str | Axis, spans: Iterable[tuple[object, object]] | None = None) -> Outcome: ...
-    def quantiles(self, column: str | Axis, levels: Iterable[Fraction]) -> Outcome: ...
-    def sum(self, column: str) -> Outcome: ...
-    def mean(self, column: str) -> Outcome: ...
-
-
-def query_of(options: QueryOptions, table: Source[Outcome]) -> Outcome:
+def query_of(options: QueryOptions, table: Questions[Outcome]) -> Outcome:
     """What the options ask of a table, as a question, or of a synopsis, as an answer."""
     kinds = [options.histogram, options.cdf, options.ranges, options.marginals]
     kinds += [options.sum, options.mean, options.quantiles]
@@ -81,14 +65,14 @@ def query_of(options: QueryOptions, table: Source[Outcome]) -> Outcome:
     return table.count()
 
 
-def _one_axis(text: str, table: Source[Outcome], option: str) -> Axis:
+def _one_axis(text: str, table: Questions[Outcome], option: str) -> Axis:
     axes = read_axes(text, table.domain)
     if len(axes) != 1:
         raise QueryError(f"{option} takes one attribute, not {len(axes)}")
     return axes[0]
 
 
-def _ranges(text: str, table: Source[Outcome]) -> Outcome:
+def _ranges(text: str, table: Questions[Outcome]) -> Outcome:
     name, separator, spans = text.rpartition(":")
     if not separator:
         return table.ranges(_one_axis(text, table, "--ranges"))
@@ -98,7 +82,7 @@ def _ranges(text: str, table: Source[Outcome]) -> Outcome:
     return table.ranges(_one_axis(name, table, "--ranges"), [(low.strip(), high.strip()) for low, _, high in pairs])
 
 
-def _quantiles(text: str, table: Source[Outcome]) -> Outcome:
+def _quantiles(text: str, table: Questions[Outcome]) -> Outcome:
     name, separator, levels = text.rpartition(":")
     if not separator:
         name, levels = text, QUARTILES

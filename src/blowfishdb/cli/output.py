@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blowfishdb import errors
-from blowfishdb.errors import BlowfishError, BudgetExceeded, ExtraMissing, SpendingCapReached
+from blowfishdb.errors import BlowfishError, BudgetExceeded, ExtraMissing, SpendingCapReached, sentence
 from blowfishdb.incidents import curator_log
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def print_error(error: BlowfishError, *, as_json: bool) -> None:
     # A message that starts with a name keeps it as it is written.
     first = text.partition(" ")[0]
     named = first.endswith(":") or "_" in first or "." in first[:-1]
-    text = (text if named else text[:1].upper() + text[1:]) + ("" if text.endswith((".", "?", "!")) else ".")
+    text = text[:1] + sentence(text)[1:] if named else sentence(text)
     style = "yellow" if isinstance(error, BudgetExceeded) else "red"
     say(Text(text, style=style), error=True)
     for kind, command in COMMANDS:
@@ -195,8 +195,8 @@ def bullets(sentences: Sequence[str]) -> RenderableType:
     from rich.text import Text
 
     grid = Table.grid(padding=(0, 1))
-    for sentence in sentences:
-        grid.add_row(Text(" -"), Text(sentence))
+    for text in sentences:
+        grid.add_row(Text(" -"), Text(text))
     return grid
 
 

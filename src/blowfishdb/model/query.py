@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -16,6 +16,7 @@ from scipy.sparse import csr_array, issparse
 from blowfishdb.errors import DomainError, QueryError, TooLarge
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.cells import Cells, middles
+from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import Ints, exact
 from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate, as_axes, condition_words
 from blowfishdb.model.workload import (
@@ -413,6 +414,11 @@ class Questions(ABC, Generic[Asked]):
 
     filter: Predicate | None = field(default=None, kw_only=True)
     most_boxes: ClassVar[float] = math.inf
+    if TYPE_CHECKING:
+
+        @property
+        def domain(self) -> Domain:
+            """What is declared of the attributes: a field of a table, and computed for a synopsis."""
 
     @abstractmethod
     def _ask(self, query: Query) -> Asked:

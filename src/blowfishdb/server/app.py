@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.routing import compile_path
 
-from blowfishdb.errors import BlowfishError
+from blowfishdb.errors import BlowfishError, sentence
 from blowfishdb.incidents import public_error
 from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.access import COOKIE, CSRF_HEADER
@@ -114,7 +114,6 @@ def rest_app(app_state: AppState) -> FastAPI:
 def fault_page(error: Exception) -> HTMLResponse:
     """The page in place of one that failed: what an error of ours says, of others an incident number alone."""
     from blowfishdb.server.pages.layout import refusal_page
-    from blowfishdb.server.pages.page_context import sentence
 
     shown = public_error(error)
     return refusal_page("That did not work", sentence(shown.message), status_of(shown))

@@ -24,8 +24,7 @@ from blowfishdb.server.pages.controls import (
     small,
     spread,
 )
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.server.pages.layout import PageContext, page
 from blowfishdb.server.pages.query_draft import AxisChoice, QueryDraft, Template, build_query, usual_step
 from blowfishdb.session.backend import Budget
 from blowfishdb.session.session import Session

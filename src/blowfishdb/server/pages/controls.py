@@ -1,4 +1,4 @@
-"""Controls that pages share: tiles, bars, tables, the choice of a dataset, and dialogs that ask before they act."""
+"""Controls that pages share: tiles, bars, tables, and dialogs that ask before they act."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import quote
 
 from nicegui import ui
 from nicegui.elements.mixins.validation_element import ValidationElement
 
-from blowfishdb.errors import BlowfishError, NotSignedIn
+from blowfishdb.errors import BlowfishError, NotSignedIn, sentence
 from blowfishdb.ledger.values import spent_words
 from blowfishdb.present.words import epsilon_words, readable
-from blowfishdb.server.pages.page_context import PageContext, sentence
 from blowfishdb.session.backend import Budget
 
 ui.input.default_props("outlined dense")
@@ -260,27 +258,6 @@ def listed_table(names: Sequence[str], words: int, rows: Iterable[Sequence[str]]
         {"id": place, **{f"c{n}": part for n, part in enumerate(row)}} for place, row in enumerate(rows)
     ]
     paged_table(columns, listed, label)
-
-
-def wanted_dataset(context: PageContext, names: Sequence[str]) -> str | None:
-    """The dataset that the address names, else the first one; None, with a page that teaches, when there is none."""
-    if not names:
-        text = "Connect a table first: its domain, its policy and its budget."
-        with card(), empty("storage", "No dataset yet", text):
-            link_button("Add a dataset", "/datasets/add", "add").style("margin-top:14px")
-        return None
-    wanted = context.request.query_params.get("dataset", "")
-    return wanted if wanted in names else names[0]
-
-
-def dataset_choice(path: str, names: Sequence[str], current: str) -> None:
-    """Leads to the same page of another dataset."""
-    ui.select(
-        list(names),
-        value=current,
-        label="Dataset",
-        on_change=lambda event: ui.navigate.to(f"{path}?dataset={quote(str(event.value))}"),
-    ).style("min-width:190px").mark("dataset")
 
 
 Field: TypeAlias = ValidationElement[Any]

@@ -19,7 +19,16 @@ from nicegui import events, ui
 from blowfishdb.analysis.risk import LARGEST_POWER, odds_words
 from blowfishdb.catalog.dataset import SECRET, Dataset, attribute_words, read_list, typed_value, write_row
 from blowfishdb.engine.target import short_number
-from blowfishdb.errors import BlowfishError, CatalogError, DomainError, InvalidInput, PolicyError, TooLarge, plural
+from blowfishdb.errors import (
+    BlowfishError,
+    CatalogError,
+    DomainError,
+    InvalidInput,
+    PolicyError,
+    TooLarge,
+    plural,
+    sentence,
+)
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Domain
 from blowfishdb.model.policy import ROW, Person, Policy, Row, full
 from blowfishdb.model.serialize import read_attribute
@@ -39,8 +48,7 @@ from blowfishdb.server.pages.controls import (
     small,
     spread,
 )
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
+from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.ibis_source import Seen
 

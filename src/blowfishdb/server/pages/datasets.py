@@ -8,7 +8,7 @@ from urllib.parse import quote
 from nicegui import ui
 
 from blowfishdb.catalog.dataset import Dataset, attribute_words, family_words
-from blowfishdb.errors import BlowfishError
+from blowfishdb.errors import BlowfishError, sentence
 from blowfishdb.ledger import Account
 from blowfishdb.server.pages.controls import (
     Column,
@@ -25,8 +25,7 @@ from blowfishdb.server.pages.controls import (
     plain_table,
     spread,
 )
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import PageContext, sentence
+from blowfishdb.server.pages.layout import PageContext, page
 
 
 @page("/datasets", "Datasets", "curate", lead="What is connected, what the public may know of it, and what is left.")

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from blowfishdb.catalog.dataset import family_words
-from blowfishdb.errors import QueryError, plural
+from blowfishdb.errors import QueryError, plural, sentence
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.policy import Person, Policy, Public
@@ -25,7 +25,6 @@ from blowfishdb.server.pages.controls import (
     budget_bar,
     called,
     card,
-    dataset_choice,
     empty,
     figure,
     heading,
@@ -36,8 +35,7 @@ from blowfishdb.server.pages.controls import (
     small,
     spread,
 )
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import PageContext, sentence
+from blowfishdb.server.pages.layout import PageContext, dataset_choice, page
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
     QueryDraft,

@@ -18,7 +18,16 @@ from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.postprocess import select_rows
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import TargetOptions, target_options
-from blowfishdb.errors import AccuracyError, BlowfishError, InvalidInput, NotSignedIn, QueryError, UnknownAnswer, plural
+from blowfishdb.errors import (
+    AccuracyError,
+    BlowfishError,
+    InvalidInput,
+    NotSignedIn,
+    QueryError,
+    UnknownAnswer,
+    plural,
+    sentence,
+)
 from blowfishdb.present.words import question_words, readable, upper_end
 from blowfishdb.server.pages.budget import why_nothing
 from blowfishdb.server.pages.controls import (
@@ -35,8 +44,7 @@ from blowfishdb.server.pages.controls import (
     small,
 )
 from blowfishdb.server.pages.history import all_past, answer_link, answer_name, named
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, Result, sentence
+from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, Result, page
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
     QueryDraft,

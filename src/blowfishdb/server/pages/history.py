@@ -13,7 +13,7 @@ from blowfishdb.engine.points import PointWeights
 from blowfishdb.engine.postprocess import compare as comparison_of
 from blowfishdb.engine.request import read_query
 from blowfishdb.engine.synopsis import Synopsis
-from blowfishdb.errors import BlowfishError, InvalidInput
+from blowfishdb.errors import BlowfishError, InvalidInput, sentence
 from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL
 from blowfishdb.present.words import accuracy_words, readable
@@ -29,8 +29,7 @@ from blowfishdb.server.pages.controls import (
     small,
     spread,
 )
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
+from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import reopening
 from blowfishdb.server.pages.result import answer_pills, code_block, show_answer, show_chart, show_comparison
 from blowfishdb.session.backend import Past

@@ -24,7 +24,6 @@ from blowfishdb.server.pages.controls import (
     blaming,
     called,
     card,
-    dataset_choice,
     decision,
     empty,
     figure,
@@ -40,11 +39,9 @@ from blowfishdb.server.pages.controls import (
     redraw,
     small,
     spread,
-    wanted_dataset,
 )
 from blowfishdb.server.pages.datasets import pause_button
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.server.pages.layout import PageContext, dataset_choice, page, wanted_dataset
 
 KINDS = {
     "account": "opened the account",

@@ -11,7 +11,7 @@ from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
-from blowfishdb.errors import BlowfishError, NotSignedIn, plural
+from blowfishdb.errors import BlowfishError, NotSignedIn, plural, sentence
 from blowfishdb.server.pages.controls import (
     Column,
     budget_bar,
@@ -38,8 +38,7 @@ from blowfishdb.server.pages.explore import (
     storage_key,
     with_progress,
 )
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
+from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import CONFIDENCES, AccuracyDraft, QueryDraft, read_question, write_question
 from blowfishdb.server.pages.result import show_answer
 from blowfishdb.session.backend import Budget

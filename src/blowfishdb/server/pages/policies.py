@@ -14,7 +14,7 @@ from nicegui import ui
 from blowfishdb.catalog.dataset import Dataset, family_words, read_rows, read_value, write_row
 from blowfishdb.catalog.stretch import Stretch
 from blowfishdb.engine.preview import not_protected
-from blowfishdb.errors import BlowfishError, InvalidInput, PolicyError, VersionMismatch
+from blowfishdb.errors import BlowfishError, InvalidInput, PolicyError, VersionMismatch, sentence
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.constraints import as_constraints, write_constraint
@@ -45,7 +45,6 @@ from blowfishdb.server.pages.controls import (
     called,
     card,
     choice,
-    dataset_choice,
     figure,
     heading,
     in_row,
@@ -55,10 +54,8 @@ from blowfishdb.server.pages.controls import (
     small,
     spread,
     tiles,
-    wanted_dataset,
 )
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
+from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, dataset_choice, page, wanted_dataset
 from blowfishdb.server.rest.datasets import policy_tag
 
 LONGEST = 200_000

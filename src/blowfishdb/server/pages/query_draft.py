@@ -6,12 +6,12 @@ import datetime
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import reduce
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, TypeVar
 
 from blowfishdb.errors import BlowfishError, QueryError, plural
 from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS
@@ -20,7 +20,7 @@ from blowfishdb.model.calendar import NESTS, Dates, Timestamps
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.numbers import show
 from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate, condition_code
-from blowfishdb.model.query import MOST_LEVELS, levels_of
+from blowfishdb.model.query import MOST_LEVELS, Questions, Span, levels_of
 from blowfishdb.session.table import Question, Table
 
 UNITS_OF = frozenset(NESTS)
@@ -76,8 +76,7 @@ Template = Literal[
 ]
 Function = Literal["count", "mean", "sum", "stddev"]
 Condition = Literal["between", "among", "not among"]
-Span: TypeAlias = tuple[object, object]
-Outcome = TypeVar("Outcome", covariant=True)
+Outcome = TypeVar("Outcome")
 SPAN = re.compile(r"\s*(\S+)\s*(?:to|\.\.|,|;|\s)\s*(\S+)\s*")
 PAIR = 2
 PERCENT = 100
@@ -120,23 +119,6 @@ FUNCTIONS: dict[Function, str] = {"count": "Count", "mean": "Mean", "sum": "Sum"
 MOST_GROUPS = 1_000
 LONGEST = 15
 """So many digits a number may have before and behind its point."""
-
-
-class Queryable(Protocol[Outcome]):
-    """A table, which gives questions, or a synopsis, which gives answers."""
-
-    @property
-    def domain(self) -> Domain: ...
-    def where(self, predicate: Predicate) -> Queryable[Outcome]: ...
-    def count(self) -> Outcome: ...
-    def histogram(self, *axes: str | Axis) -> Outcome: ...
-    def histogram2d(self, first: str | Axis, second: str | Axis) -> Outcome: ...
-    def cdf(self, axis: str | Axis) -> Outcome: ...
-    def sum(self, column: str | Axis) -> Outcome: ...
-    def mean(self, column: str | Axis) -> Outcome: ...
-    def quantiles(self, column: str | Axis, levels: Iterable[object]) -> Outcome: ...
-    def ranges(self, axis: str | Axis, spans: Iterable[Span] | None = None) -> Outcome: ...
-    def marginals(self, *axes: str | Axis, ways: int = 2) -> Outcome: ...
 
 
 @dataclass(frozen=True)
@@ -293,7 +275,7 @@ class QueryDraft:
         return f"{Decimal(f'{part:.1g}'):f}"
 
 
-def build_query(draft: QueryDraft, table: Queryable[Outcome]) -> Outcome:
+def build_query(draft: QueryDraft, table: Questions[Outcome]) -> Outcome:
     """The question of a table, or the answer of a synopsis."""
     axes = draft.axes(table.domain)
     for condition in draft.conditions(table.domain):

@@ -13,7 +13,7 @@ from blowfishdb.model.domain import Attribute, Categorical, Domain
 from blowfishdb.model.predicate import name_text
 from blowfishdb.present.words import shortened
 from blowfishdb.server.pages.controls import Tile, choice, icon_button, redraw, small, spread, tiles
-from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.server.pages.layout import PageContext
 from blowfishdb.server.pages.query_draft import (
     CONFIDENCES,
     FORMS,

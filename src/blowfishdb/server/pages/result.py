@@ -15,6 +15,7 @@ from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.postprocess import Comparison, Estimate, compare, has_two_groups
+from blowfishdb.errors import sentence
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.chart import (
     Chart,
@@ -42,7 +43,7 @@ from blowfishdb.server.pages.controls import (
     scrolled,
     small,
 )
-from blowfishdb.server.pages.page_context import PageContext, sentence
+from blowfishdb.server.pages.layout import PageContext
 
 
 def name_of(answer: Answer, ending: str) -> str:

@@ -10,7 +10,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import COLUMNS, SynopsisPreview
-from blowfishdb.errors import AccuracyError, BlowfishError, NotSignedIn, plural
+from blowfishdb.errors import AccuracyError, BlowfishError, NotSignedIn, plural, sentence
 from blowfishdb.server.pages.controls import (
     Column,
     Tile,
@@ -28,8 +28,7 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.explore import confirmed, show_failure, show_refusal, with_progress
 from blowfishdb.server.pages.history import named, synopsis_link
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
+from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import QueryDraft, build_query, synopsis_snippet
 from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryForm
 from blowfishdb.server.pages.result import show_answer

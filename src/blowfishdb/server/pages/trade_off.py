@@ -21,7 +21,7 @@ from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.target import AccuracyTarget, short_number
 from blowfishdb.engine.what_if import PolicyPrice, what_if
-from blowfishdb.errors import BlowfishError
+from blowfishdb.errors import BlowfishError, sentence
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
@@ -37,7 +37,6 @@ from blowfishdb.server.pages.controls import (
     called,
     card,
     choice,
-    dataset_choice,
     empty,
     figure,
     heading,
@@ -47,10 +46,8 @@ from blowfishdb.server.pages.controls import (
     redraw,
     small,
     spread,
-    wanted_dataset,
 )
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
+from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, dataset_choice, page, wanted_dataset
 from blowfishdb.server.pages.policies import LONGEST_TEXT, form_of
 from blowfishdb.server.pages.query_draft import is_calendar, steps_of, usual_step
 

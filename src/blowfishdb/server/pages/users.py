@@ -26,8 +26,7 @@ from blowfishdb.server.pages.controls import (
     small,
     spread,
 )
-from blowfishdb.server.pages.layout import PASSWORD, page
-from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.server.pages.layout import PASSWORD, PageContext, page
 from blowfishdb.server.pages.result import code_block
 
 DUTIES = {
