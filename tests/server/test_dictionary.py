@@ -9,8 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.catalog.dataset import hidden_words
 from blowfishdb.model.domain import Attribute
-from blowfishdb.server.pages.dictionary import example_epsilon, example_links, hidden_words, kind_words, special_words
+from blowfishdb.server.pages.dictionary import example_epsilon, example_links, kind_words, special_words
 from blowfishdb.server.pages.explore import read_form
 from blowfishdb.server.pages.query_draft import read_question
 

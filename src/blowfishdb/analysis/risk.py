@@ -15,7 +15,7 @@ from blowfishdb.engine.target import Number, short_number
 from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, plural
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.distance import hidden_distance, record_distance
-from blowfishdb.model.domain import Domain
+from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.policy import Policy, Public
 from blowfishdb.present.chart import Chart, ChartAxis, Series
 from blowfishdb.present.words import readable, upper_end
@@ -146,6 +146,14 @@ def risk(
     _check_count("records", records)
     steps = _steps(declared, attribute, one, two)
     return Risk(_named(one), _named(two), steps, sum(amounts, Fraction(0)), len(amounts), records)
+
+
+def usual_pairs(attribute: Attribute) -> list[tuple[object, object]]:
+    """Two values that are near and two that are far apart, for somebody who names none; of a single value none."""
+    low, near, far = (attribute.size * part // 100 for part in (20, 22, 80))
+    near = max(near, min(low + 1, attribute.size - 1))
+    others = [other for other in dict.fromkeys((near, far)) if other != low]
+    return [(attribute.value_at(low), attribute.value_at(other)) for other in others]
 
 
 def beliefs(

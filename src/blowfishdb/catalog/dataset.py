@@ -383,6 +383,16 @@ def family_words(family: Family) -> str:
             return f"{len(family.edges)} listed pairs"
 
 
+def hidden_words(name: str, policy: Policy) -> str:
+    """What a policy hides of an attribute, in a few words."""
+    if policy.presence == "only":
+        return "as far as whether the record is there"
+    grid = policy.grid_of(name)
+    if grid is not None:
+        return f"jointly with {', '.join(one for one in grid.attributes if one != name)}"
+    return family_words(policy.family(name))
+
+
 def attribute_words(attribute: Attribute, family: Family) -> str:
     """A declared attribute in few words; nothing about a public one is hidden."""
     open_to_all = isinstance(family, Public)

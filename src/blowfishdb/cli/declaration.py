@@ -17,6 +17,7 @@ from blowfishdb.catalog.dataset import (
     POLICY_HINT,
     attribute_words,
     family_words,
+    hidden_words,
     named,
     read_attribute,
     read_family,
@@ -208,9 +209,8 @@ def show_caps(name: str, seen: CapsSeen, *, as_json: bool) -> None:
 
 def _attribute_row(dataset: Dataset, name: str) -> tuple[str, str]:
     """What the public may know of an attribute, and what is hidden."""
-    family = dataset.policy.family(name)
-    joint = dataset.policy.grid_of(name) is not None
-    return attribute_words(dataset.domain[name], family), "jointly with others" if joint else family_words(family)
+    policy = dataset.policy
+    return attribute_words(dataset.domain[name], policy.family(name)), hidden_words(name, policy)
 
 
 def dataset_content(dataset: Dataset, account: Account, analysts: Sequence[AnalystBudget]) -> dict[str, object]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from blowfishdb.analysis.risk import Risk, risk, sufficient_budget
+from blowfishdb.analysis.risk import Risk, risk, sufficient_budget, usual_pairs
 from blowfishdb.catalog import Dataset
 from blowfishdb.catalog.dataset import family_words, read_family, read_value
 from blowfishdb.cli.options import RiskOptions
@@ -98,9 +98,7 @@ def _thetas(attribute: Attribute) -> list[Fraction | str]:
 def read_pairs(name: str, texts: Sequence[str], attribute: Attribute) -> tuple[Pair, ...]:
     """The pairs of values; without any, a near one and a far one."""
     if not texts:
-        low, near, far = (attribute.size * part // 100 for part in (20, 22, 80))
-        places = [(low, max(near, low + 1)), (low, far)] if attribute.size > 2 else [(0, attribute.size - 1)]
-        return tuple(Pair(name, attribute.value_at(a), attribute.value_at(b)) for a, b in places if a != b)
+        return tuple(Pair(name, *values) for values in usual_pairs(attribute))
     return tuple(Pair(name, *read_pair(text, attribute)) for text in texts)
 
 

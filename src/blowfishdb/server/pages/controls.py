@@ -240,15 +240,18 @@ def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label
                             _ = ui.label(cell) if isinstance(cell, str) else cell()
 
 
-def paged_table(columns: Mapping[str, Column], rows: list[dict[str, Any]], label: str, per_page: int = 25) -> ui.table:
+PER_PAGE = 25
+
+
+def paged_table(columns: Mapping[str, Column], rows: list[dict[str, Any]], label: str) -> ui.table:
     """A long table, page by page; each row has an `id` and a value for every column."""
     listed = [
         {"name": name, "label": column.name, "field": name, "align": "right" if "is-number" in column.looks else "left"}
         for name, column in columns.items()
     ]
     with scrolled(label):
-        table = ui.table(columns=listed, rows=rows, row_key="id", pagination=per_page).props("flat dense")
-    return called(table.classes("w-full").props("" if len(rows) > per_page else "hide-bottom"), label)
+        table = ui.table(columns=listed, rows=rows, row_key="id", pagination=PER_PAGE).props("flat dense")
+    return called(table.classes("w-full").props("" if len(rows) > PER_PAGE else "hide-bottom"), label)
 
 
 def listed_table(names: Sequence[str], words: int, rows: Iterable[Sequence[str]], label: str) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from nicegui import ui
 
-from blowfishdb.catalog.dataset import Dataset, attribute_words, family_words
+from blowfishdb.catalog.dataset import Dataset, attribute_words, hidden_words
 from blowfishdb.errors import BlowfishError, sentence
 from blowfishdb.ledger import Account
 from blowfishdb.server.pages.controls import (
@@ -67,11 +67,10 @@ def _card(context: PageContext, dataset: Dataset, account: Account) -> None:
             notice(f"Paused by {pause.by}: {pause.reason}", "is-accent", "pause_circle").style("margin-top:10px")
         with ui.element("div").style("margin:14px 0 12px;max-width:560px"):
             limit_bar(account.spent, account.limit, f"Budget of {dataset.name}")
-        rows = []
-        for name in dataset.domain:
-            family, is_joint = policy.family(name), policy.grid_of(name) is not None
-            hidden = "jointly with others" if is_joint else family_words(family)
-            rows.append((name, attribute_words(dataset.domain[name], family), hidden))
+        rows = [
+            (name, attribute_words(dataset.domain[name], policy.family(name)), hidden_words(name, policy))
+            for name in dataset.domain
+        ]
         plain_table([Column("Attribute"), Column("The public may know"), Column("Hidden")], rows, "Attributes")
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from blowfishdb.catalog.dataset import family_words
+from blowfishdb.catalog.dataset import hidden_words
 from blowfishdb.errors import QueryError, plural, sentence
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Bins, Categorical, Domain, Integers
@@ -168,16 +168,6 @@ def _values(name: str, attribute: Attribute) -> None:
             shown.text = ", ".join(value for value in values if wanted in value.casefold()) or "No value holds that."
 
         search.on_value_change(lambda e: narrow(e.value))
-
-
-def hidden_words(name: str, policy: Policy) -> str:
-    """What the policy hides about a column, in a few words."""
-    if policy.presence == "only":
-        return "as far as whether the record is there"
-    grid = policy.grid_of(name)
-    if grid is not None:
-        return f"jointly with {', '.join(one for one in grid.attributes if one != name)}"
-    return family_words(policy.family(name))
 
 
 def special_words(attribute: Attribute, name: str, policy: Policy) -> str:

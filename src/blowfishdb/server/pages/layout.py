@@ -193,14 +193,7 @@ ASSETS = Path(__file__).parent / "assets"
 HOME = "/assets"
 THEME_COOKIE = "blowfish_theme"
 YEAR = 365 * 24 * 60 * 60
-MARK = (
-    '<svg viewBox="0 0 32 32" aria-hidden="true"><g fill="none" stroke="currentColor" stroke-width="1.7" '
-    'stroke-linecap="round"><path d="M14 3.6v2.6M20.4 6.2l-1.3 2M24.2 20.9l-1.9-1.2M20 25.6l-1.2-2M13.4 28.3v-2.6'
-    'M7 25.2l1.3-2M3.5 20.3l2-1M3.4 12.2l2 1M7.2 6.6l1.4 1.9"/></g><path d="M14 7.2c5.2 0 9 3.3 10.3 6.4l4.9-3.3c.5-.3 '
-    "1 .1.9.6-.7 2.3-1 3.5-1 5s.3 2.9 1 5.2c.1.5-.4.9-.9.6l-4.9-3.3C23 21.5 19.2 24.8 14 24.8 "
-    '8.7 24.8 4.6 20.9 4.6 16S8.7 7.2 14 7.2Z" fill="currentColor"/>'
-    '<circle cx="10.3" cy="13.6" r="2.1" fill="#fff"/><circle cx="10" cy="13.6" r="1" fill="#12303d"/></svg>'
-)
+MARK = (ASSETS / "mark.svg").read_text(encoding="utf-8").replace('style="color:#0c6a8c"', 'aria-hidden="true"')
 """A blowfish; the colour is that of the text around it."""
 
 app.add_static_files(HOME, ASSETS, max_cache_age=3600)

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import numpy as np
 from nicegui import events, ui
 
-from blowfishdb.analysis.risk import Risk, risk
+from blowfishdb.analysis.risk import Risk, risk, usual_pairs
 from blowfishdb.catalog.dataset import Dataset, family_words, read_rows, read_value
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compute, compile_query, compute_here, query_effort
@@ -561,9 +561,6 @@ def _price(view: PointView, price: PolicyPrice) -> None:
 def _meter(view: PointView, epsilon: Fraction) -> None:
     """How much better somebody can guess between two values after this one answer."""
     attribute = view.dataset.domain[view.attribute]
-    low, near, far = (attribute.size * part // 100 for part in (20, 22, 80))
-    near = max(near, min(low + 1, attribute.size - 1))
-    usual = [(attribute.value_at(low), attribute.value_at(other)) for other in dict.fromkeys((near, far))]
     ui.label("Risk: how sure somebody may become, who was undecided between two values").classes("bf-label")
     room = ui.element("div").classes("bf-stack")
 
@@ -571,13 +568,14 @@ def _meter(view: PointView, epsilon: Fraction) -> None:
         values = [read_value(value, attribute) for row in read_rows(text) for value in row]
         room.clear()
         with room:
-            for one, two in [(values[0], values[1])] if len(values) == PAIR else usual:
+            for one, two in [(values[0], values[1])] if len(values) == PAIR else usual_pairs(attribute):
                 try:
                     _gauge(risk(replace(view.dataset, policy=view.policy), epsilon, one, two, attribute=view.attribute))
                 except BlowfishError as error:
                     notice(sentence(error.message), "is-accent")
 
-    sample = f"{attribute.run_label(low, low)}, …"
+    first = attribute.size // 5
+    sample = f"{attribute.run_label(first, first)}, …"
     box = ui.input("Two values of your own", placeholder=sample, on_change=lambda event: draw(str(event.value or "")))
     box.props("debounce=300").style("margin-top:12px;max-width:260px")
     draw("")

@@ -33,6 +33,21 @@ from blowfishdb.sql.statement import LONGEST_STATEMENT
 
 VERSION = "15.0"
 """The version of PostgreSQL whose catalog tools expect to find."""
+SETTINGS = {
+    "server_version": VERSION,
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+    "is_superuser": "off",
+    "search_path": "public",
+    "transaction_isolation": "read committed",
+    "max_index_keys": "32",
+}
+"""What clients are told at the start, find by SHOW, and in pg_settings."""
 DATABASE = "blowfish"
 FIRST_OID = 16_384
 PUBLIC, PG_CATALOG, INFORMATION_SCHEMA, OWNER = 2200, 11, 13_000, 10
@@ -340,9 +355,6 @@ def built(datasets: Iterable[Listed], analyst: str) -> duckdb.DuckDBPyConnection
         | {"typcategory": category, "typisdefined": True, "typdelim": ",", "typtypmod": -1}
         for oid, name, size, category in TYPES
     ]
-    settings = {"server_version": VERSION, "standard_conforming_strings": "on", "search_path": "public"}
-    settings |= {"client_encoding": "UTF8", "server_encoding": "UTF8", "transaction_isolation": "read committed"}
-    settings |= {"max_index_keys": "32"}
     rows: dict[str, Sequence[dict[str, Any]]] = {
         "pg_namespace": [{"oid": oid, "nspname": name, "nspowner": OWNER} for oid, name in spaces],
         "pg_class": relations,
@@ -351,7 +363,7 @@ def built(datasets: Iterable[Listed], analyst: str) -> duckdb.DuckDBPyConnection
         "pg_type": types,
         "pg_database": [{"oid": 1, "datname": DATABASE, "datdba": OWNER, "encoding": 6, "datallowconn": True}],
         "pg_roles": [{"oid": 10, "rolname": "blowfish"}, {"oid": 100, "rolname": analyst, "rolcanlogin": True}],
-        "pg_settings": [{"name": name, "setting": setting} for name, setting in settings.items()],
+        "pg_settings": [{"name": name.lower(), "setting": setting} for name, setting in SETTINGS.items()],
         "pg_am": [{"oid": 2, "amname": "heap", "amtype": "t"}],
     }
     for table, content in rows.items():

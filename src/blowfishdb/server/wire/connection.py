@@ -26,7 +26,7 @@ from blowfishdb.server.middleware import RateLimit, log_request
 from blowfishdb.server.problems import status_of
 from blowfishdb.server.state import AppState
 from blowfishdb.server.wire import messages
-from blowfishdb.server.wire.catalog import VERSION, Catalogs
+from blowfishdb.server.wire.catalog import SETTINGS, Catalogs
 from blowfishdb.server.wire.messages import Body, Column, message, text
 from blowfishdb.server.wire.statements import (
     Result,
@@ -67,17 +67,6 @@ STATES: tuple[tuple[type[BlowfishError], str], ...] = (
     (BlowfishError, "58000"),
 )
 """Errors and their SQLSTATE; the first line that fits counts. None depends on the data."""
-STATUS = {
-    "server_version": VERSION,
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "DateStyle": "ISO, MDY",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "integer_datetimes": "on",
-    "standard_conforming_strings": "on",
-    "is_superuser": "off",
-}
 
 
 def state_of(error: BlowfishError) -> str:
@@ -239,7 +228,7 @@ class Connection:
         statements = Statements(Caller(identity, self.server.app_state), self.server.catalogs)
         for name, value in _startup_settings(parameters):
             statements.set(name, value)
-        status = STATUS | {"session_authorization": identity.name}
+        status = SETTINGS | {"session_authorization": identity.name}
         status["application_name"] = parameters.get("application_name", "")
         self.writer.write(message("R", struct.pack("!I", 0)))
         for name, value in status.items():

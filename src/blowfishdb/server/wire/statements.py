@@ -33,11 +33,10 @@ from blowfishdb.model.numbers import show, suggest
 from blowfishdb.present.table import axis_columns, number_columns
 from blowfishdb.present.words import accuracy_words
 from blowfishdb.server.access import Caller
-from blowfishdb.server.wire.catalog import Catalogs, catalog_tree
+from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree
 from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
 from blowfishdb.session.plan import with_own
 from blowfishdb.session.session import SpendingCap, stated_question, with_alpha
-from blowfishdb.session.table import Question as DatasetQuestion
 from blowfishdb.session.table import Table
 from blowfishdb.sql import ResultColumn, Statement, parse, result_columns, without_joins, write_options
 from blowfishdb.sql.statement import LONGEST_SCRIPT
@@ -263,7 +262,9 @@ class Statements:
         self.caller.note("asked for an answer", statement.table, {"by": "postgres"})
         number = self.settings.get(f"{OURS}synopsis")
         if number is None:
-            answer, charge = self.cap.charged(session, statement.table, lambda left: _released(question, options, left))
+            answer, charge = self.cap.charged(
+                session, statement.table, lambda left: question.release(**options, spend=left)
+            )
         else:
             synopsis = session.synopsis(statement.table, int(number))
             answer = synopsis.answer(question.query, float(options.get("beta", BETA)))
@@ -323,9 +324,8 @@ class Statements:
         name = "".join(text.split()[1:]).rstrip(";").strip('"').lower()
         if name.startswith(OURS) and name.removeprefix(OURS) not in NAMES:
             raise InvalidInput(f"there is no setting {name}; {suggest(name.removeprefix(OURS), NAMES)}")
-        usual = {"server_version": "15.0", "transactionisolationlevel": "read committed", "search_path": "public"}
-        usual |= {"client_encoding": "UTF8", "standard_conforming_strings": "on", f"{OURS}spend": "0"}
-        usual |= {"transaction_isolation": "read committed", "timezone": "UTC", "datestyle": "ISO, MDY"}
+        usual = {known.lower(): value for known, value in SETTINGS.items()}
+        usual |= {"transactionisolationlevel": SETTINGS["transaction_isolation"], f"{OURS}spend": "0"}
         value = self.settings.get(name, usual.get(name, ""))
         return Result("SHOW", (Column(name),), [(value,)])
 
@@ -336,10 +336,6 @@ PLAN = Column("QUERY PLAN")
 def _alone(statement: Statement, table: Table) -> Statement:
     """The statement over its dataset alone, without the joins that are declared."""
     return without_joins(statement, table.joins) if statement.select.args.get("joins") else statement
-
-
-def _released(question: DatasetQuestion, options: TargetOptions, left: Fraction) -> Answer:
-    return question.release(**options, spend=left)
 
 
 def _options(settings: dict[str, str]) -> TargetOptions:
