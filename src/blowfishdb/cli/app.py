@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from importlib import import_module
 from typing import Any
 
 import typer
@@ -49,6 +50,7 @@ GROUPS = {
     "ledger": "See, verify and export what was charged.",
     "user": "The people who may sign in to a server.",
 }
+"""Groups of commands, each in the module of its name."""
 
 
 class LazyGroup(TyperGroup):
@@ -60,10 +62,7 @@ class LazyGroup(TyperGroup):
     def commands(self) -> MutableMapping[str, Any]:
         """The commands by name."""
         if not self._commands:
-            from blowfishdb.cli import dataset, ledger, policy, synopsis, user
-
-            modules = {"dataset": dataset, "policy": policy, "synopsis": synopsis, "ledger": ledger, "user": user}
-            self._commands = typer.main.get_group(modules[self.name or ""].app).commands
+            self._commands = typer.main.get_group(import_module(f"blowfishdb.cli.{self.name}").app).commands
         return self._commands
 
     @commands.setter

@@ -23,6 +23,7 @@ from blowfishdb.server.pages.controls import (
     redraw,
     small,
     spread,
+    why_nothing,
 )
 from blowfishdb.server.pages.layout import PageContext, page
 from blowfishdb.server.pages.query_draft import AxisChoice, QueryDraft, Template, build_query, usual_step
@@ -81,14 +82,6 @@ def _dataset(context: PageContext, budget: Budget) -> None:
 
     within.on_value_change(price)
     ui.timer(0.05, price, once=True)
-
-
-def why_nothing(budget: Budget) -> str:
-    """Why an analyst with nothing left has nothing left."""
-    if budget.limit == 0:
-        return "The curator lets you spend nothing on this data."
-    whose = "The data's budget" if budget.dataset_remaining <= 0 else "Your budget"
-    return f"{whose} is used up."
 
 
 def typical(session: Session, dataset: str, alpha: str) -> list[tuple[str, str, str]]:

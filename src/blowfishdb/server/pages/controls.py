@@ -218,6 +218,14 @@ def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | N
     stacked_bar(shares, legend, "Your budget")
 
 
+def why_nothing(budget: Budget) -> str:
+    """Why an analyst with nothing left has nothing left."""
+    if budget.limit == 0:
+        return "The curator lets you spend nothing on this data."
+    whose = "The data's budget" if budget.dataset_remaining <= 0 else "Your budget"
+    return f"{whose} is used up."
+
+
 def scrolled(label: str) -> ui.element:
     """Room that scrolls sideways, with the keyboard too, where its content is wider than the screen."""
     return called(ui.element("div").classes("bf-scroll").props("tabindex=0 role=region"), label)

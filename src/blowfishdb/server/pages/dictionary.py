@@ -18,7 +18,6 @@ from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.policy import Person, Policy, Public
 from blowfishdb.present.words import counted_words, question_words, shortened
-from blowfishdb.server.pages.budget import why_nothing
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
@@ -34,6 +33,7 @@ from blowfishdb.server.pages.controls import (
     plain_table,
     small,
     spread,
+    why_nothing,
 )
 from blowfishdb.server.pages.layout import PageContext, dataset_choice, page
 from blowfishdb.server.pages.query_draft import (

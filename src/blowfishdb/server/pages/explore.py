@@ -29,7 +29,6 @@ from blowfishdb.errors import (
     sentence,
 )
 from blowfishdb.present.words import question_words, readable, upper_end
-from blowfishdb.server.pages.budget import why_nothing
 from blowfishdb.server.pages.controls import (
     blame,
     budget_bar,
@@ -42,6 +41,7 @@ from blowfishdb.server.pages.controls import (
     pill,
     redraw,
     small,
+    why_nothing,
 )
 from blowfishdb.server.pages.history import all_past, answer_link, answer_name, named
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, Result, page

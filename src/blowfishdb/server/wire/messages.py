@@ -96,7 +96,7 @@ async def read_first(reader: StreamReader) -> tuple[int, Body]:
 
 
 async def read_message(reader: StreamReader, largest: int) -> tuple[str, Body]:
-    """The type and the content of a message; b"" and nothing when the client has gone."""
+    """The type and the content of a message; X, which ends a connection, when the client has gone."""
     try:
         kind, size = struct.unpack("!cI", await reader.readexactly(5))
         if size < 4:
