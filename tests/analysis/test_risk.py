@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.analysis.risk import Risk, beliefs, risk, sufficient_budget
+from blowfishdb.analysis.risk import Risk, beliefs, risk, sufficient_budget, usual_pairs
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.engine.what_if import Pair, what_if
 from blowfishdb.errors import AccuracyError, BlowfishError, InvalidInput, PolicyError
@@ -160,3 +160,10 @@ def test_the_plot_shows_the_band(found: Risk, tmp_path: Path) -> None:
     assert found.one in axes.get_xlabel()
     figure.savefig(tmp_path / "risk.png")
     assert (tmp_path / "risk.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("highest", "pairs"), [(0, []), (1, [(0, 1)]), (2, [(0, 1), (0, 2)]), (99, [(20, 22), (20, 80)])]
+)
+def test_the_usual_pairs_are_near_and_far(highest: int, pairs: list[tuple[int, int]]) -> None:
+    assert usual_pairs(bf.integers(0, highest)) == pairs
