@@ -19,20 +19,22 @@ from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import CapacityLimiter, Lock, create_task_group, to_thread
-from starlette.requests import Request
 
 from blowfishdb.errors import BlowfishError, RateLimited, TooExpensive, WorkCancelled
+
+if TYPE_CHECKING:
+    # The processes for heavy work load this file too, and begin sooner without it.
+    from starlette.requests import Request
 
 Result = TypeVar("Result")
 
 is_cancelled: ContextVar[Callable[[], bool]] = ContextVar("is_cancelled", default=lambda: False)
 """Whether nobody waits any more for what this request or page asked."""
 QUOTES_AT_ONCE = 64
-"""Threads for arithmetic. What is heavy waits in them for a process of its own and uses none of the
-processor; what is light ends soon."""
+"""Threads for arithmetic. What is heavy waits in them for a process and uses no processor; what is light ends soon."""
 RELEASES_AT_ONCE = 16
 """Releases wait for disks, engines and padding too."""
 
