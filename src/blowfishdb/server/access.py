@@ -11,6 +11,8 @@ from fastapi import Depends, Request, Response
 
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import CsrfTokenMissing, NotAllowed, NotSignedIn, PasswordMustChange
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.policy import Policy
 from blowfishdb.server.auth.audit_log import NOTHING
 from blowfishdb.server.auth.session import LoginSession
 from blowfishdb.server.auth.users import Identity, Scope
@@ -69,6 +71,10 @@ class Caller:
     def session(self) -> Session:
         """Their session, as an analyst has one; every role may look at what is declared."""
         return self.app_state.session(self.name)
+
+    def declared(self, dataset: str) -> tuple[Domain, Policy]:
+        """The domain and the policy of a dataset, both as they are at one moment."""
+        return self.app_state.backend(self.name).declared(dataset)
 
     def curator(self) -> Curator:
         """The curator's side in their name; for routes of curators and auditors alone."""

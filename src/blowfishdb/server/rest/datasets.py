@@ -14,6 +14,7 @@ from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.joins import write_join
 from blowfishdb.model.document import read_document
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.serialize import write, write_domain, write_policy
 from blowfishdb.server.access import Analyst, Auditor, Caller, DataCurator, Member
@@ -87,13 +88,13 @@ def datasets(caller: Member) -> list[dict[str, Any]]:
 @router.get("/{name}")
 def dataset(name: str, caller: Member) -> dict[str, Any]:
     """What is declared of one dataset: domain and policy as documents, and the policy in words."""
-    table = caller.session()[name]
+    domain, policy = caller.declared(name)
     return {
         "name": name,
-        "domain": write_domain(table.domain),
-        "policy": write_policy(table.policy),
-        "policy_words": list(table.policy_words()),
-        "joins": [write_join(join) for join in table.joins],
+        "domain": write_domain(domain),
+        "policy": write_policy(policy),
+        "policy_words": list(explain(domain, policy)),
+        "joins": [write_join(join) for join in caller.session()[name].joins],
         "paused": _pause(caller, name),
     }
 

@@ -41,9 +41,9 @@ class NewPolicy(WantedPolicy):
 @router.get("")
 def policy(name: str, caller: Member, response: Response) -> dict[str, Any]:
     """The policy in force and what it means; its tag is in the header ETag."""
-    table = caller.session()[name]
-    response.headers["ETag"] = policy_tag(table.policy)
-    return {"policy": write_policy(table.policy), "words": list(table.policy_words())}
+    domain, in_force = caller.declared(name)
+    response.headers["ETag"] = policy_tag(in_force)
+    return {"policy": write_policy(in_force), "words": list(explain(domain, in_force))}
 
 
 @router.post("/changes")
