@@ -15,7 +15,7 @@ OPENBLAS_NUM_THREADS ?= 1
 export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench faults docs docs-serve package-check system-parts fuzz nightly clients licences sbom vulnerabilities clean
+.PHONY: help setup demo test suite lint format bench faults docs docs-serve package-check system-parts fuzz nightly clients licences sbom vulnerabilities clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +32,9 @@ $(STAMP): pyproject.toml constraints.txt tools/setup_venv.py
 demo: $(STAMP) ## the web pages over real census data, with a curator and an analyst
 	@$(RUN) -m blowfishdb demo || [ $$? -eq 130 ]
 
-test: lint system-parts ## lint, all tests, and the floors of branch coverage (STRICT=1: a skip fails; ARGS="-k window" narrows it)
+test: lint suite ## lint, all tests, and the floors of branch coverage (STRICT=1: a skip fails; ARGS="-k window" narrows it)
+
+suite: $(STAMP) system-parts
 	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 --cov --cov-report=json:build/coverage.json $(ARGS)
 	@$(if $(ARGS),,$(RUN) -m tools.coverage_floors build/coverage.json)
 
@@ -55,13 +57,13 @@ docs-serve: $(STAMP) ## the documentation site at http://127.0.0.1:8001 while yo
 package-check: $(STAMP) ## build wheel and sources, install both in fresh environments and try them (minutes, needs an index)
 	@$(RUN) -m tools.package_check
 
-system-parts: $(STAMP)
-	@$(RUN) tools/system_parts.py
+system-parts:
+	@$(PYTHON) tools/system_parts.py
 
 fuzz: $(STAMP) ## search minutes long for inputs that break something (tests/fuzz)
 	@HYPOTHESIS_PROFILE=nightly $(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 tests/fuzz $(ARGS)
 
-nightly: system-parts ## the long forms of the checks that `make test` runs in short
+nightly: $(STAMP) system-parts ## the long forms of the checks that `make test` runs in short
 	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 -m nightly $(ARGS)
 
 clients: $(STAMP) ## R, JDBC, ODBC, LibreOffice and Superset over the PostgreSQL port; installs them, and takes minutes

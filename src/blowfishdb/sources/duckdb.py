@@ -7,12 +7,16 @@ import csv
 import glob
 import gzip
 import io
+import itertools
 import os
 import re
 import tempfile
+import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import IO, TYPE_CHECKING
@@ -125,6 +129,9 @@ FILES = TableName("rows")
 Connect = Callable[[], AbstractContextManager["DuckDBPyConnection"]]
 OFFLINE = ("autoinstall_known_extensions", "autoload_known_extensions")
 """Nothing is fetched or loaded because a table asks for it."""
+VIEWS = "SELECT count(*) FROM duckdb_views() WHERE database_name = current_database() AND NOT internal"
+ATTACHED_SIZE = 2**26
+"""Larger databases, in bytes, are opened on their own: what they spill stays beside them."""
 ARRAY_BITS = 18
 """Groups by small types are counted in an array of up to two to this many places."""
 
@@ -165,7 +172,8 @@ class DuckDB(Engine):
 
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         query = """SELECT column_name, data_type FROM duckdb_columns()
-            WHERE lower(schema_name) = lower(?) AND lower(table_name) = lower(?) ORDER BY column_index"""
+            WHERE database_name = current_database() AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?)
+            ORDER BY column_index"""
         with self._connect() as connection:
             rows = connection.execute(query, [table.schema, table.name]).fetchall()
         return {name: column_type(native) for name, native in rows}
@@ -183,7 +191,7 @@ class DuckDB(Engine):
             return None
         with self._connect() as connection:
             # A view may read from elsewhere.
-            (views,) = connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()[0]
+            views = connection.execute(VIEWS).fetchone() != (0,)
         return None if views else files_digest([self._place])
 
     def whole_type(self, low: int, high: int) -> str:
@@ -202,7 +210,11 @@ def open_database(location: Location) -> tuple[DuckDB, TableName]:
     duckdb = driver("duckdb", "duckdb", "duckdb")
     path = database_file(location)
 
-    def connect() -> DuckDBPyConnection:
+    def connect() -> AbstractContextManager[DuckDBPyConnection]:
+        if path.exists() and path.stat().st_size <= ATTACHED_SIZE:
+            # Refused where this process has the file open already, or another file of this name is attached.
+            with suppress(duckdb.Error):
+                return _instance(os.getpid()).attach(str(path), path.stem)
         try:
             return _connection(duckdb, str(path), read_only=True)
         except duckdb.ConnectionException:
@@ -220,6 +232,52 @@ def _connection(duckdb: ModuleType, path: str, *, read_only: bool) -> DuckDBPyCo
     return connection
 
 
+class _Instance:
+    """A DuckDB that stays open in memory: to attach a database takes a tenth of the time to open it on its own."""
+
+    def __init__(self) -> None:
+        self._base = _connection(driver("duckdb", "duckdb", "duckdb"), ":memory:", read_only=False)
+        self._users = Counter[tuple[str, str]]()
+        self._turn = threading.Lock()
+        self._numbers = itertools.count(1)
+
+    def attach(self, path: str, name: str) -> AbstractContextManager[DuckDBPyConnection]:
+        """A connection to the database alone, which is let go of when its last user is."""
+        with self._turn:
+            if not self._users[path, name]:
+                self._base.execute(f"ATTACH {_quoted(path)} AS {_identifier(name)} (READ_ONLY)")
+            self._users[path, name] += 1
+        return self._used(path, name)
+
+    def empty(self) -> AbstractContextManager[DuckDBPyConnection]:
+        """A connection to an empty database in memory."""
+        path, name = ":memory:", f"empty {next(self._numbers)}"
+        with self._turn:
+            self._base.execute(f"ATTACH ':memory:' AS {_identifier(name)}")
+            self._users[path, name] = 1
+        return self._used(path, name)
+
+    @contextmanager
+    def _used(self, path: str, name: str) -> Iterator[DuckDBPyConnection]:
+        try:
+            with self._base.cursor() as connection:
+                connection.execute(f"USE {_identifier(name)}")
+                yield connection
+        finally:
+            with self._turn:
+                self._users[path, name] -= 1
+                if not self._users[path, name]:
+                    del self._users[path, name]
+                    self._base.execute(f"DETACH {_identifier(name)}")
+
+
+@cache
+def _instance(process: int) -> _Instance:
+    """The instance of this process; one that was forked cannot use its parent's."""
+    del process
+    return _Instance()
+
+
 def open_files(location: Location) -> tuple[DuckDB, TableName]:
     """The engine and table of CSV or Parquet files, named by a path or a pattern."""
     duckdb = driver("duckdb", "files", "duckdb")
@@ -227,31 +285,30 @@ def open_files(location: Location) -> tuple[DuckDB, TableName]:
     is_parquet = pattern.lower().endswith(".parquet")
     matched(pattern)
 
-    def view(rows: str) -> DuckDBPyConnection:
-        connection = _connection(duckdb, ":memory:", read_only=False)
+    def create(connection: DuckDBPyConnection, rows: str) -> DuckDBPyConnection:
         connection.execute(f'CREATE VIEW "{FILES.name}" AS SELECT * FROM {rows}')
         return connection
 
-    def connect() -> DuckDBPyConnection:
+    @contextmanager
+    def connect() -> Iterator[DuckDBPyConnection]:
         files = matched(pattern)
         parquet = f"read_parquet([{_listed(files)}], union_by_name = true)"
-        return view(parquet if is_parquet else _csv_reader(files))
+        with _instance(os.getpid()).empty() as connection:
+            yield create(connection, parquet if is_parquet else _csv_reader(files))
 
     @contextmanager
     def read() -> Iterator[DuckDBPyConnection]:
-        if is_parquet:
-            with connect() as connection:
-                yield connection
-            return
         with ExitStack() as copies:
             files = matched(pattern)
-            with view(_csv_reader(files, [readable(file, copies) for file in files])) as connection:
-                # Which lines of a file that is not well formed are rows depends on the columns that are read of it:
-                # each count reads all of them, so that a row is in all counts or in none.
+            rows = _csv_reader(files, [readable(file, copies) for file in files])
+            # On its own, as this setting is one of the whole instance. Which lines of a file that is not well formed
+            # are rows depends on the columns that are read of it: each count reads all of them, so that a row is in
+            # all counts or in none.
+            with _connection(duckdb, ":memory:", read_only=False) as connection:
                 connection.execute("SET disabled_optimizers = 'unused_columns'")
-                yield connection
+                yield create(connection, rows)
 
-    return DuckDB(connect, pattern, files=True, read=read), FILES
+    return DuckDB(connect, pattern, files=True, read=connect if is_parquet else read), FILES
 
 
 def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
@@ -280,3 +337,7 @@ def _listed(files: Sequence[str]) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
