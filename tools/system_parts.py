@@ -12,8 +12,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -119,6 +121,9 @@ class SystemParts:
         """Skip a test whose part is missing."""
         for part in self._parts:
             if item.get_closest_marker(part.marker) is not None and not self._has(part):
+                # Parts are installed by a Python that may not have pytest.
+                import pytest
+
                 pytest.skip(part.advice())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -133,8 +138,8 @@ class SystemParts:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Turn skips into a failure where the run is strict."""
-        if self._strict and self._skips and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self._strict and self._skips and session.exitstatus == 0:
+            session.exitstatus = 1
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List every skipped test with its reason."""

@@ -24,6 +24,8 @@ SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "Asia/Kolkata",
     "spark.driver.memory": "1g",
+    # The second compiler of the Java machine and its parallel collector pay off after minutes only.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
