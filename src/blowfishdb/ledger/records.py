@@ -7,6 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from functools import lru_cache
 
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, UnknownAccount
 from blowfishdb.ledger.values import (
@@ -283,6 +284,8 @@ def entry_of(row: Row) -> Entry:
     return Entry(whole(row[0]), text(row[1]), account, text(row[3]), text(row[4]), text(row[5]))
 
 
+exact = lru_cache(maxsize=4096)(Fraction)
+"""The fraction that a text says; a ledger says few of them, again and again."""
 PLAIN_FIELDS = (
     "account",
     "analyst",
@@ -315,12 +318,12 @@ def receipt_of(entry: Entry) -> Receipt:
         fields = entry.fields
         losses = None
         if fields.get("losses") is not None:
-            losses = {name: Fraction(loss) for name, loss in json.loads(fields["losses"]).items()}
+            losses = {name: exact(loss) for name, loss in json.loads(fields["losses"]).items()}
         link = None
         if fields.get("chain") is not None:
-            link = Link(fields["chain"], Fraction(fields["level"]), Fraction(fields["received"]))
+            link = Link(fields["chain"], exact(fields["level"]), exact(fields["received"]))
         plain = {name: fields[name] for name in PLAIN_FIELDS}
-        charge = Charge(**plain, epsilon=Fraction(fields["epsilon"]), losses=losses, link=link)
+        charge = Charge(**plain, epsilon=exact(fields["epsilon"]), losses=losses, link=link)
     except (InvalidInput, ValueError, KeyError, TypeError):
         raise LedgerCorrupt("a charge cannot be read", sequence=entry.sequence) from None
     return Receipt(entry.sequence, charge, entry.previous_hash, entry.hash, is_new=False)

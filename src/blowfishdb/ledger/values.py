@@ -185,7 +185,9 @@ def read_losses(document: str) -> ClassLosses:
 
 def _fitting(before: Fraction, amount: Fraction) -> Fraction:
     """The sum; AmountTooFine where its denominator would grow without bound."""
-    return NOTHING.plus(before).plus(amount).value
+    if math.lcm(EASY, before.denominator, amount.denominator) > FINEST:
+        raise AmountTooFine(amount, nearest_above(amount))
+    return before + amount
 
 
 VersionKind = Literal["policy", "domain"]

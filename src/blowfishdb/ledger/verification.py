@@ -321,6 +321,7 @@ def _replayed(
     def outcome(fault: Fault | None) -> tuple[Checkpoint, Fault | None]:
         return Checkpoint(Head(head.ledger, count, previous), state), fault
 
+    charges = dict[int, str]()
     if first.head.ledger != head.ledger:
         return outcome(Fault(None, "the checkpoint belongs to another ledger"))
     for row in cursor.stream(
@@ -334,7 +335,10 @@ def _replayed(
             _check_link(entry, count + 1, previous)
             _check_columns(entry, row[6:])
             apply_entry(state, entry)
-            _check_answer(cursor, entry)
+            if entry.kind == "charge":
+                charges[entry.sequence] = entry.hash
+            elif entry.kind == "answer":
+                _check_answer(cursor, entry, charges)
             if mark is not None and mark.sequence == entry.sequence and mark.hash != entry.hash:
                 raise RuleBroken("the high-water mark has seen another entry here")
         except RuleBroken as problem:
@@ -382,16 +386,19 @@ def _check_columns(entry: Entry, columns: tuple[object, ...]) -> None:
         raise RuleBroken("its columns contradict its content")
 
 
-def _check_answer(cursor: Cursor, entry: Entry) -> None:
-    if entry.kind != "answer":
-        return
+def _check_answer(cursor: Cursor, entry: Entry, charges: dict[int, str]) -> None:
+    """The answer is stored as it was and belongs to a charge; `charges` has the hashes of those not yet answered."""
     fields = entry.fields
     charge = int(str(fields["charge"]))
     rows = cursor.rows("SELECT payload FROM answer WHERE charge = ? AND entry = ?", charge, entry.sequence)
     if not rows or not isinstance(rows[0][0], bytes) or digest(rows[0][0]) != fields["payload_digest"]:
         raise RuleBroken("the stored answer is missing or was changed")
-    paid = cursor.rows("SELECT hash FROM entry WHERE sequence = ? AND kind = 'charge'", charge)
-    if not paid or paid[0][0] != fields["charge_hash"]:
+    if charge in charges:
+        paid = charges.pop(charge)
+    else:
+        rows = cursor.rows("SELECT hash FROM entry WHERE sequence = ? AND kind = 'charge'", charge)
+        paid = as_text(rows[0][0]) if rows else ""
+    if paid != fields["charge_hash"]:
         raise RuleBroken("the answer belongs to no charge")
 
 
