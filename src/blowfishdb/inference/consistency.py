@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import isotonic_regression
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.cached import compiled
@@ -52,6 +51,8 @@ def isotonic_in_band(values: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floa
     rises = all(np.all(bounds[1:] >= bounds[:-1]) for bounds in (floor, ceiling))
     if not np.all(floor <= ceiling) or not rises:
         raise InvalidInput("the bounds of a band never decrease, and the lower one is never above the upper one")
+    from scipy.optimize import isotonic_regression  # takes a while to load
+
     free: Floats = isotonic_regression(vector).x if vector.size else vector.copy()
     if np.all(free >= floor) and np.all(free <= ceiling):
         return free

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from blowfishdb.mechanisms.strategy import spread_choice
@@ -517,6 +516,8 @@ def improved_weights(
 ) -> tuple[float, list[float]]:
     """The log error reached from a start, and the logarithms of the weights there."""
     constants, bounds = (gains, sizes, losses, sharpness), [(-12.0, 2.0)] * len(start)
+    from scipy.optimize import minimize  # takes a while to load, and many questions do without
+
     minimum = minimize(_log_error, start, constants, "L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": STEPS})
     return float(minimum.fun), [float(value) for value in minimum.x]
 

@@ -152,7 +152,8 @@ def by_first_appearance(labels: Ints) -> Ints:
 
 def in_order(pairs: Ints) -> Ints:
     """The edges in lexicographic order."""
-    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    keys = pairs[:, 0].astype(np.int64) * (int(pairs.max(initial=0)) + 1) + pairs[:, 1]
+    return pairs if np.all(keys[1:] >= keys[:-1]) else pairs[np.argsort(keys, kind="stable")]
 
 
 def ordered_pairs(graph: Factor) -> tuple[Ints, Ints]:

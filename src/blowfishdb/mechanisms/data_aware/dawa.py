@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import solveh_banded
-from scipy.optimize import isotonic_regression
 
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms import ordered
@@ -336,6 +335,8 @@ def _monotone(sums: Floats, total: float) -> Floats:
     """The nearest sums that never fall, between 0 and the total."""
     if sums.size == 0:
         return sums
+    from scipy.optimize import isotonic_regression  # takes a while to load, and many questions do without
+
     return np.asarray(np.clip(isotonic_regression(sums).x, 0.0, total))
 
 
