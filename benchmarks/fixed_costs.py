@@ -1,0 +1,115 @@
+"""CPU seconds that every use pays whatever it asks: imports, first previews, a small release, the check of a ledger.
+
+`other` is the aim: for imports 1.1 times what numpy, or a program of typer, takes alone, plus 0.1 s; elsewhere a number
+of seconds. Previews are the first of a fresh process, after its connection, with compiled kernels on disk.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+
+import blowfishdb as bf
+from benchmarks.harness import Row
+from blowfishdb.ledger import Ledger
+from blowfishdb.ledger.ledger import open_ledger
+from blowfishdb.ledger.values import Charge, Terms
+from blowfishdb.session import Table
+
+ROUNDS = 5
+IMPORTS = {
+    "import blowfishdb, against numpy": ("import blowfishdb", "import numpy"),
+    "blowfish --help, against typer": (
+        "from blowfishdb.cli import run; run(['--help'])",
+        "import typer; app = typer.Typer(); app.command()(lambda: None); app(['--help'], standalone_mode=False)",
+    ),
+}
+PREVIEWS = {
+    "first preview, grid of 64 x 64": "histogram('x', 'y')",
+    "first preview, CDF of 1,000 bins": "cdf('z')",
+    "first preview, histogram of 100,000 cells": "histogram('w')",
+}
+FIRST, RELEASE, VERIFY = 0.3, 0.025, 1.0
+DOMAIN = {name: bf.integers(0, size - 1, null=0) for name, size in (("x", 64), ("y", 64), ("z", 1000), ("w", 10**5))}
+ROWS = "SELECT i % 64 AS x, i % 63 AS y, i % 1000 AS z, i AS w FROM range(10000) made(i)"
+CHARGES = 500
+STORED = b'{"counts": [' + b"12, " * 120 + b"0]}"
+
+
+def run(data: Path | None) -> Iterator[Row]:
+    """One row a cost; the ratio is our CPU time over the aim's."""
+    del data
+    for case, (ours, other) in IMPORTS.items():
+        spent, alone = (min(_of_process(code) for _ in range(ROUNDS)) for code in (ours, other))
+        yield _row(case, spent, 1.1 * alone + 0.1)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        table = _declared(place)
+        for case, question in PREVIEWS.items():
+            yield _row(case, min(_first_preview(place, question) for _ in range(ROUNDS)), FIRST)
+        amounts = iter(f"0.0{number}" for number in range(100, 100 + 2 * ROUNDS))
+        release = _least(lambda: table.histogram("x").release(epsilon=next(amounts)))
+        yield _row("a warm release of 64 cells", release, RELEASE)
+        with open_ledger(f"sqlite:///{place}/full.ledger", mark=place / "full.mark") as ledger:
+            _fill(ledger)
+            each = _least(ledger.verify) / ledger.head().sequence
+        yield _row("ledger verify, for 100,000 entries", each * 10**5, VERIFY)
+
+
+def _row(case: str, ours: float, aim: float) -> Row:
+    return Row(case, ours, aim, ours / aim)
+
+
+def _least(work: Callable[[], object]) -> float:
+    """The CPU seconds of the work in its best round."""
+    spent = []
+    for _ in range(ROUNDS):
+        before = time.process_time()
+        work()
+        spent.append(time.process_time() - before)
+    return min(spent)
+
+
+def _of_process(code: str) -> float:
+    """The CPU seconds of a fresh Python that runs the code, beyond those of one that runs nothing."""
+    told = "import time; print(time.process_time())"
+    nothing, all_of_it = (
+        float(subprocess.check_output([sys.executable, "-c", text], text=True).split()[-1])
+        for text in (told, f"{code}\n{told}")
+    )
+    return max(all_of_it - nothing, 0.001)
+
+
+def _declared(place: Path) -> Table:
+    with duckdb.connect(str(place / "rows.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE made AS {ROWS}")
+    config = place / "blowfish.toml"
+    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    with bf.curate(config, by="curator") as keeper:
+        keeper.add(bf.Dataset("made", source="duckdb:///rows.duckdb#made", domain=DOMAIN, epsilon="100"))
+    return bf.connect(config, analyst="ana")["made"]
+
+
+def _first_preview(place: Path, question: str) -> float:
+    code = f"""
+import time, blowfishdb as bf
+question = bf.connect({str(place / "blowfish.toml")!r}, analyst="ana")["made"].{question}
+before = time.process_time()
+question.preview(alpha=50, beta=0.05)
+print(time.process_time() - before)"""
+    return float(subprocess.check_output([sys.executable, "-c", code], text=True))
+
+
+def _fill(ledger: Ledger) -> None:
+    account = ledger.register(Terms("made", Fraction(10**6), "{}", "{}"), name="made", by="curator").id
+    for number in range(CHARGES):
+        key, amount = f"key {number}", Fraction(number % 97 + 1, 1000)
+        charge = Charge(account, f"analyst {number % 20}", amount, key, key, key, 1, 1, 1, "{}")
+        ledger.store_answer(ledger.charge(charge), STORED)
