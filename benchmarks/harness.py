@@ -79,6 +79,13 @@ def measure(work: Callable[[], Result]) -> tuple[Result, float, float]:
     return result, time.perf_counter() - start, _peak_mb()
 
 
+def scratch_config(folder: Path) -> Path:
+    """A new configuration whose ledger and mark lie in the folder."""
+    config = folder / "blowfish.toml"
+    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n', encoding="utf-8")
+    return config
+
+
 def available() -> dict[str, str]:
     """Each benchmark's name and the first line of its docstring; found without importing anything."""
     found = {}

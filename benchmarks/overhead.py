@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 
 import blowfishdb as bf
-from benchmarks.harness import Row, measure
+from benchmarks.harness import Row, measure, scratch_config
 from blowfishdb.model.calendar import dates
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import bins, categorical, domain, integers
@@ -85,10 +85,10 @@ def run(data: Path | None) -> Iterator[Row]:
 
 def _releases(folder: Path) -> Iterator[Row]:
     """Charged releases through a session: previewed before, as people do, and without a preview."""
-    (folder / "blowfish.toml").write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
-    with bf.curate(folder / "blowfish.toml") as curator:
+    config = scratch_config(folder)
+    with bf.curate(config) as curator:
         curator.add(bf.Dataset("people", source="duckdb:///people.duckdb#people", domain=DOMAIN, epsilon=BUDGET))
-    with bf.connect(folder / "blowfish.toml", analyst="bench") as session:
+    with bf.connect(config, analyst="bench") as session:
         for name, sql, group_by, where in (CASES[number] for number in RELEASED):
             table = session["people"] if where is None else session["people"].where(where)
             question = table.histogram(*group_by)

@@ -16,7 +16,7 @@ from pathlib import Path
 import duckdb
 
 import blowfishdb as bf
-from benchmarks.harness import Row, measure
+from benchmarks.harness import Row, measure, scratch_config
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.parts import divided
 from blowfishdb.engine.preview import quotes_for
@@ -94,8 +94,7 @@ def _timed() -> Row:
                 f"1 + (i * 7919) % 99 AS hours_per_week FROM range({ROWS}) t(i)"
             )
         domain = bf.domain({"sex": ["Female", "Male"], "hours_per_week": bf.integers(1, 99, null=1)})
-        config = Path(folder) / "blowfish.toml"
-        config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n', encoding="utf-8")
+        config = scratch_config(Path(folder))
         with bf.curate(config, by="cora") as curator:
             source = f"duckdb:///{file}#work"
             curator.add(bf.Dataset("work", source=source, domain=domain, policy=bf.Policy(), epsilon="9"))

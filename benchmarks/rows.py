@@ -17,7 +17,7 @@ from pathlib import Path
 import duckdb
 
 import blowfishdb as bf
-from benchmarks.harness import Row, Work, measure, progress, with_history
+from benchmarks.harness import Row, Work, measure, progress, scratch_config, with_history
 from blowfishdb.session import Question
 
 CELLS = 4096
@@ -176,8 +176,7 @@ def _rate(question: Question) -> float:
 def _asked(place: Path, source: str, cells: int) -> bf.Session:
     """A session over one table in a folder of its own."""
     place.mkdir()
-    config = place / "blowfish.toml"
-    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    config = scratch_config(place)
     domain = {"x": bf.integers(0, cells - 1, null=0)}
     policy = bf.Policy({"x": bf.threshold(min(100, cells - 1))})
     with bf.curate(config) as curator:

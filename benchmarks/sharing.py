@@ -19,7 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import blowfishdb as bf
-from benchmarks.harness import Row, measure
+from benchmarks.harness import Row, measure, scratch_config
 from blowfishdb.errors import BudgetExceeded
 from blowfishdb.session import Question, Session, Table
 
@@ -55,8 +55,7 @@ def run(data: Path | None) -> Iterator[Row]:
 def _adult(epsilon: int = 10**6) -> Iterator[Path]:
     """A configuration with the shipped table under differential privacy, in a scratch folder."""
     with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "blowfish.toml"
-        config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+        config = scratch_config(Path(folder))
         os.symlink(ADULT, Path(folder) / "adult.parquet")
         domain = {
             "age": bf.integers(0, 99, null=0, outside="clamp"),

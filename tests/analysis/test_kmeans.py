@@ -14,6 +14,7 @@ from blowfishdb.analysis.kmeans import cleaned, cluster, from_weights, sharpened
 from blowfishdb.engine.points import PointWeights
 from blowfishdb.errors import BlowfishError, BudgetExceeded, DocumentError, InvalidInput, NotRevealed, QueryError
 from blowfishdb.session import Session
+from tests.session.places import configuration
 
 CENTERS = np.array([[20.0, 20.0], [80.0, 30.0], [50.0, 80.0]])
 RANDOM = np.random.default_rng(5)
@@ -24,8 +25,7 @@ def opened(folder: Path, policy: bf.Policy, epsilon: str = "50") -> Session:
     listed = ", ".join(f"({i}, {x}, {y}, '{'ab'[i % 2]}')" for i, (x, y) in enumerate(POINTS))
     with duckdb.connect(str(folder / "points.duckdb")) as connection:
         connection.execute(f"CREATE TABLE points AS SELECT * FROM (VALUES {listed}) AS t(id, x, y, kind)")
-    config = folder / "blowfish.toml"
-    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    config = configuration(folder)
     dataset = bf.Dataset(
         "points",
         source="duckdb:///points.duckdb#points",

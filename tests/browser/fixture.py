@@ -22,6 +22,7 @@ from blowfishdb.server.auth.database import Clock
 from blowfishdb.server.settings import read_settings
 from blowfishdb.server.state import AppState, open_app_state
 from tests.server.places import free_door
+from tests.session.places import configuration
 
 WARDS = {"Ash": 7_321, "Beech": 4_817, "Cedar": 9_463, "Elm": 2_759}
 """The true counts: no other number of a page looks like them."""
@@ -71,8 +72,7 @@ def make_folder(folder: Path) -> Path:
     )
     with duckdb.connect(str(folder / "clinic.duckdb")) as connection:
         connection.execute(f"CREATE TABLE visits AS {parts}")
-    config = folder / "blowfish.toml"
-    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    config = configuration(folder)
     with bf.curate(config, by="cora") as keeper:
         keeper.add(
             bf.Dataset(

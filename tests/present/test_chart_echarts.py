@@ -16,6 +16,7 @@ from blowfishdb.present.chart import Chart, ChartAxis, Series, chart_of, shared_
 from blowfishdb.present.chart_echarts import DETAIL, Options, draw, height_of
 from blowfishdb.server.pages.result import FORMATS, name_of
 from blowfishdb.session import Session
+from tests.session.places import configuration
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -29,8 +30,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Session:
     folder: Path = tmp_path_factory.mktemp("charts")
     rows = "\n".join(f"{place % 90 + 9},{'A1' if place % 3 else HOSTILE}" for place in range(900))
     (folder / "rows.csv").write_text(f"age,ward\n{rows}\n")
-    config = folder / "blowfish.toml"
-    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    config = configuration(folder)
     attributes = {
         "age": bf.integers(0, 99, null=0),
         "ward": bf.categorical([HOSTILE, "A1"], null="A1", outside="A1"),

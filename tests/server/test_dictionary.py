@@ -14,6 +14,7 @@ from blowfishdb.model.domain import Attribute
 from blowfishdb.server.pages.dictionary import example_epsilon, example_links, kind_words, special_words
 from blowfishdb.server.pages.explore import read_form
 from blowfishdb.server.pages.query_draft import read_question
+from tests.session.places import configuration
 
 DOMAINS: dict[str, dict[str, Attribute]] = {
     "mixed": {
@@ -33,8 +34,7 @@ DOMAINS: dict[str, dict[str, Attribute]] = {
 def test_every_example_can_be_asked(tmp_path: Path, name: str) -> None:
     attributes = DOMAINS[name]
     (tmp_path / "rows.csv").write_text(",".join(attributes) + "\n")
-    config = tmp_path / "blowfish.toml"
-    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    config = configuration(tmp_path)
     with bf.curate(config, by="cora") as keeper:
         keeper.add(bf.Dataset("rows", source="rows.csv", domain=attributes, epsilon="3"))
     with bf.connect(config, analyst="ana") as db:

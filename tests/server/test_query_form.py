@@ -34,6 +34,7 @@ from blowfishdb.server.pages.query_draft import (
 )
 from blowfishdb.server.pages.sign_in import local_path
 from blowfishdb.session import Session
+from tests.session.places import configuration
 
 DOMAIN = domain(
     {
@@ -87,8 +88,7 @@ DRAFTS = [
 def db(tmp_path_factory: pytest.TempPathFactory) -> Session:
     folder: Path = tmp_path_factory.mktemp("asking")
     (folder / "rows.csv").write_text("age,ward,cost,day\n20,A1,3.5,2025-03-01\n")
-    config = folder / "blowfish.toml"
-    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    config = configuration(folder)
     with bf.curate(config, by="cora") as keeper:
         keeper.add(bf.Dataset("clinic", source="rows.csv", domain=dict(DOMAIN.attributes), epsilon="1"))
     return bf.connect(config, analyst="ana")
