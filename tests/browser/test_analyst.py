@@ -93,7 +93,7 @@ def test_from_sign_in_to_files(page: Page, place: Place) -> None:
     open_tab(page, "Python")
     expect(page.locator("pre.bf-code")).to_contain_text('.histogram("ward")'.replace('"', "'"))
     expect(page.get_by_test_id("shared")).to_contain_text("It costs nothing: what entry")
-    expect(page.get_by_role("status").filter(has_text="You have an answer like this")).to_be_visible()
+    expect(page.get_by_test_id("shared").get_by_role("link", name="Open it")).to_be_visible()
 
     for words, start in (("CSV", b"ward,count,low"), ("Parquet", b"PAR1"), ("PNG", b"\x89PNG"), ("SVG", b"<svg")):
         page.get_by_role("button", name="Download").click()

@@ -43,7 +43,7 @@ from blowfishdb.server.pages.controls import (
     small,
     why_nothing,
 )
-from blowfishdb.server.pages.history import all_past, answer_link, answer_name, named
+from blowfishdb.server.pages.history import answer_link, answer_name, named
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, Result, page
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
@@ -57,7 +57,7 @@ from blowfishdb.server.pages.query_draft import (
 )
 from blowfishdb.server.pages.query_form import AccuracyForm, DatasetForm
 from blowfishdb.server.pages.result import show_answer
-from blowfishdb.session.backend import Budget, Past
+from blowfishdb.session.backend import Budget
 from blowfishdb.session.session import Session, stated_question, with_alpha
 from blowfishdb.session.table import Question
 from blowfishdb.sql import parse, split
@@ -118,22 +118,17 @@ SHOWN_OFFERS = 6
 
 @dataclass(frozen=True, eq=False)
 class QuotedQuery:
-    """A query with its quote and what is left of the budget.
-
-    `before` is an answer of the past that looks the same; `instead` is how near the truth what is left would bring
-    one that costs too much.
-    """
+    """A query with its quote, what is left of the budget, and how near the truth that would bring one too dear."""
 
     query: RunnableQuery
     preview: Preview
     budget: Budget
-    before: Past | None
     instead: float | None
 
 
 def show_quote(priced: QuotedQuery, on_run: Callable[[], object], on_collect: Callable[[], object]) -> None:
     """The quote of a question that could be run."""
-    preview, before = priced.preview, priced.before
+    preview = priced.preview
     after = None if preview.left is None else preview.left - preview.epsilon
     with ui.element("div").classes("bf-top"):
         with ui.element("div"):
@@ -153,14 +148,12 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object], on_collect: Ca
     if preview.left == 0 and preview.epsilon:
         notice(f"{why_nothing(priced.budget)} The curator can renew it.", "is-accent").style("margin-top:12px")
     if preview.shared is not None:
-        notice(preview.shared.words(), icon="link").style("margin-top:12px").props('data-testid="shared"')
+        with notice(preview.shared.words(), icon="link").style("margin-top:12px").props('data-testid="shared"'):
+            earlier = answer_link(preview.dataset, preview.shared.entry)
+            ui.link("Open it", earlier).classes("bf-small").style("white-space:nowrap")
     if priced.instead is not None:
         text = f"What is left would bring it within ±{readable(upper_end(priced.instead))}."
         notice(text, "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="instead"')
-    if before is not None:
-        text = f"You have an answer like this, of {before.at[:10]}. If nothing differs, it is given again, free."
-        with notice(text, icon="history").style("margin-top:12px"):
-            ui.link("Open it", answer_link(before)).classes("bf-small").style("white-space:nowrap")
     for expensive in preview.expensive_columns:
         saved = expensive.if_public if expensive.if_public is not None and expensive.if_public < expensive.now else None
         more = f" If {expensive.column} were public it would be {saved:.3g}." if saved is not None else ""
@@ -342,7 +335,6 @@ class Explorer:
         self._context, self._answer = context, ""
         draft, sql, accuracy = question or (None, "", None)
         self._quoted: QuotedQuery | None = None
-        self._past: list[Past] | None = None
         self._is_running = False
         with ui.element("div").classes("bf-explore") as self._root:
             self._pricing = Latest(context, self._root, self._requote)
@@ -425,18 +417,9 @@ class Explorer:
         session = self._context.session()
         query = read_form(session, draft, accuracy, sql, self._context.app_state.settings.url)
         preview = query.preview()
-        if self._past is None:
-            self._past = all_past(session)
-        level = preview.epsilon if preview.shared is None else preview.shared.level
-        alike = (preview.dataset, preview.title, preview.mechanism, level, True)
-        before = (
-            past
-            for past in self._past
-            if (past.dataset, past.question, past.mechanism, past.epsilon, past.is_current) == alike
-        )
         left = preview.left
         instead = query.within(left) if left is not None and preview.epsilon > left else None
-        return QuotedQuery(query, preview, session.budget(preview.dataset), next(before, None), instead)
+        return QuotedQuery(query, preview, session.budget(preview.dataset), instead)
 
     async def _confirm(self) -> None:
         if self._quoted is None or self._is_running:
@@ -456,7 +439,7 @@ class Explorer:
                 place = "document.getElementById('answer')"
                 ui.run_javascript(f"{place}.scrollIntoView({{behavior: 'smooth', block: 'nearest'}})")
         finally:
-            self._is_running, self._past = False, None
+            self._is_running = False
         if not self._root.is_deleted:
             self._changed()
 
@@ -470,5 +453,5 @@ class Explorer:
             if (past.question, past.epsilon, past.is_synopsis) == (answer.title, price, False):
                 reopened = session.reopen(past.dataset, past.number)
                 if isinstance(reopened, Answer) and reopened.released == answer.released:
-                    return answer, answer_name(past)
+                    return answer, answer_name(past.dataset, past.number)
         return answer, ""

@@ -102,8 +102,8 @@ def all_past(session: Session) -> list[Past]:
 
 def _row(past: Past) -> dict[str, object]:
     return {
-        "id": answer_name(past),
-        "link": answer_link(past),
+        "id": answer_name(past.dataset, past.number),
+        "link": answer_link(past.dataset, past.number),
         "question": f"Synopsis: {past.question}" if past.is_synopsis else past.question,
         "dataset": past.dataset,
         "at": past.at[:16].replace("T", " "),
@@ -121,19 +121,19 @@ def _family_words(past: Past) -> str:
     return f"Entry {past.number}; others rest on it." if past.family == past.number else ""
 
 
-def answer_link(past: Past) -> str:
+def answer_link(dataset: str, number: int) -> str:
     """Where an answer of the past is opened again."""
-    return f"/history/answer?{urlencode({'of': answer_name(past)})}"
+    return f"/history/answer?{urlencode({'of': answer_name(dataset, number)})}"
 
 
-def answer_name(past: Past) -> str:
+def answer_name(dataset: str, number: int) -> str:
     """The name of an answer in links."""
-    return f"{past.number} {past.dataset}"
+    return f"{number} {dataset}"
 
 
 def synopsis_link(dataset: str, number: int) -> str:
     """Where a synopsis is asked."""
-    return f"/synopses/ask?{urlencode({'of': f'{number} {dataset}'})}"
+    return f"/synopses/ask?{urlencode({'of': answer_name(dataset, number)})}"
 
 
 def named(name: str) -> tuple[str, int]:
