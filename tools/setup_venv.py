@@ -61,8 +61,9 @@ def make_environment(folder: Path) -> bool:
     if os.geteuid() == 0 and shutil.which("apt-get"):
         print(f"installing {package}")
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "update", "-qq"], env=environment)
-        subprocess.run(["apt-get", "install", "-y", "-qq", package], env=environment)
+        # The system parts may be fetched at the same time, and apt-get gives up where another one runs.
+        for command in (["update", "-qq"], ["install", "-y", "-qq", package]):
+            subprocess.run(["flock", "/var/lib/apt/lists", "apt-get", *command], env=environment)
         if succeeds(create):
             return True
     print(f"{sys.executable} cannot make {folder}; on Debian and Ubuntu install {package}", file=sys.stderr)

@@ -97,7 +97,12 @@ def ensure(parts: Sequence[Part], folder: Path, *, dry_run: bool) -> None:
     for command in commands:
         print(" ".join(command), flush=True)
         if not dry_run:
-            subprocess.run(command, check=False, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+            # The environment may be made at the same time, and apt-get gives up where another one runs.
+            subprocess.run(
+                ["flock", "/var/lib/apt/lists", *command],
+                check=False,
+                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            )
     for part in missing:
         if not part.is_present():
             print(part.advice())
