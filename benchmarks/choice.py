@@ -4,7 +4,9 @@ Policy x workload x epsilon x table. `ours` is the RMSE of what `auto` runs, whi
 is public; `other` is the least one of its list:
 data-independent mechanisms, whose expected error is known, and the data-aware one that `auto` names, which is run. The
 default promises its accuracy, so its list has the data-independent ones only. The last rows have the worst ratios.
-Tables are made up; --real takes the histograms and grids of the folder given with --data instead.
+Tables are made up; --real takes the histograms and grids of the folder given with --data instead. --audit takes the
+tables, policies and questions of `blowfish audit` and grids of 16 x 16 under local policies: there every listed
+mechanism is simulated, and the price of an accuracy is compared with the least that any mechanism asks for it.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ import numpy as np
 
 from benchmarks import synthetic
 from benchmarks.harness import Row, Work, progress, read_histograms
-from blowfishdb.accuracy.candidates import certified_strategy
+from benchmarks.tuning import seeded_run
+from blowfishdb.accuracy.candidates import CertifiedCandidate, certified_strategy
 from blowfishdb.accuracy.quote import expected_rmse
+from blowfishdb.audit.cases import battery
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import choose, program_release
@@ -33,6 +37,7 @@ from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Family, Policy, grid, line, partition, threshold
 from blowfishdb.model.query import Query, query
+from blowfishdb.plan.plan import EdgePlan
 
 EPSILONS = (Fraction(1, 100), Fraction(1, 10), Fraction(1))
 NAMES = ("x", "y")
@@ -40,6 +45,7 @@ BOXES = 200
 TRIALS = 3
 SIDES = (16, 64)
 CELLS = (64, 1024)
+HEAPED = 3
 LARGEST_LOCAL = 4096
 """Local policies on larger grids keep a quote waiting for minutes."""
 
@@ -81,6 +87,7 @@ def run_with(arguments: Sequence[str]) -> Work:
     """With --real, the folder's tables; with --epsilon, one epsilon."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks choice")
     parser.add_argument("--real", action="store_true", help="the histograms and grids of --data")
+    parser.add_argument("--audit", action="store_true", help="the tables, policies and questions of an audit")
     parser.add_argument("--epsilon", type=Fraction, action="append", help="one epsilon; may be repeated")
     parser.add_argument("--sides", type=int, nargs="*", default=list(SIDES), help="cells along each side of grids")
     parser.add_argument("--cells", type=int, nargs="*", default=list(CELLS), help="cells of histograms")
@@ -88,6 +95,9 @@ def run_with(arguments: Sequence[str]) -> Work:
     epsilons = tuple(options.epsilon or EPSILONS)
 
     def work(data: Path | None) -> Iterator[Row]:
+        if options.audit:
+            yield from _audit_rows(list(audited()), tuple(options.epsilon or AUDIT_EPSILONS))
+            return
         tables = real(data, options.cells, options.sides) if options.real else made_up(options.cells, options.sides)
         yield from _rows(list(tables), epsilons)
 
@@ -116,21 +126,18 @@ def _rows(tables: Sequence[tuple[str, Ints]], epsilons: Sequence[Fraction]) -> I
 
 def choices(compiled: Compiled, policy: Policy, epsilon: Fraction) -> Choices:
     """Both choices, with the errors of those of no shortlist too."""
-    target, errors = accuracy_target(epsilon=epsilon), {}
-    for name in MECHANISMS:
-        with suppress(BlowfishError):
-            strategy = MECHANISMS[name](compiled.problem)
-            errors[name] = expected_rmse(certified_strategy(compiled.problem, strategy), epsilon)
-    default = quotes_for(compiled, target).best.mechanism
+    errors = {name: expected_rmse(candidate, epsilon) for name, candidate in listed_candidates(compiled).items()}
+    default = quotes_for(compiled, accuracy_target(epsilon=epsilon)).best.mechanism
     return Choices(compiled, epsilon, default, errors, policy.presence == "public")
 
 
 def measured_error(compiled: Compiled, epsilon: Fraction, mechanism: str, counts: Ints, trials: int) -> float:
-    """The RMSE of a data-aware mechanism over some releases."""
+    """The RMSE of a data-aware mechanism over some releases with seeded noise."""
     release = program_release(compiled, accuracy_target(epsilon=epsilon, mechanism=mechanism))
-    flat = np.ascontiguousarray(counts.reshape(-1))
-    truth = compiled.problem.workload.dot(flat)
-    return math.sqrt(np.mean([np.mean((release.run(flat).answers - truth) ** 2) for _ in range(trials)]))
+    problem, flat = compiled.problem, np.ascontiguousarray(counts.reshape(-1))
+    truth = problem.workload.dot(flat)
+    findings = (seeded_run(release.mechanism.script(problem, release.program), flat, seed) for seed in range(trials))
+    return math.sqrt(np.mean([np.mean((finding.answers - truth) ** 2) for finding in findings]))
 
 
 def problems(shape: tuple[int, ...]) -> Iterator[tuple[str, Compiled, Policy]]:
@@ -175,7 +182,16 @@ def made_up(cells: Sequence[int] = CELLS, sides: Sequence[int] = SIDES) -> Itera
             yield f"{one.kind} {one.records:.0e}", joined(one.counts, (size,))
     for table in synthetic.grids((10**4, 10**6)):
         for side in sides:
-            yield f"{table.kind} {int(table.counts.sum()):.0e}", joined(table.counts, (side, side))
+            name, counts = f"{table.kind} {int(table.counts.sum()):.0e}", joined(table.counts, (side, side))
+            yield from ((name, counts), (f"{name} heaped", heaped(counts)))
+
+
+def heaped(counts: Ints) -> Ints:
+    """The counts of every HEAPED columns on the first of them, as where values are rounded."""
+    starts = np.arange(0, counts.shape[1], HEAPED)
+    lattice = np.zeros_like(counts)
+    lattice[:, starts] = np.add.reduceat(counts, starts, axis=1)
+    return lattice
 
 
 def real(data: Path | None, cells: Sequence[int], sides: Sequence[int]) -> Iterator[tuple[str, Ints]]:
@@ -192,3 +208,111 @@ def joined(counts: Ints, shape: tuple[int, ...]) -> Ints:
         starts = np.arange(size) * counts.shape[axis] // size
         counts = np.add.reduceat(counts, starts, axis=axis)
     return counts
+
+
+AUDIT_EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(4))
+AUDIT_TRIALS = 4000
+"""The RMSE of a Laplace variable is known to 2 % then: the deviation of its square is 2.2 times its mean."""
+ALPHAS = (5, 50)
+COUNTED_KINDS = ("histogram", "histogram2d", "cdf", "ranges", "marginals", "count", "linear")
+"""Questions that several mechanisms answer; the others have one each."""
+GRIDS = {
+    "full": Policy(),
+    "threshold 1": Policy({"x": threshold(1), "y": threshold(1)}),
+    "line x line": Policy({"x": line(), "y": line()}),
+    "blocks of 4": Policy(dict.fromkeys("xy", partition(cuts=[4, 8, 12]))),
+    "L1 grid 1": Policy(joint=[grid("xy", 1, "l1")]),
+}
+
+
+def audited() -> Iterator[tuple[str, Compiled]]:
+    """Every problem of the audit's battery, each one once, and small grids under local policies.
+
+    No table is needed: on so few cells both choices are data-independent, and their error is that of the noise.
+    """
+    seen = set()
+    for case in battery(quick=False):
+        if case.query.kind in COUNTED_KINDS:
+            compiled = compile_query(case.domain, case.policy, case.query)
+            if (fingerprint := compiled.problem.fingerprint()) not in seen:
+                seen.add(fingerprint)
+                yield case.name, compiled
+    sixteen = domain({name: integers(0, 15, null=0) for name in NAMES})
+    for name, policy in GRIDS.items():
+        for workload, asked in workloads((16, 16)).items():
+            yield f"16 x 16, {name}, {workload}", compile_query(sixteen, policy, asked)
+
+
+def _audit_rows(problems: Sequence[tuple[str, Compiled]], epsilons: Sequence[Fraction]) -> Iterator[Row]:
+    worst = {"default and auto, by epsilon": (0.0, ""), "default, by accuracy": (0.0, "")}
+    by_epsilon, by_accuracy = worst
+    with progress("audited problems", len(problems)) as done:
+        for place, (name, compiled) in enumerate(problems):
+            for epsilon in epsilons:
+                errors, default = simulated_errors(compiled, epsilon, AUDIT_TRIALS)
+                row = _compared(f"{name}, epsilon {float(epsilon):g}", errors, default)
+                worst[by_epsilon] = max(worst[by_epsilon], (row.ratio or 0.0, row.case))
+                yield row
+            for alpha in ALPHAS:
+                prices, default = prices_of(compiled, alpha)
+                row = _compared(f"{name}, within {alpha}", prices, default)
+                worst[by_accuracy] = max(worst[by_accuracy], (row.ratio or 0.0, row.case))
+                yield row
+            done(place + 1)
+    for who, (ratio, label) in worst.items():
+        yield Row(f"worst of {who}", ratio=ratio, note=label)
+
+
+def _compared(case: str, amounts: Mapping[str, float], default: str) -> Row:
+    best = min(amounts, key=lambda name: amounts[name])
+    ratio = amounts[default] / amounts[best] if amounts[best] > 0 else 1.0
+    return Row(case, amounts[default], amounts[best], ratio, note=f"default {default}, best {best}")
+
+
+def simulated_errors(compiled: Compiled, epsilon: Fraction, trials: int) -> tuple[Mapping[str, float], str]:
+    """The RMSE of every listed mechanism over simulated releases, and what runs by default, which `auto` must run too.
+
+    ValueError where `auto` would run anything else: that depends on data, and is measured on tables.
+    """
+    target = accuracy_target(epsilon=epsilon)
+    errors = {
+        name: simulated_error(candidate, epsilon, trials) for name, candidate in listed_candidates(compiled).items()
+    }
+    if (auto := choose(compiled, target, None).mechanism) is not None:
+        raise ValueError(f"auto runs {auto}")
+    return errors, quotes_for(compiled, target).best.mechanism
+
+
+def listed_candidates(compiled: Compiled) -> Mapping[str, CertifiedCandidate]:
+    """Every data-independent mechanism that serves the problem, those of no shortlist too."""
+    candidates = {}
+    for name, propose in MECHANISMS.items():
+        with suppress(BlowfishError):
+            candidates[name] = certified_strategy(compiled.problem, propose(compiled.problem))
+    return candidates
+
+
+def simulated_error(candidate: CertifiedCandidate, epsilon: Fraction, trials: int) -> float:
+    """The RMSE of the answers over so many draws of the noise, from a fixed seed; no table changes it."""
+    if candidate.is_exact:
+        return 0.0
+    plan, _ = candidate.at(epsilon)
+    draw = np.random.default_rng(synthetic.SEED)
+    stops = -np.expm1(-plan.weights / float(plan.unit))[:, None]
+    shape = (plan.weights.size, trials)
+    noise = draw.geometric(stops, shape) - draw.geometric(stops, shape)
+    if isinstance(plan, EdgePlan):
+        return math.sqrt(np.mean((plan.decoder @ noise) ** 2))
+    exact = np.zeros((candidate.exact_rows, trials))
+    return math.sqrt(np.mean(candidate.strategy.decode(noise.astype(float), exact, candidate.variances(epsilon)) ** 2))
+
+
+def prices_of(compiled: Compiled, alpha: int) -> tuple[Mapping[str, float], str]:
+    """The epsilon that each mechanism asks for an accuracy when it is named, and what runs by default."""
+    prices = {}
+    for name in MECHANISMS:
+        with suppress(BlowfishError):
+            prices[name] = float(quotes_for(compiled, accuracy_target(alpha=alpha, mechanism=name)).best.epsilon)
+    best = quotes_for(compiled, accuracy_target(alpha=alpha)).best
+    prices[best.mechanism] = float(best.epsilon)
+    return prices, best.mechanism

@@ -19,7 +19,8 @@ import numpy as np
 from benchmarks.harness import Row
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.model.workload import Kronecker
+from blowfishdb.plan.plan import EdgePlan, Measurement
 from blowfishdb.plan.program import Ask, Measured, MeasurementStage, Reply, Selection, merge_counts
 
 LIMIT = 1.125
@@ -155,13 +156,17 @@ def seeded_run(script: Generator[Ask, Reply, Found], counts: Ints, seed: int) ->
 
 
 def _measured(stage: MeasurementStage, cells: Ints, generator: np.random.Generator) -> Measured:
-    plan = stage.plan
-    if not isinstance(plan, Plan) or not all(isinstance(part, Measurement) for part in plan.parts):
-        raise InvalidInput("seeded runs know plans of plain rows only")
-    rows = [part.rows.dot(cells) for part in plan.parts if isinstance(part, Measurement)]
-    noise = np.rint(generator.laplace(0.0, 1.0, plan.weights.size) * (float(plan.unit) / plan.weights))
-    exact = np.empty(0, dtype=np.int64) if plan.exact is None else plan.exact.dot(cells)
-    return Measured(np.concatenate([np.empty(0, dtype=np.int64), *rows]) + noise.astype(np.int64), exact)
+    plan, nothing = stage.plan, np.empty(0, dtype=np.int64)
+    scaled = generator.laplace(0.0, 1.0, plan.weights.size) * (float(plan.unit) / plan.weights)
+    noise = np.rint(scaled).astype(np.int64)
+    if isinstance(plan, EdgePlan):
+        return Measured(plan.workload.dot(cells) + plan.decoder @ noise, nothing)
+    rows = [
+        part.rows if isinstance(part, Measurement) else Kronecker(tuple(factor.rows for factor in part.factors))
+        for part in plan.parts
+    ]
+    exact = nothing if plan.exact is None else plan.exact.dot(cells)
+    return Measured(np.concatenate([nothing, *(part.dot(cells) for part in rows)]) + noise, exact)
 
 
 def _draws(stage: Selection, generator: np.random.Generator) -> Ints:

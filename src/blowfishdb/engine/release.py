@@ -29,7 +29,7 @@ from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import Declined, InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink
-from blowfishdb.mechanisms.data_aware import dawa, kdtree
+from blowfishdb.mechanisms.data_aware import dawa, gated
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
 from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.cached import cached_property
@@ -497,9 +497,6 @@ def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -
 
 FEWEST_CELLS = 256
 FEWEST_CELLS_2D = 16_384
-CLEAR = 8
-CLEAR_2D = 4
-"""Where an average cell holds this many times 1 / epsilon records, too few cells can be counted together."""
 TREE_ERROR = 40.0
 """About the expected error of boxes that `adaptive-tree` has at epsilon 1 for each count that a record touches."""
 MERGED = ("histogram", "histogram2d", "cdf", "ranges")
@@ -522,18 +519,21 @@ def choose(compiled: Compiled, target: AccuracyTarget, rows: int | None) -> Choi
     fewest = FEWEST_CELLS if axes == 1 else FEWEST_CELLS_2D
     if cells < fewest:
         return Choice(None, f"{cells:,} cells are few; from {fewest:,} on, merging cells usually pays")
-    if rows is not None and rows * epsilon > (CLEAR if axes == 1 else CLEAR_2D) * cells:
-        return Choice(None, f"{rows:,} rows stand clear of the noise in {cells:,} cells")
     if axes == 2:
         best = quotes_for(compiled, replace(target, mechanism=None)).best if kind == "ranges" else None
-        if best is not None and best.rmse * epsilon < TREE_ERROR * counts_touched(graph):
+        if best is not None and (
+            best.rmse * epsilon < TREE_ERROR * counts_touched(graph) or best.mechanism not in gated.PLAIN_TABLES
+        ):
             return Choice(None, f"{best.mechanism} is expected to be closer than counting empty stretches together")
-        return Choice(kdtree.ADAPTIVE, f"{cells:,} cells, of which empty stretches can be counted together")
-    if kind == "histogram":
-        return Choice(dawa.TRANSFORM, f"{cells:,} cells, of which even ones can be counted together")
-    if not _joins_all(graph):
+        return Choice(gated.NAME, f"{cells:,} cells; a look decides whether empty stretches are counted together")
+    if rows is not None and rows * epsilon > gated.CLEAR * cells:
+        return Choice(None, f"{rows:,} rows stand clear of the noise in {cells:,} cells")
+    if kind != "histogram" and not _joins_all(graph):
         return Choice(None, "ranges cost little under this policy, whatever the data is")
-    return Choice(dawa.NAME, f"{cells:,} cells, of which even ones can be counted together")
+    if rows is None:
+        return Choice(gated.NAME, f"{cells:,} cells; a look decides whether even ones are counted together")
+    able = dawa.TRANSFORM if kind == "histogram" else dawa.NAME
+    return Choice(able, f"{cells:,} cells, of which even ones can be counted together")
 
 
 def declared_rows(policy: Policy) -> int | None:

@@ -17,7 +17,7 @@ from blowfishdb.mechanisms import (
     ordered,
     spanning_tree,
 )
-from blowfishdb.mechanisms.data_aware import dawa, kdtree, matching_transform
+from blowfishdb.mechanisms.data_aware import dawa, gated, kdtree, matching_transform
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES
@@ -48,6 +48,7 @@ DATA_AWARE: Mapping[str, DataAware] = MappingProxyType(
         dawa.TRANSFORM: dawa.DawaTransform(),
         matching_transform.NAME: matching_transform.MatchingTransform(),
         kdtree.ADAPTIVE: kdtree.AdaptiveTree(),
+        gated.NAME: gated.Gated(),
         kdtree.NAME: kdtree.KdTree(),
         kdtree.CELLS: kdtree.Cells(),
     }

@@ -491,8 +491,8 @@ def measured_buckets(
     """
     workload, of_cells = problem.workload, buckets.of_cells if merged else None
     graph = problem.graph if of_cells is None else merge_graph(problem.graph, of_cells)
-    planned = plan_buckets(graph, buckets, workload, _total(allowances))
-    measured = measured_rows((yield _last_stage(planned.plan, of_cells, allowances)))
+    planned = plan_buckets(graph, buckets, workload, summed(allowances))
+    measured = measured_rows((yield last_stage(planned.plan, of_cells, allowances)))
     cells = buckets.spread(planned.totals(measured.noisy, measured.exact))
     bias = None if uneven is None else np.asarray(uneven * buckets.cut_counts(workload), dtype=np.float64)
     spread, running = planned.answer_variances, partial(planned.running, buckets)
@@ -507,18 +507,20 @@ def measured_by_policy(
 
     It spends all the allowances, its own being the last; `with_own` adds the variance of each bucket's measurement.
     """
-    best = best_merged_plan(problem.graph, of_cells, _total(allowances))
-    cells = best.cells(measured_rows((yield _last_stage(best.plan, of_cells, allowances))))
+    best = best_merged_plan(problem.graph, of_cells, summed(allowances))
+    cells = best.cells(measured_rows((yield last_stage(best.plan, of_cells, allowances))))
     own = own_variances(best.strategy, best.plan, best.variances) if with_own else None
     answers = np.asarray(problem.workload.dot(cells))
     return Finding(cells, answers, best.answer_variances(problem.workload), of_cells, own=own)
 
 
-def _total(allowances: Sequence[Allowance]) -> Fraction:
+def summed(allowances: Sequence[Allowance]) -> Fraction:
+    """What the stages may spend together."""
     return sum((allowance.epsilon for allowance in allowances), Fraction(0))
 
 
-def _last_stage(plan: Plan | EdgePlan, of_cells: Ints | None, allowances: Sequence[Allowance]) -> Ask:
+def last_stage(plan: Plan | EdgePlan, of_cells: Ints | None, allowances: Sequence[Allowance]) -> Ask:
+    """The measurement that spends all the allowances, its own being the last."""
     *instead_of, stage = (allowance.stage for allowance in allowances)
     return Ask(stage, MeasurementStage(plan), of_cells, tuple(instead_of))
 
