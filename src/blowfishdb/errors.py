@@ -22,6 +22,11 @@ def sentence(text: str) -> str:
     return whole if whole.endswith((".", "?", "!")) else f"{whole}."
 
 
+def between(least: int, most: int, noun: str) -> str:
+    """How many there may be: "1 row", "2 to 4 rows"."""
+    return plural(most, noun) if least == most else f"{least:,} to {plural(most, noun)}"
+
+
 class BlowfishError(Exception):
     """The root of the tree; `code` never changes once published."""
 
@@ -213,7 +218,7 @@ class SignInRefused(AccessError):
     code = "sign-in-refused"
 
     def __init__(self, wait: int) -> None:
-        waiting = f"there were too many wrong tries; wait {wait} seconds"
+        waiting = f"there were too many wrong tries; wait {plural(wait, 'second')}"
         super().__init__(waiting if wait else "the name or the password is wrong. Try again.")
         self.wait = wait
 
@@ -297,7 +302,7 @@ class RateLimited(AccessError):
     code = "rate-limited"
 
     def __init__(self, wait: int) -> None:
-        super().__init__(f"too many requests: wait {wait} seconds")
+        super().__init__(f"too many requests: wait {plural(wait, 'second')}")
         self.wait = wait
 
 
@@ -571,7 +576,7 @@ class DeadlinePassed(BlowfishError):
     code = "deadline-passed"
 
     def __init__(self, deadline: float) -> None:
-        super().__init__(f"not run, nothing charged: {deadline:g} seconds passed before any data was read")
+        super().__init__(f"not run, nothing charged: a deadline of {deadline:g} s passed before any data was read")
         self.deadline = deadline
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.errors import CannotCertify, PolicyError
+from blowfishdb.errors import CannotCertify, PolicyError, plural
 from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.constraints import without_values
 from blowfishdb.model.distance import stretch as attribute_stretch
@@ -92,7 +92,8 @@ def _constraints_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | 
         steps = policy_stretch(domain, replace(old, constraints=()), everything)
         if after is None or steps.factor is None:
             return Stretch(None, f"public constraints now make records change together by any step; {steps.why}")
-        return Stretch(steps.factor * after, f"up to {after:,} records change together under the new constraints")
+        records = plural(after, "record")
+        return Stretch(steps.factor * after, f"up to {records} change together under the new constraints")
     if {without_values(constraint) for constraint in old.constraints} != {
         without_values(constraint) for constraint in new.constraints
     }:
@@ -166,7 +167,7 @@ def _value_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     if old.composition == "attribute" and new.composition == "record":
         worst = "all attributes may move at once, and moved one by one before"
     elif factor > max(1, *steps.values(), 1):
-        worst = "attributes that moved together now move one after the other"
+        worst = "attributes that may now move at once took their steps one after the other before"
     return Stretch(Fraction(factor), worst)
 
 

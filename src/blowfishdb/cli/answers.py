@@ -16,7 +16,7 @@ from blowfishdb.cli.output import console, print_json, say, shell_line, short, t
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import HOW_KNOWN, Preview
 from blowfishdb.engine.target import TargetOptions, short_number, target_options
-from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.errors import AccuracyError, QueryError, plural
 from blowfishdb.model.query import Questions
 from blowfishdb.present.words import readable, upper_end
 from blowfishdb.session import Question, QuestionPlan, Session
@@ -221,7 +221,8 @@ def print_plan(plan: QuestionPlan, *, as_json: bool) -> None:
         return
     columns = ("question", "accuracy", "alone", "share")
     rows = [*plan.rows(), ("together", "", short(plan.one_by_one), short(plan.total))]
-    say(table(f"{len(plan.questions)} questions of {plan.dataset}", columns, rows, right=columns[2:]), *plan.notes())
+    title = f"{plural(len(plan.questions), 'question')} of {plan.dataset}"
+    say(table(title, columns, rows, right=columns[2:]), *plan.notes())
 
 
 def explained(statement: str, epsilon: str) -> str:

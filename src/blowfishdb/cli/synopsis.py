@@ -22,6 +22,7 @@ from blowfishdb.cli.options import (
     spread,
 )
 from blowfishdb.cli.output import print_result, table
+from blowfishdb.errors import plural
 
 if TYPE_CHECKING:
     from blowfishdb.engine.synopsis import Synopsis
@@ -181,7 +182,7 @@ def rows(
         parquet.write_table(synthetic, output)
     else:
         csv.write_csv(synthetic, output)
-    message = f"Written: {output}, {synthetic.num_rows:,} synthetic rows."
+    message = f"Written: {output}, {plural(synthetic.num_rows, 'synthetic row')}."
     print_result({"file": str(output), "rows": synthetic.num_rows}, message, as_json=as_json)
 
 
@@ -208,10 +209,10 @@ def _lines(synopsis: Synopsis) -> list[str]:
     from blowfishdb.present.words import epsilon_words
 
     artefact = synopsis.artefact
-    cells = " x ".join(f"{size:,}" for size in artefact.shape)
+    cells = " x ".join(f"{size:,}" for size in artefact.shape) + (" cell" if artefact.shape == (1,) else " cells")
     version = f" (policy v{artefact.policy_version})" if artefact.policy_version is not None else ""
     return [
-        f"{artefact.title}, from {artefact.dataset}{version}: {', '.join(artefact.names)}, {cells} cells",
+        f"{artefact.title}, from {artefact.dataset}{version}: {', '.join(artefact.names)}, {cells}",
         f"epsilon {epsilon_words(artefact.epsilon)}, once, by {artefact.mechanism}",
         *([f"What is counted: records {artefact.counted}."] if artefact.counted else []),
         *([artefact.caveat] if artefact.caveat else []),

@@ -13,7 +13,7 @@ from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.release import NOISE_ONLY
 from blowfishdb.engine.synopsis import CUT
-from blowfishdb.errors import QueryError
+from blowfishdb.errors import QueryError, plural
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Bounds
 from blowfishdb.present.chart_svg import element, escaped
@@ -138,7 +138,8 @@ class Comparison:
     def _repr_html_(self) -> str:
         first, last = shown_rows(self.first.raw.size)
         rows: list[list[str] | str] = [*self.cells(first)]
-        rows += [f"… {self.first.raw.size - len(first) - len(last):,} more rows …", *self.cells(last)] if last else []
+        more = plural(self.first.raw.size - len(first) - len(last), "more row")
+        rows += [f"… {more} …", *self.cells(last)] if last else []
         table = html_table("Both answers", self.head(), rows, range(len(column_names(self.first))))
         words = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in self.words()]
         title = headline("Two answers compared", self.first.dataset, "div")

@@ -292,8 +292,8 @@ class Preview(AnyPreview):
             sentences.append(self.relative)
         if self.rows is not None:
             sentences.append(
-                f"Means, spreads and shares keep this over at least {self.rows:,} records; the intervals of an answer "
-                "tell what each group got."
+                f"Means, spreads and shares keep this over at least {plural(self.rows, 'record')}; the intervals of an "
+                "answer tell what each group got."
             )
         if self.constraint_note:
             summed = ". The price is summed over these records" if self.epsilon else ""

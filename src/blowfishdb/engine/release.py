@@ -26,7 +26,7 @@ from blowfishdb.engine.preview import (
 )
 from blowfishdb.engine.request import subject_of, write_query
 from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import Declined, InvalidInput
+from blowfishdb.errors import Declined, InvalidInput, plural
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink
 from blowfishdb.mechanisms.data_aware import dawa, gated
@@ -518,7 +518,7 @@ def choose(compiled: Compiled, target: AccuracyTarget, rows: int | None) -> Choi
         return Choice(None, "data-aware mechanisms merge the cells of one or two attributes")
     fewest = FEWEST_CELLS if axes == 1 else FEWEST_CELLS_2D
     if cells < fewest:
-        return Choice(None, f"{cells:,} cells are few; from {fewest:,} on, merging cells usually pays")
+        return Choice(None, f"{plural(cells, 'cell')}: few; from {fewest:,} on, merging cells usually pays")
     if axes == 2:
         best = quotes_for(compiled, replace(target, mechanism=None)).best if kind == "ranges" else None
         if best is not None and (

@@ -581,10 +581,10 @@ class Synopsis(Questions[Answer]):
 
     def __repr__(self) -> str:
         shape, counted = " x ".join(f"{size:,}" for size in self.artefact.shape), self.artefact.counted
+        cells = f"{shape} {'cell' if shape == '1' else 'cells'}{f', {counted}' if counted else ''}"
         return (
             f"<Synopsis of {self.artefact.dataset}{self._filter_words()}: {', '.join(self.artefact.names)} "
-            f"({shape} cells{f', {counted}' if counted else ''}), epsilon {self.epsilon} by {self.artefact.mechanism}; "
-            "asking it is free>"
+            f"({cells}), epsilon {self.epsilon} by {self.artefact.mechanism}; asking it is free>"
         )
 
     def share(self, of: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from blowfishdb.errors import AccountConflict, ChangeRefused, InvalidInput, UnknownAccount, amount
+from blowfishdb.errors import AccountConflict, ChangeRefused, InvalidInput, UnknownAccount, amount, plural
 from blowfishdb.ledger.charges import OpenLedger, check_versions, ensure_analyst
 from blowfishdb.ledger.records import ACCOUNT_COLUMNS, Cursor, Field, digest, limit_values, text
 from blowfishdb.ledger.values import (
@@ -281,8 +281,8 @@ def _refusal(cursor: Cursor, known: Account, kind: VersionKind, document: str, a
         return f"this {kind} is the one in force"
     if after is None:
         return (
-            f"the new {kind} joins values that the one in force leaves apart, and {known.charges} releases (exact "
-            "ones included) may have told them apart already. No budget covers that: choose another policy."
+            f"the new {kind} joins values that the one in force leaves apart, and {plural(known.charges, 'release')} "
+            "(exact ones included) may have told them apart already. No budget covers that: choose another policy."
         )
     if after.value > known.limit:
         return (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blowfishdb.errors import CatalogError, LedgerRolledBack, LedgerUnavailable
+from blowfishdb.errors import CatalogError, LedgerRolledBack, LedgerUnavailable, plural
 from blowfishdb.ledger.records import Field, canonical, digest
 from blowfishdb.ledger.store import PATIENCE
 from blowfishdb.ledger.values import Head
@@ -239,7 +239,8 @@ def check_not_rolled_back(mark: Head | None, head: Head, hash_of: Callable[[int]
             return
         reason = f"this ledger has entries but no high-water mark here, so its age cannot be told. {SHARED}"
     elif head.ledger != mark.ledger and head.sequence == 0:
-        reason = f"a new, empty ledger stands where one with {mark.sequence:,} entries was, which was deleted or moved."
+        entries = plural(mark.sequence, "entry", "entries")
+        reason = f"a new, empty ledger stands where one with {entries} was, which was deleted or moved."
         raise LedgerRolledBack(reason, found=0, expected=mark.sequence, remedy=BEGUN_ANEW)
     elif head.ledger != mark.ledger:
         reason = "the high-water mark belongs to another ledger: this one was created anew or exchanged."

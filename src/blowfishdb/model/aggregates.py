@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from scipy.sparse import csc_array, csr_array, eye_array, kron
 
-from blowfishdb.errors import QueryError, TooLarge
+from blowfishdb.errors import QueryError, TooLarge, between
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, compile_cells, middles
 from blowfishdb.model.domain import Domain
@@ -102,7 +102,8 @@ class Aggregate:
             "mean": (1, MOST_FACTORS),
         }.get(self.function, (1, 1))
         if not least <= len(self.factors) <= most or len(set(self.factors)) != len(self.factors):
-            raise QueryError(f"a {self.function} is of {least} to {most} different attributes, not {len(self.factors)}")
+            wanted = between(least, most, "attribute" if most == 1 else "different attribute")
+            raise QueryError(f"a {self.function} is of {wanted}, not {len(self.factors)}")
         if self.where is not None and not isinstance(self.where, PREDICATES):
             raise QueryError(f"a filter is a condition such as col('age') >= 18, not {self.where!r}")
         if (self.level is None) == (self.function == "quantile") or (self.level is not None and not 0 < self.level < 1):

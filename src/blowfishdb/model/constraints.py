@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from blowfishdb.errors import DomainError, PolicyError, QueryError, TooLarge
+from blowfishdb.errors import DomainError, PolicyError, QueryError, TooLarge, plural
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.groups import Segments, along, atom_runs, combinations, segments
 from blowfishdb.model.numbers import Bools, Ints, exact, row_major
@@ -97,7 +97,8 @@ class MarginalConstraint:
         seen = set()
         for combination, count in self.values:
             if len(combination) != len(self.attributes):
-                raise PolicyError(f"a combination of a marginal has {len(self.attributes)} values, not {combination!r}")
+                values = plural(len(self.attributes), "value")
+                raise PolicyError(f"a combination of a marginal has {values}, not {combination!r}")
             if combination in seen:
                 raise PolicyError(f"the combination {', '.join(map(str, combination))} is counted twice")
             seen.add(combination)
@@ -620,7 +621,8 @@ def check_constraints(domain: Domain, constraints: tuple[Constraint, ...]) -> No
     total = _total(constraints)
     for constraint in counts_of(constraints):
         if constraint.value is not None and total is not None and constraint.value > total:
-            raise PolicyError(f"{write_constraint(constraint)} contradicts the {total:,} rows of other constraints")
+            rows = plural(total, "row")
+            raise PolicyError(f"{write_constraint(constraint)} contradicts the {rows} of other constraints")
     _check_marginals(domain, constraints)
     _check_counts_against_marginals(domain, constraints)
     if not is_possible(domain, constraints, total):
@@ -637,7 +639,8 @@ def _total(constraints: Sequence[Constraint]) -> int | None:
             given.setdefault(rows, constraint)
     if len(given) > 1:
         (one, first), (two, second) = list(given.items())[:2]
-        raise PolicyError(f"{write_constraint(first)} tells of {one:,} rows, and {write_constraint(second)} of {two:,}")
+        rows = plural(one, "row")
+        raise PolicyError(f"{write_constraint(first)} tells of {rows}, and {write_constraint(second)} of {two:,}")
     return next(iter(given), None)
 
 

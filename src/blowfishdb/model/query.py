@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAli
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from blowfishdb.errors import DomainError, QueryError, TooLarge
+from blowfishdb.errors import DomainError, QueryError, TooLarge, between, plural
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.cells import Cells, middles
 from blowfishdb.model.domain import Domain
@@ -173,8 +173,7 @@ class Query:
             raise QueryError(f"the kind is one of {', '.join(get_args(Kind))}, not {self.kind!r}")
         low, high = AXES[self.kind]
         if not low <= len(self.axes) <= high:
-            wanted = str(low) if low == high else f"{low} to {high}"
-            raise QueryError(f"a {self.kind} is over {wanted} attributes, not {len(self.axes)}")
+            raise QueryError(f"a {self.kind} is over {between(low, high, 'attribute')}, not {len(self.axes)}")
         if self.where is not None and not isinstance(self.where, PREDICATES):
             raise QueryError(f"a filter is a condition such as col('age') >= 18, not {self.where!r}")
         if self.boxes and self.kind != "ranges":
@@ -468,7 +467,7 @@ class Questions(ABC, Generic[Asked]):
                 advice = "Ask for all ranges, or for a cdf."
                 raise TooLarge("ranges of one question", len(ranges) + 1, len(ranges), advice)
             if isinstance(box, str) or len(box) != len(along) or any(len(span) != 2 for span in box):
-                raise QueryError(f"a box has a pair (low, high) for each of {len(along)} attributes")
+                raise QueryError(f"a box has a pair (low, high) for each of {plural(len(along), 'attribute')}")
             sides = zip(along, box, strict=True)
             ranges.append(tuple(cell_range(cells, axis.attribute, *span) for axis, span in sides))
         if not ranges:

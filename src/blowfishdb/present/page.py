@@ -85,7 +85,7 @@ def table(answer: Released, most: int) -> str:
     first, last = shown_rows(answer.row_count, most)
     rows: list[list[str] | str] = [*cells(answer, first)]
     if last:
-        rows += [f"… {answer.row_count - len(first) - len(last):,} more rows …", *cells(answer, last)]
+        rows += [f"… {plural(answer.row_count - len(first) - len(last), 'more row')} …", *cells(answer, last)]
     return html_table(answer.title, headings(answer), rows, range(len(column_names(answer))))
 
 

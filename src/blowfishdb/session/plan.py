@@ -21,7 +21,7 @@ from blowfishdb.engine.target import (
     spending_cap,
     target_options,
 )
-from blowfishdb.errors import AccuracyError, BudgetExceeded, Declined, QueryError, SpendingCapReached, TooLarge
+from blowfishdb.errors import AccuracyError, BudgetExceeded, Declined, QueryError, SpendingCapReached, TooLarge, plural
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import show
 from blowfishdb.model.query import MOST_PARTS, Part, Query
@@ -107,7 +107,7 @@ class QuestionPlan:
             f"  {title:<{wide[0]}}   {accuracy:<{wide[1]}}   {alone:>{wide[2]}}   {share:>{wide[3]}}".rstrip()
             for title, accuracy, alone, share in rows
         ]
-        return "\n".join([f"{len(self.questions)} questions of {self.dataset}", *lines, *self.notes()])
+        return "\n".join([f"{plural(len(self.questions), 'question')} of {self.dataset}", *lines, *self.notes()])
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Each question in words, its accuracy, its price alone, and its share of the price."""

@@ -10,7 +10,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
-from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.errors import AccuracyError, QueryError, plural
 from blowfishdb.model.aggregates import UNCHANGED, Affine
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Bins, Domain, Integers
@@ -114,16 +114,16 @@ class RelativeBase:
             low, high = declared_ends(self.domain, names, affine)
             if function == "sum":
                 most = max(abs(low), abs(high)) * self.size
-                records = f"all {self.size:,} records" if self.is_total else f"{self.size:,} records"
+                records = f"{'all ' if self.is_total else ''}{plural(self.size, 'record')}"
                 return share * most, f"{percent} of {show(most)}, the most that {records} can add up to"
             width = high - low
             if function.startswith("variance"):
                 return share * width**2, f"{percent} of {show(width**2)}, the squared width of the declared values"
             return share * width, f"{percent} of {show(width)}, the width of the declared values"
         if self.is_total:
-            whole = f"all {self.size:,} records, not of each group (rows=... promises it of those from a size on)"
-            return share * self.size, f"{percent} of {whole}"
-        return share * self.size, f"{percent} of its own size for every group of at least {self.size:,} records"
+            whole = f"all {plural(self.size, 'record')}, not of each group"
+            return share * self.size, f"{percent} of {whole} (rows=... promises it of those from a size on)"
+        return share * self.size, f"{percent} of its own size for every group of at least {plural(self.size, 'record')}"
 
 
 def declared_ends(domain: Domain, names: tuple[str, ...], affine: tuple[Affine, ...] = ()) -> tuple[Fraction, Fraction]:

@@ -251,7 +251,7 @@ class Collection:
         if self._is_running:
             return
         with self._root:
-            if await confirmed(f"{len(plan.questions)} questions of {plan.dataset}.", plan.total, plan.left):
+            if await confirmed(f"{plural(len(plan.questions), 'question')} of {plan.dataset}.", plan.total, plan.left):
                 await self._run(plan)
 
     async def _run(self, plan: QuestionPlan) -> None:

@@ -28,6 +28,7 @@ from blowfishdb.errors import (
     SpendingCapReached,
     TransactionFailed,
     amount,
+    plural,
 )
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.present.table import axis_columns, number_columns
@@ -98,7 +99,8 @@ def with_parameters(text: str, literals: Sequence[str]) -> str:
     """The statement with a literal in place of each parameter."""
     for start, end, place in reversed(_parameters(text)):
         if not 1 <= place <= len(literals):
-            raise InvalidInput(f"the statement has a parameter ${place}, and {len(literals)} values came with it")
+            values = plural(len(literals), "value")
+            raise InvalidInput(f"the statement has a parameter ${place}, and {values} came with it")
         text = f"{text[:start]} {literals[place - 1]} {text[end:]}"
     return text
 
