@@ -313,12 +313,16 @@ def _public(first: Session, second: Session) -> list[str]:
 def _order(session: Session) -> Iterator[str]:
     """Each level must be drawn given the published values next to it in its chain, and from data only without finer."""
     published: dict[str, dict[Fraction, Ints]] = {}
+    had: set[tuple[str, str]] = set()
     for receipt, draw in session.drawn:
         if receipt.charge.link is None:
             yield "a draw that shares its noise is charged without a chain"
             continue
         chain = published.setdefault(receipt.charge.link.chain, {})
-        unit = draw.plan.unit
+        unit, owner = draw.plan.unit, (receipt.charge.analyst, receipt.charge.link.chain)
+        if _way(receipt) == "supplement" and owner in had:
+            yield "a supplement is taken for independent of an answer whose noise it shares"
+        had.add(owner)
         finer = max((other for other in chain if other <= unit), default=None)
         coarser = min((other for other in chain if other > unit), default=None)
         for place, given, name in ((finer, draw.finer, "finer"), (coarser, draw.coarser, "coarser")):

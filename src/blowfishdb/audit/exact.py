@@ -21,6 +21,7 @@ from blowfishdb.audit.selections import NONE, window_graph
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.measure import choose_quantiles, measure
+from blowfishdb.engine.parts import PartsRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined
@@ -151,6 +152,7 @@ ABOUT_PERSONS = {
     "of all": query("table", (), Column("x") >= 1, aggregates=PERSONS),
     "by groups": query("table", "x", aggregates=PERSONS),
     "by groups, filtered": query("table", "x", Column("x") >= 1, aggregates=PERSONS),
+    "beside rows": query("table", "x", aggregates=[Aggregate("count"), *PERSONS]),
 }
 
 
@@ -174,9 +176,11 @@ def people_lines() -> Iterator[Line]:
 def _worst_person(world: Scratch, question: Query, values: int, pairs: Pairs, rows: int) -> tuple[Fraction, Fraction]:
     """The greatest loss over all that one person's rows can become, and the price."""
     release = prepare(world.handle, make_request(world.handle, question, accuracy_target(epsilon=1)))
-    plan, counting = release.plan, release.counting(world.handle)
-    if not isinstance(plan, Plan):
+    counting, parts = release.counting(world.handle), release.parts if isinstance(release, PartsRelease) else (release,)
+    plans = [part.plan for part in parts if isinstance(part.plan, Plan)]
+    if len(plans) < len(parts):
         return INFINITE, release.epsilon
+    ends = np.cumsum([plan.cells for plan in plans])[:-1]
     counts: dict[Table, Ints] = {}
     for state in itertools.product(range(ABSENT, CELLS), repeat=rows):
         listed = [(number, cell) for number, cell in enumerate(state) if cell != ABSENT]
@@ -190,7 +194,8 @@ def _worst_person(world: Scratch, question: Query, values: int, pairs: Pairs, ro
         for one, two in itertools.product(counts, counts)
         if all(a == b or (a, b) in allowed for a, b in zip(one, two, strict=True))
     ]
-    return max(_loss(plan, change) for change in changes), release.epsilon
+    losses = (sum(map(_loss, plans, np.split(change, ends)), Fraction(0)) for change in changes)
+    return max(losses), release.epsilon
 
 
 def _loss(plan: Plan, change: Ints) -> Fraction:

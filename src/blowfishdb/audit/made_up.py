@@ -246,8 +246,11 @@ def made_up_axis_graph(random: np.random.Generator, size: int) -> AxisGraph:
     """A graph of any kind on the cells of an axis: windows, cliques, listed edges."""
     index, pairs = np.arange(size), random.integers(0, size, size=(int(random.integers(1, 5)), 2))
     reach = np.maximum.accumulate(np.minimum(index + random.integers(0, 3, size=size), size - 1))
+    last = np.arange(max(1, size - int(random.integers(1, 3))), size)
+    beside = np.where(np.isin(index, last), index, np.minimum(reach, (last[0] if last.size else size) - 1))
     options: tuple[AxisGraph, ...] = (
         WindowGraph(reach, np.empty(0, dtype=np.int64)),
+        WindowGraph(beside, last),
         CliqueGraph(random.integers(0, 3, size=size)),
         EdgeGraph(size, pairs),
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from blowfishdb.audit.report import Line, broken, judged
 from blowfishdb.audit.scratch import REAL, replaced
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise import coupling
+from blowfishdb.noise.quantile_sampler import Proposal, SpreadRecords, draw_quantiles
 from blowfishdb.noise.sampler import Keystream, digit_table
 
 FEWEST = 40
@@ -267,6 +270,7 @@ def noise_lines(*, quick: bool) -> Iterator[Line]:
     for function in REAL:
         yield judged(function, "key", key_violations(function), "32 new bytes a call, every bit matters", 257)
     yield levels_line(draws)
+    yield quantiles_line(draws // 100)
     yield _power(draws)
     fine = "every digit's probability to 2^-256, ties and carries"
     yield judged("digits", "exact probabilities", digit_violations(), fine, 1)
@@ -411,6 +415,33 @@ def levels_line(draws: int) -> Line:
         tests |= {f"{name} {test}": chance for test, chance in _together(left, right, two_sided=True).items()}
         tests[f"{name} sizes"] = _uncorrelated(_sizes(left), _sizes(right))
     return _line("sample", "levels that share their noise", tests, draws)
+
+
+COUNTS, PARTS = (2, 0, 3), 2
+"""Records by cell, and positions of a cell, so few that all vectors of quantiles can be listed."""
+WANTED = ((Fraction(1), Fraction(4)), (Fraction(5, 4), Fraction(5, 4), Fraction(5, 2)))
+
+
+def quantiles_line(draws: int) -> Line:
+    """Quantiles of a few records: each vector of positions as often as the law of the choice says."""
+    records, tests = SpreadRecords(np.array(COUNTS, dtype=np.int64), PARTS), Tests()
+    before = np.cumsum([0, *COUNTS])
+    places = [(cell, part) for cell in range(len(COUNTS)) for part in range(PARTS)]
+    ranks = [float(before[cell]) + COUNTS[cell] * (2 * part + 1) / (2 * PARTS) for cell, part in places]
+    for gaps, unit in itertools.product(WANTED, (Fraction(1, 2), Fraction(3))):
+        vectors = list(itertools.combinations_with_replacement(range(len(ranks)), len(gaps) - 1))
+        chosen = np.array([[ranks[place] for place in vector] for vector in vectors])
+        between = np.diff(chosen, axis=1, prepend=0.0, append=float(sum(COUNTS)))
+        weights = np.exp(-np.abs(between - np.array(gaps, dtype=np.float64)).sum(axis=1) / (2.0 * float(unit)))
+        proposal, stream = Proposal(records, gaps, unit), Keystream()
+        seen = Counter(tuple(draw_quantiles(proposal, stream).tolist()) for _ in range(draws))
+        expected = draws * weights / weights.sum()
+        # Vectors that are too rare to be told apart count together with the rarest of the others.
+        place = np.argsort(np.argsort(-expected, kind="stable"), kind="stable")
+        bins = np.minimum(place, int((expected >= FEWEST).sum()) - 1)
+        numbers = np.bincount(bins, [seen[vector] for vector in vectors])
+        tests[f"{len(gaps) - 1} at unit {unit}"] = _fit(numbers, np.bincount(bins, expected))
+    return _line("quantiles", "all vectors of positions", tests, draws)
 
 
 def _words(draws: int) -> Line:

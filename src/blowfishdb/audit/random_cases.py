@@ -108,6 +108,28 @@ def certificate_checks(way: str, settings: int, seed: int) -> Iterator[list[str]
             yield [*known.exact_violations(random), *known.edge_violations()]
 
 
+def edge_lines(way: str, *, quick: bool, seed: int) -> list[Line]:
+    """One line for a way in which plans are certified: a part or two on small graphs, against every edge."""
+    random, losses = np.random.default_rng([seed, len(way), 47]), Losses()
+    for _ in range(250 if quick else 5000):
+        shape = tuple(int(size) for size in random.integers(2, 6, size=int(random.integers(1, 3))))
+        shape = (shape[0] + 3,) if len(shape) == 1 else shape
+        graph = CellGraph(
+            tuple(made_up_axis_graph(random, size) for size in shape),
+            one_of(random, COMPOSITIONS),
+            random.random(math.prod(shape)) < one_of(random, (0.0, 0.3)),
+            one_of(random, PRESENCES),
+            int(random.integers(1, 3)),
+        )
+        plan = Plan(Fraction(2, 3), tuple(made_up_part(random, shape) for _ in range(int(random.integers(1, 3)))))
+        steps = [[(one, two)] for one, two in graph.edges().tolist()]
+        worst = max(NoisyRows.of(plan).losses(steps), default=Fraction(0)) * graph.rows_per_person
+        with limited(WAYS[way]), suppress(TooLarge):
+            certificate = certify(plan, graph)
+            losses.compare(f"{len(shape)} axes", worst, certificate.epsilon, tight=certificate.is_tight)
+    return [judged(f"plans on small graphs, {way}", "every edge", losses.violations, "none too low", losses.tried)]
+
+
 GRAPH_RECORDS = 40
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from importlib import metadata
 
 from blowfishdb.audit.cases import Subject, battery, dataset_cases
+from blowfishdb.audit.chain_drills import chain_drill_lines
 from blowfishdb.audit.chains import chain_lines, session_chain_lines
 from blowfishdb.audit.counting import counting_lines
 from blowfishdb.audit.digests import digest_lines, process_lines
@@ -23,6 +24,7 @@ from blowfishdb.audit.random_cases import (
     account_lines,
     certificate_lines,
     declaration_lines,
+    edge_lines,
     graph_lines,
     people_constraint_lines,
     point_lines,
@@ -31,6 +33,7 @@ from blowfishdb.audit.replay import Effort, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, Line, Section, judged
 from blowfishdb.audit.selections import choice_lines, cost_lines, refinement_lines, selection_checks
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
+from blowfishdb.audit.truths import truth_lines
 from blowfishdb.errors import InvalidInput
 
 DRILLED = ("identity, threshold, histogram", "dawa, threshold", "synopsis", "weights on points, record")
@@ -71,6 +74,7 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
     # These have tables of their own, and tell nothing about a declared dataset.
     general: list[tuple[str, Work]] = [
         ("sessions that share noise", partial(session_chain_lines, quick=quick, seed=seed)),
+        ("answers without noise", partial(truth_lines, quick=quick, seed=seed)),
         ("made-up tables", partial(counting_lines, quick=quick, seed=seed)),
     ]
     works: dict[Section, list[tuple[str, Work]]] = {
@@ -78,6 +82,7 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             *replays,
             ("drills: the ledger", ledger_lines),
             ("drills: sessions", session_lines),
+            ("drills: shared noise", chain_drill_lines),
             ("joined tables", joined_lines),
             *([] if plan.subject is not None else general),
         ],
@@ -96,6 +101,7 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             ("constraints and people", people_constraint_lines),
             ("joint thresholds", threshold_lines),
             *((f"made-up plans, {way}", partial(certificate_lines, way, quick=quick, seed=seed)) for way in WAYS),
+            *((f"plans on small graphs, {way}", partial(edge_lines, way, quick=quick, seed=seed)) for way in WAYS),
             *((f"made-up graphs, {way}", partial(graph_lines, way, quick=quick, seed=seed)) for way in WAYS),
             ("made-up declarations", partial(declaration_lines, quick=quick, seed=seed)),
             ("made-up points", partial(point_lines, quick=quick, seed=seed)),
