@@ -9,24 +9,33 @@ from types import ModuleType
 
 import pytest
 
+from blowfishdb.audit.battery import battery
+from blowfishdb.audit.chain_drills import chain_drill_lines
 from blowfishdb.audit.counting import counting_lines
-from blowfishdb.audit.drills import session_lines
+from blowfishdb.audit.drills import drills, session_lines
+from blowfishdb.audit.exact import people_lines, refusal_lines
 from blowfishdb.audit.ledger_drills import ledger_lines
+from blowfishdb.audit.noise import edge_violations, float_violations, levels_line, quantiles_line
 from blowfishdb.audit.random_cases import (
+    WAYS,
     account_lines,
     certificate_checks,
     declaration_lines,
+    edge_lines,
     graph_checks,
     point_lines,
 )
 from blowfishdb.audit.report import Line
+from blowfishdb.audit.run import DRILLED
 from blowfishdb.audit.selections import cost_lines
+from blowfishdb.audit.truths import truth_lines
 from blowfishdb.catalog import stretch
-from blowfishdb.engine import charge
-from blowfishdb.ledger import charges, curation, mark, sqlite
+from blowfishdb.engine import charge, parts, planning, sharing
+from blowfishdb.ledger import charges, curation, mark, sqlite, verification
 from blowfishdb.ledger import values as ledger_values
 from blowfishdb.mechanisms.data_aware import partition
 from blowfishdb.model import constraint_graph, constraints, graphs, policy, projection
+from blowfishdb.noise import coupling, quantile_sampler, sampler
 from blowfishdb.plan import certificate, loss, points
 from blowfishdb.session import local
 from blowfishdb.sources import keys, number_keys, statement
@@ -55,6 +64,19 @@ POINTS, ACCOUNTS, PAST = (
     found(partial(lines, quick=True, seed=1)) for lines in (point_lines, account_lines, declaration_lines)
 )
 COSTS = found(cost_lines)
+SHARED, TRUTHS, PERSONS, REFUSALS, FEW = (
+    found(lines)
+    for lines in (
+        chain_drill_lines,
+        partial(truth_lines, quick=True, seed=1),
+        people_lines,
+        refusal_lines,
+        lambda: (line for way in WAYS for line in edge_lines(way, quick=True, seed=1)),
+    )
+)
+SAMPLER = found(lambda: [levels_line(150_000), quantiles_line(1500)])
+HEADS: Checks = lambda: itertools.chain(edge_violations(), float_violations())  # noqa: E731
+RECEIPTS = found(lambda: drills(next(case for case in battery(quick=True) if case.name in DRILLED), 1))
 TABLES = found(partial(counting_lines, quick=True, seed=1))
 FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "any count bounds the records": (
@@ -248,10 +270,146 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "zero = absent",
         plans(LISTED),
     ),
+    "questions told apart by their groups alone": (
+        sharing,
+        "rows_digest",
+        '"where": question["where"],',
+        '"where": None,',
+        TRUTHS,
+    ),
+    "another question's total": (
+        planning,
+        "JointRelease.answer_of",
+        "rows.total if part.counts_all else None",
+        "rows.total",
+        TRUTHS,
+    ),
+    "rows that change while they are counted": (
+        sharing,
+        "draw",
+        "{before, after} != {sharing.mark}",
+        "before != sharing.mark",
+        SHARED,
+    ),
+    "rows that changed while they were counted": (
+        sharing,
+        "draw",
+        "given, before if before == after else UNPROVEN",
+        "given, before",
+        SHARED,
+    ),
+    "a part pays for the whole": (
+        sharing,
+        "draw",
+        "finer is None and coarser is None and receipt.charge.epsilon != sharing.link.level",
+        "False",
+        SHARED,
+    ),
+    "failed draws are forgotten": (
+        sharing,
+        "failed_publication",
+        "return Publication(frozenset(past.charge for past in sharing.published), BROKEN)",
+        "return None",
+        SHARED,
+    ),
+    "draws although another failed": (
+        sharing,
+        "draw",
+        "is_barred = finer is None and not sharing.may_count",
+        "is_barred = False",
+        SHARED,
+    ),
+    "others' answers are quicker": (
+        sharing,
+        "reads_data",
+        "finer is None or finer.analyst != analyst",
+        "finer is None",
+        SHARED,
+    ),
+    "one's own sharing is everybody's": (
+        sharing,
+        "rows_digest",
+        "analyst if handle.sharing == OWN else None",
+        "None",
+        SHARED,
+    ),
+    "a receipt pays for another plan": (charge, "check_receipt", "paid != digest or level", "level", RECEIPTS),
+    "parts charged as their worst": (
+        parts,
+        "PartsRelease.certificate",
+        "sum((proof.epsilon for proof in proofs), Fraction(0))",
+        "max(proof.epsilon for proof in proofs)",
+        PERSONS,
+    ),
+    "rows that rise again": (
+        loss,
+        "_level_sets",
+        "    if np.any(last_start >= first_end):\n        return None\n",
+        "",
+        FEW,
+    ),
+    "the last universal vertex": (
+        loss,
+        "_worst_window_edge",
+        "in graph.universal.tolist():",
+        "in graph.universal.tolist()[:-1]:",
+        FEW,
+    ),
+    "a decoder of one answer": (
+        loss,
+        "_check_decoder",
+        "range(0, answers, step)",
+        "range(0, answers - 1, step)",
+        REFUSALS,
+    ),
+    "signs of noise on edges": (loss, "worst_noised_edge", "abs(plan.strategy).T", "plan.strategy.T", REFUSALS),
+    "levels by another weight": (
+        coupling,
+        "draw_between",
+        "sample_geometric(1 / right.fall, weights)",
+        "sample_geometric(1 / right.fall, np.full_like(weights, weights.max()))",
+        SAMPLER,
+    ),
+    "quantiles twice as sharp": (quantile_sampler, "penalty", "Fraction(0)) / 2", "Fraction(0))", SAMPLER),
+    "choices in order that are not uniform": (
+        quantile_sampler,
+        "ordered_choice",
+        "last if drawn in members else drawn",
+        "last",
+        SAMPLER,
+    ),
+    "floats of few bits": (
+        sampler,
+        "_float_exp",
+        "low, _ = enclose_exp(rate, 64)\n    return low / 2**64",
+        "low, _ = enclose_exp(rate, 32)\n    return low / 2**32",
+        HEADS,
+    ),
+    "the newer mark overwritten": (mark, "_older_slot", "return 1 if known", "return 0 if known", LEDGER),
+    "balances changed by hand": (
+        verification,
+        "LedgerWatch._follows",
+        "fault = _fault_of(partial(_check_spender, cursor, account, state, analyst))",
+        "fault = None",
+        LEDGER,
+    ),
+    "chains changed by hand": (
+        verification,
+        "_check_balances",
+        "cursor.links(name) != sorted(links, key=lambda past: past.charge)",
+        "False",
+        LEDGER,
+    ),
 }
 
 
-SHORT = ("noise of tiny prices", "a day too short", "short blocks scored twice", "charges in memory")
+SHORT = (
+    "noise of tiny prices",
+    "a day too short",
+    "short blocks scored twice",
+    "charges in memory",
+    "floats of few bits",
+)
 """Those that show soonest; the others are for the long run."""
 
 

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from blowfishdb.accuracy.quantiles import QuantileQuote, quantiles_at
 from blowfishdb.audit.cases import LIMITS, limited
 from blowfishdb.audit.definitions import NoisyRows, measured_once
-from blowfishdb.audit.report import Line, Losses, amount, judged, not_tested, refused
+from blowfishdb.audit.report import Line, Losses, amount, broken, judged, not_tested, refused
 from blowfishdb.audit.scratch import Draw, Scratch, TableRow, opened, replaced, scratch, taped
 from blowfishdb.audit.selections import NONE, window_graph
 from blowfishdb.engine.charge import prepare
@@ -33,7 +33,7 @@ from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy, custom, full, line, metric, partition, person, threshold
 from blowfishdb.model.predicate import Column
 from blowfishdb.model.query import Kind, Query, query
-from blowfishdb.model.workload import Identity, Intervals, Prefix
+from blowfishdb.model.workload import Identity, Intervals, Prefix, Sparse
 from blowfishdb.noise.quantile_sampler import SpreadRecords, sample_quantiles
 from blowfishdb.plan.certificate import CertifiedPlan, calibrate, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan, Problem
@@ -290,6 +290,11 @@ def refusal_lines() -> Iterator[Line]:
         "measurements without a certificate of their own": _uncertified(),
         "stages beyond what was charged": _stages(),
     }
+    whole = _edge_plan(_graph().edges())
+    turned = replace(whole, strategy=-whole.strategy, decoder=-whole.decoder)
+    losses = [certify(plan, _graph()).epsilon for plan in (whole, turned)]
+    is_other = broken({"noise on edges that is turned round loses something else": losses[0] != losses[1]})
+    yield judged("edge plans turned round", "every edge", is_other, "the same loss")
     for subject, tried in attempts.items():
         violations = [f"{name} is let through" for name, attempt in tried.items() if not refused(attempt)]
         yield judged(subject, "refused", violations, "all of them", len(tried))
@@ -321,7 +326,19 @@ def _edge_plans() -> Attempts:
             decoder[int(whole.edges[edge, 0]), edge] = 0
             wrong = replace(whole, decoder=csr_array(decoder))
             attempts[f"a decoder without edge {edge}, presence {presence}"] = partial(certify, wrong, graph)
+            # One answer with large weights, off by a little or by as much as a byte holds.
+            for off in (1, 256):
+                attempt = partial(certify, _weighted(whole, off, edge), graph)
+                attempts[f"one answer off by {off} on edge {edge}, presence {presence}"] = attempt
     return attempts
+
+
+def _weighted(whole: EdgePlan, off: int, edge: int) -> EdgePlan:
+    """One weighted sum of all cells, with noise on the same edges, of which the decoder gets one wrong."""
+    weights = np.where(np.arange(LENGTH) % 2, 100, -100)
+    ends = np.append(weights, 0)[whole.edges]
+    decoder = (ends[:, 0] - ends[:, 1] + off * (np.arange(len(ends)) == edge))[None, :]
+    return replace(whole, workload=Sparse(weights[None, :]), decoder=csr_array(decoder))
 
 
 def _uncertified() -> Attempts:

@@ -20,12 +20,13 @@ from blowfishdb.errors import (
     BudgetExceeded,
     ChangeRefused,
     KeyReused,
+    LedgerCorrupt,
     LedgerRolledBack,
     StaleVersion,
 )
 from blowfishdb.ledger import Charge, Ledger, Terms, open_ledger
 from blowfishdb.ledger import mark as mark_file
-from blowfishdb.ledger.values import BY, MOST_CLASSES, PER_EDGE, SUM
+from blowfishdb.ledger.values import BY, MOST_CLASSES, PER_EDGE, SUM, Head, Link
 
 FULL, EXTRA = 2, 3
 """SQLite's levels of synchronisation at which a committed charge survives a power cut."""
@@ -59,6 +60,8 @@ def ledger_lines() -> list[Line]:
             lines = [line(name, _violations(check), "as it must be", 3) for name, check in checks.items()]
             unsound = broken({"the ledger does not verify after the drills": not two.verify().is_sound})
         lines.append(line("an old copy", _violations(partial(_rolled_back, Path(folder))), "is noticed", 2))
+        lines.append(line("a torn mark", _violations(partial(_torn, Path(folder))), "is the one before", len(TEARS)))
+        lines.append(line("changed while open", _violations(partial(_meddled, Path(folder))), "is noticed", 2))
         by_hand = _violations(partial(_tampered, Path(folder)))
         lines.append(line("changed by hand", by_hand, "is noticed", len(TAMPERED)))
     return [*lines, line("verification", unsound, "every hash and balance")]
@@ -279,7 +282,52 @@ def _rolled_back(folder: Path) -> list[str]:
     return broken(rules)
 
 
+TEARS = (1, 40, 90, 200, 400, 511)
+"""Bytes of a mark that a power cut lets through."""
+
+
+def _torn(folder: Path) -> Iterator[str]:
+    """A power cut while the mark is written leaves the mark from before."""
+    usual = os.pwrite
+
+    def cut(size: int, descriptor: int, content: bytes, offset: int) -> int:
+        usual(descriptor, content[:size], offset)
+        raise OSError
+
+    for size in TEARS:
+        mark, heads = mark_file.FileMark(folder / f"torn {size}"), [Head("a" * 32, n, f"{n}" * 64) for n in range(1, 5)]
+        for head in heads[:-1]:
+            mark.advance(head)
+        try:
+            os.pwrite = partial(cut, size)
+            is_unnoticed = not refused(partial(mark.advance, heads[-1]))
+        finally:
+            os.pwrite = usual
+        yield from broken(
+            {
+                "a mark that could not be written is taken for written": is_unnoticed,
+                f"a mark of which {size} bytes were written is neither old nor new": mark.read() not in heads[-2:],
+            }
+        )
+
+
+def _meddled(folder: Path) -> Iterator[str]:
+    """A balance that somebody changes under a ledger that is open: the next charge must notice."""
+    for table in ("account", "analyst"):
+        path = folder / f"open {table}.ledger"
+        with open_ledger(path, mark=path.with_suffix(".mark")) as ledger:
+            account = ledger.register(TERMS, name="open", by="audit").id
+            for number in range(2):
+                ledger.charge(_charge(account, f"before {number}", Fraction(1)))
+            with closing(sqlite3.connect(path)) as connection, connection:
+                connection.execute(f"UPDATE {table} SET spent_units = '0'")
+            is_taken = not refused(partial(ledger.charge, _charge(account, "after", Fraction(1, 2))), LedgerCorrupt)
+        yield from broken({f"a balance of an {table} that was changed by hand pays for more": is_taken})
+
+
 TAMPERED = {
+    "the level of a chain": "UPDATE link SET level = '9'",
+    "who shares an answer": "UPDATE link SET analyst = 'eve'",
     "the price of a charge": "UPDATE entry SET body = replace(body, '\"1/10\"', '\"1/11\"') WHERE body LIKE '%1/10%'",
     "the hash of an entry": "UPDATE entry SET hash = substr(hash, 2) || '0' WHERE sequence = 3",
     "the last entry": "DELETE FROM entry WHERE sequence = (SELECT max(sequence) FROM entry)",
@@ -312,6 +360,8 @@ def _tampered(folder: Path) -> Iterator[str]:
             for epsilon in (Fraction(1, 10), Fraction(1, 2)):
                 charge = replace(_charge(account, f"key {epsilon}", epsilon), losses={"moves x": epsilon})
                 ledger.store_answer(ledger.charge(charge), b"answer")
+            linked = _charge(account, "linked", Fraction(1, 7))
+            ledger.charge(replace(linked, link=Link("rows.identity.shape.1", linked.epsilon, linked.epsilon)))
     for what, change in TAMPERED.items():
         for beside in folder.glob("tampered.*"):
             beside.unlink()

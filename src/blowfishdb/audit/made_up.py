@@ -266,13 +266,14 @@ def made_up_query(random: np.random.Generator, declared: Domain) -> Query:
 
 
 def made_up_condition(random: np.random.Generator, declared: Domain) -> Predicate:
-    """One comparison, or two of them put together."""
-    first, second = _comparison(random, declared), _comparison(random, declared)
-    return one_of(random, (first, Both(first, second), Either(first, second), Negation(Both(first, second))))
+    """One comparison, or two of them put together, of two attributes where there are so many."""
+    names = random.permutation(np.array(declared.names, dtype=object)).tolist()
+    first, second = _comparison(random, declared, names[0]), _comparison(random, declared, names[-1])
+    both, either = Both(first, second), Either(first, second)
+    return one_of(random, (first, both, either, Negation(both), Negation(either)))
 
 
-def _comparison(random: np.random.Generator, declared: Domain) -> Predicate:
-    name = one_of(random, declared.names)
+def _comparison(random: np.random.Generator, declared: Domain, name: str) -> Predicate:
     attribute, column = declared[name], Column(name)
     options: tuple[Predicate, ...] = ()
     if attribute.null == CELL:

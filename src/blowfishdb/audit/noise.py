@@ -22,7 +22,7 @@ from blowfishdb.audit.scratch import REAL, replaced
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise import coupling
 from blowfishdb.noise.quantile_sampler import Proposal, SpreadRecords, draw_quantiles
-from blowfishdb.noise.sampler import Keystream, digit_table
+from blowfishdb.noise.sampler import Keystream, digit_table, heads_of
 
 FEWEST = 40
 """The fewest draws that a bin of a goodness-of-fit test expects."""
@@ -224,6 +224,36 @@ def _carry_probes(rest: int) -> Iterator[tuple[list[int], int]]:
         yield [rest - 1, 0, rest - 1, 1], 2
 
 
+NEAR = (50, 56, 60, 80, 84, 87, 90, 120)
+"""How near a probability comes to a multiple of 2^-16: closer than floats tell, and than short series do."""
+
+
+def edge_violations() -> Iterator[str]:
+    """The first bits of probabilities next to a multiple of 2^-16, on either side of it."""
+    for head, bits, side in itertools.product((1, 3, 777, 9_999, 20_001, 32_767), NEAR, (1, -1)):
+        chance = PRECISE.divide(Decimal(head), Decimal(2**HEAD))
+        chance = PRECISE.add(chance, PRECISE.divide(Decimal(side), Decimal(2**bits)))
+        rate = Fraction(PRECISE.ln(PRECISE.divide(PRECISE.subtract(Decimal(1), chance), chance)))
+        heads = heads_of(1 / rate, np.ones(1, dtype=np.int64), 1)
+        if int(heads[0, 0]) != (head if side > 0 else head - 1):
+            yield f"the first bits of a probability within 2^-{bits} of {head} / 2^{HEAD} are wrong"
+
+
+def float_violations() -> Iterator[str]:
+    """Thresholds of the choice between levels as floats: their errors must stay far below the margin left for them."""
+    one, exact = np.ones(1, dtype=np.int64), coupling.Enclosed(200)
+    for fine, times, apart in itertools.product((Fraction(1, 3), Fraction(7), Fraction(10**6)), (2, 50), (0, 1, 40)):
+        left, right = coupling.Step.between(fine, 2 * fine), coupling.Step.between(2 * fine, 2 * times * fine)
+        meets = int(apart == 0)
+        places = np.array([float(apart)]), np.array([float(meets)])
+        fast = coupling.between_law(left.floats(one), right.floats(one), *places, coupling.Exponentials())
+        slow = coupling.between_law(left, right, apart, meets, exact)
+        sums, exact_sums = np.cumsum([float(way[0]) for way in fast]), list(itertools.accumulate(w.low for w in slow))
+        errors = [abs(Fraction(a / sums[-1]) - b / exact_sums[-1]) for a, b in zip(sums, exact_sums, strict=True)]
+        if 8 * max(errors[:-1]) > coupling.MARGIN:
+            yield f"floats decide within {float(max(errors[:-1])):.1e} of a threshold"
+
+
 def _violations(
     place: str, bits: Scripted, law: tuple[Fraction, int], heads: Sequence[int], ties: Sequence[int], wanted: int
 ) -> Iterator[str]:
@@ -274,6 +304,8 @@ def noise_lines(*, quick: bool) -> Iterator[Line]:
     yield _power(draws)
     fine = "every digit's probability to 2^-256, ties and carries"
     yield judged("digits", "exact probabilities", digit_violations(), fine, 1)
+    yield judged("digits", "next to an edge", edge_violations(), "the first bits are right, however near the next ones")
+    yield judged("levels", "floats that decide", float_violations(), "only where their errors do not matter", 1)
 
 
 def law_line(function: str, unit: Fraction, weight: int, draws: int, *, two_sided: bool) -> Line:
@@ -391,30 +423,40 @@ def _fresh(function: str) -> Line:
     return judged(function, "fresh", violations, "64 calls, 64 different outcomes", 64)
 
 
-LEVELS = (Fraction(3), Fraction(6), Fraction(12))
-"""Units of three levels of one number, fine to coarse."""
+LEVELS, MIXED = (Fraction(3), Fraction(6), Fraction(12)), (1, 4)
+"""Units of three levels of one number, fine to coarse; and the weights of the numbers."""
 
 
 def levels_line(draws: int) -> Line:
-    """Levels of one number, drawn out of order: their laws, and that each step from fine to coarse is independent."""
-    weights, (fine, middle, coarse) = np.ones(draws, dtype=np.int64), LEVELS
+    """Levels of one number, drawn out of order, for numbers of two weights in one call."""
+    weights, (fine, middle, coarse) = np.resize(np.array(MIXED), draws), LEVELS
     last = REAL["sample"](coarse, weights, None)
     first = coupling.draw_between(np.zeros_like(last), None, last, coarse, fine, weights)
     second = coupling.draw_between(first, fine, last, coarse, middle, weights)
-    values, tests = (first, second, last), Tests()
-    for unit, drawn in zip(LEVELS, values, strict=True):
+    tests = Tests()
+    for weight in MIXED:
+        drawn = (values[weights == weight] for values in (first, second, last))
+        of_weight = _levels_tests(*drawn, [unit / weight for unit in LEVELS])
+        tests |= {f"weight {weight} {name}": chance for name, chance in of_weight.items()}
+    return _line("sample", "levels that share their noise", tests, draws)
+
+
+def _levels_tests(first: Ints, second: Ints, last: Ints, units: Sequence[Fraction]) -> Tests:
+    """The laws of three levels, and that each step from fine to coarse is independent of what is finer."""
+    tests = Tests()
+    for unit, drawn in zip(units, (first, second, last), strict=True):
         of_level = law_tests(NoiseLaw(float(unit)), drawn)
         tests |= {f"unit {unit} {name}": chance for name, chance in of_level.items()}
     steps = [second - first, last - second]
-    for step, one, two in zip(steps, LEVELS, LEVELS[1:], strict=False):
+    for step, one, two in zip(steps, units, units[1:], strict=False):
         same = (math.sinh(0.5 / two) / math.sinh(0.5 / one)) ** 2
         still = same + (1.0 - same) * math.tanh(0.5 / two)
-        tests[f"unit {one} to {two}, no step"] = _binomial(int((step == 0).sum()), draws, still)
+        tests[f"unit {one} to {two}, no step"] = _binomial(int((step == 0).sum()), step.size, still)
     pairs = {"first step": (first, steps[0]), "second step": (second, steps[1]), "two steps": (steps[0], steps[1])}
     for name, (left, right) in pairs.items():
         tests |= {f"{name} {test}": chance for test, chance in _together(left, right, two_sided=True).items()}
         tests[f"{name} sizes"] = _uncorrelated(_sizes(left), _sizes(right))
-    return _line("sample", "levels that share their noise", tests, draws)
+    return tests
 
 
 COUNTS, PARTS = (2, 0, 3), 2

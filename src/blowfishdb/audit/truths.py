@@ -14,8 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.audit.report import Line, broken, judged
-from blowfishdb.audit.scratch import Scratch, TableRow, scratch
-from blowfishdb.audit.tape import replaced, taped
+from blowfishdb.audit.scratch import Scratch, TableRow, replaced, scratch, taped
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run, charged_payload, decode, prepare
 from blowfishdb.engine.compile import ANALYSTS
