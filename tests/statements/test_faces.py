@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
@@ -24,6 +25,7 @@ from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BudgetExceeded, PolicyError, QueryError
 from blowfishdb.model.distance import hidden_distance
+from blowfishdb.model.query import Part, Query
 from blowfishdb.server.pages import controls
 from blowfishdb.server.pages.budget import typical, why_nothing
 from blowfishdb.server.pages.explore import promise_words
@@ -82,6 +84,52 @@ def test_prices_of_shared_noise_are_so(place: Place) -> None:
         charged, words = later_price(ben, epsilon="0.6", mechanism="identity")
         assert (charged, words) == (Fraction(3, 5), ""), "what others paid is not told, and is in nobody's price"
         assert ben.budget(SHARED).dataset_remaining == data, "the data loses nothing more"
+
+
+# Several questions as one, and questions that build on earlier answers.
+
+
+@pytest.mark.parametrize("world", ["full", "line"])
+def test_every_question_of_a_plan_keeps_its_accuracy(place: Place, world: str) -> None:
+    assert plan_misses(place, world, DRAWS // 3) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("world", ["partition", "public ward", "only", "person"])
+def test_every_question_of_all_plans_keeps_its_accuracy(place: Place, world: str) -> None:
+    assert plan_misses(place, world, DRAWS) == []
+
+
+def plan_misses(place: Place, world: str, draws: int) -> list[str]:
+    """The questions of a plan that are off by more than was asked, or outside their intervals, too often."""
+    handle, rows = place.handle(world), WORLDS[world].counted
+    asked = {"histogram": 60, "cdf": 20, "histogram of A": 30, "linear": 90}
+    parts = tuple(Part(QUESTIONS[name].query, Fraction(alpha), Fraction(BETA)) for name, alpha in asked.items())
+    release = prepare(handle, make_request(handle, Query("joint", parts=parts), accuracy_target(alpha=20)))
+    assert isinstance(release, PlanRelease)
+    counts, missed = release.counting(handle).run(), Counter[str]()
+    for _ in range(draws):
+        answers = release.answer(counts).parts
+        for (name, alpha), answer in zip(asked.items(), answers, strict=True):
+            truth = np.array(QUESTIONS[name].truth(rows))
+            missed[f"{name} within {alpha}"] += bool(np.max(np.abs(answer.raw - truth)) > alpha + CLOSE)
+            missed[f"the interval of {name}"] += is_missed(answer, truth)
+    return [what for what, times in missed.items() if is_too_often(times, draws)]
+
+
+@pytest.mark.nightly
+def test_answers_that_build_on_others_keep_their_accuracy(place: Place) -> None:
+    truth = {name: np.array(QUESTIONS[name].truth(WORLDS["full"].counted)) for name in ("histogram", "cdf", "ranges")}
+    missed, built = Counter[str](), 0
+    for turn in range(DRAWS):
+        with bf.connect(place.configuration, analyst=f"analyst {turn}") as session:
+            for name, alpha in (("histogram", "30"), ("cdf", "45"), ("ranges", "60"), ("histogram", "18")):
+                question = session[SHARED].question(QUESTIONS[name].query)
+                built += bool(question.preview(alpha=alpha, beta=BETA).ways)
+                off = np.max(np.abs(question.release(alpha=alpha, beta=BETA).raw - truth[name]))
+                missed[f"{name} within {alpha}"] += bool(off > float(alpha) + CLOSE)
+    assert built >= DRAWS, "answers were built on others"
+    assert [what for what, times in missed.items() if is_too_often(times, DRAWS)] == []
 
 
 # Budgets.

@@ -179,6 +179,10 @@ def _where(truth: Truth, keeps: Callable[[Record], bool]) -> Truth:
     return lambda rows: truth([row for row in rows if keeps(row)])
 
 
+WEIGHTS = [[1, 1, 1, 1, 0, 0, 0, 0, 0], [2, 0, -1, 0, 3, 0, 0, 0, 1]]
+"""Weighted sums of the ages, NULL last."""
+
+
 def questions() -> Mapping[str, Asked]:
     """One question of each kind, with filters where they matter."""
     in_a: Predicate = bf.col("ward") == "A"
@@ -206,6 +210,10 @@ def questions() -> Mapping[str, Asked]:
             bf.query("sum", "age", in_a), _where(lambda rows: [float(sum(_known_ages(rows)))], lambda r: r.ward == "A")
         ),
         "mean": Asked(bf.query("mean", "age"), lambda rows: [float(np.mean(_known_ages(rows)))]),
+        "linear": Asked(
+            bf.query("linear", "age", linear=WEIGHTS),
+            lambda rows: [float(np.dot(weights, _ages(rows))) for weights in WEIGHTS],
+        ),
         "quantiles": Asked(bf.query("quantiles", "age", levels=levels), _quantiles(levels)),
     }
 

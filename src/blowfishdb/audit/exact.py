@@ -150,9 +150,8 @@ def _row_ratio(here: int, there: int, weight: int) -> Fraction:
 PERSONS = [Aggregate("people", ("who",))]
 ABOUT_PERSONS = {
     "of all": query("table", (), Column("x") >= 1, aggregates=PERSONS),
-    "by groups": query("table", "x", aggregates=PERSONS),
     "by groups, filtered": query("table", "x", Column("x") >= 1, aggregates=PERSONS),
-    "beside rows": query("table", "x", aggregates=[Aggregate("count"), *PERSONS]),
+    "by groups, beside rows": query("table", "x", aggregates=[Aggregate("count"), *PERSONS]),
 }
 
 

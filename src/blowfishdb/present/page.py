@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from blowfishdb.errors import plural
 from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped, picture
