@@ -18,6 +18,7 @@ from blowfishdb.audit.report import Line, broken, judged, refused
 from blowfishdb.errors import (
     BlowfishError,
     BudgetExceeded,
+    ChainMoved,
     ChangeRefused,
     KeyReused,
     LedgerCorrupt,
@@ -26,7 +27,7 @@ from blowfishdb.errors import (
 )
 from blowfishdb.ledger import Charge, Ledger, Terms, open_ledger
 from blowfishdb.ledger import mark as mark_file
-from blowfishdb.ledger.values import BY, MOST_CLASSES, PER_EDGE, SUM, Head, Link
+from blowfishdb.ledger.values import BY, MOST_CLASSES, PER_EDGE, SUM, Head, Link, Publication
 
 FULL, EXTRA = 2, 3
 """SQLite's levels of synchronisation at which a committed charge survives a power cut."""
@@ -55,13 +56,15 @@ def ledger_lines() -> list[Line]:
                 "other classes": partial(_stale_classes, one),
                 "carried over": partial(_carried, one),
                 "receipts": partial(_receipts, one, two),
-                "durability": partial(_durability, one, account),
+                "chains": partial(_chains, one, two),
+                "curators": partial(_curators, one),
+                "durability": partial(_durability, one, account, mark),
             }
             lines = [line(name, _violations(check), "as it must be", 3) for name, check in checks.items()]
             unsound = broken({"the ledger does not verify after the drills": not two.verify().is_sound})
         lines.append(line("an old copy", _violations(partial(_rolled_back, Path(folder))), "is noticed", 2))
         lines.append(line("a torn mark", _violations(partial(_torn, Path(folder))), "is the one before", len(TEARS)))
-        lines.append(line("changed while open", _violations(partial(_meddled, Path(folder))), "is noticed", 2))
+        lines.append(line("changed while open", _violations(partial(_meddled, Path(folder))), "is noticed", 4))
         by_hand = _violations(partial(_tampered, Path(folder)))
         lines.append(line("changed by hand", by_hand, "is noticed", len(TAMPERED)))
     return [*lines, line("verification", unsound, "every hash and balance")]
@@ -231,7 +234,55 @@ def _receipts(one: Ledger, two: Ledger) -> list[str]:
     return broken({"a receipt that is not on record is taken for one": any(is_taken)})
 
 
-def _durability(one: Ledger, account: str) -> list[str]:
+def _chains(one: Ledger, two: Ledger) -> list[str]:
+    """Answers that share noise: each pays what its chain leaves to pay, and is drawn given all that was published."""
+    terms = replace(TERMS, identity="audit://chains")
+    account = one.register(terms, name="chains", by="audit").id
+    first = Link("rows.identity.shape.1", Fraction(1, 5), Fraction(1, 5))
+    second = replace(first, level=Fraction(3, 10), received=Fraction(3, 10))
+    short = replace(_charge(account, "short", Fraction(1, 10)), link=first)
+    is_short = not refused(partial(one.charge, short), ChainMoved)
+    receipts = [
+        one.charge(replace(_charge(account, "first", Fraction(1, 5)), link=first)),
+        two.charge(replace(_charge(account, "second", Fraction(1, 10), OTHER), link=second)),
+    ]
+    blind = Publication(frozenset(), "rows")
+    one.store_answer(receipts[0], b"first", blind)
+    is_blind = not refused(partial(two.store_answer, receipts[1], b"second", blind), ChainMoved)
+    known = len(one.links(account, "rows"))
+    one.new_snapshot(one.account(account), "refreshed", by="audit")
+    return broken(
+        {
+            "an answer pays less than its chain leaves to pay": is_short,
+            "an answer is published that was drawn without knowing of another of its chain": is_blind,
+            "the answers of a chain are not on record": known != len(receipts),
+            "chains go on over refreshed data": one.links(account, "rows"),
+        }
+    )
+
+
+def _curators(one: Ledger) -> list[str]:
+    """Changes that were worked out for versions, or an accounting, that are no longer in force; limits that fall."""
+    terms = replace(TERMS, identity="audit://curators")
+    seen = one.register(terms, name="curators", by="audit")
+    change = partial(one.new_version, kind="policy", stretch=Fraction(1), by="audit", reason="audit")
+    change(seen, document='{"new": 1}')
+    late = [partial(change, seen, document='{"new": 2}'), partial(one.new_snapshot, seen, "refreshed", by="audit")]
+    current = one.account(seen.id)
+    one.set_accounting(current, PER_EDGE, by="audit", reason="audit")
+    counted = partial(change, current, document='{"new": 3}')
+    lower = partial(one.renew, seen.id, LIMIT - 1, by="audit", reason="audit")
+    is_late = not all(refused(attempt, StaleVersion) for attempt in late)
+    return broken(
+        {
+            "a change is made that was worked out for an old version": is_late,
+            "a change is made that was worked out for another accounting": not refused(counted, ChangeRefused),
+            "a renewal lowers what the data may lose": not refused(lower, ChangeRefused),
+        }
+    )
+
+
+def _durability(one: Ledger, account: str, path: Path) -> list[str]:
     """What is charged outlives a power cut: the database and the mark wait until the disk has it."""
     with one.store.write() as cursor:
         ((level,),) = cursor.rows("PRAGMA synchronous")
@@ -245,13 +296,15 @@ def _durability(one: Ledger, account: str) -> list[str]:
 
     try:
         mark_file._sync_content = noted
-        one.charge(replace(_charge(account, "durable", Fraction(0)), snapshot=one.account(account).snapshot))
+        receipt = one.charge(replace(_charge(account, "durable", Fraction(0)), snapshot=one.account(account).snapshot))
     finally:
         mark_file._sync_content = usual
     return broken(
         {
             "a charge returns before the disk has it": level not in (FULL, EXTRA) or journal != "wal",
             "the high-water mark returns before the disk has it": not synchronised or usual not in SYNCHRONISES,
+            "the high-water mark does not know of a charge": mark_file.FileMark(path).read()
+            != Head(one.id, receipt.sequence, receipt.hash),
         }
     )
 
@@ -323,6 +376,16 @@ def _meddled(folder: Path) -> Iterator[str]:
                 connection.execute(f"UPDATE {table} SET spent_units = '0'")
             is_taken = not refused(partial(ledger.charge, _charge(account, "after", Fraction(1, 2))), LedgerCorrupt)
         yield from broken({f"a balance of an {table} that was changed by hand pays for more": is_taken})
+    for name, change in (("changed", "UPDATE answer SET payload = X'00'"), ("taken away", "DELETE FROM answer")):
+        path = folder / f"open {name}.ledger"
+        with open_ledger(path, mark=path.with_suffix(".mark")) as ledger:
+            account = ledger.register(TERMS, name="open", by="audit").id
+            receipt = ledger.charge(_charge(account, "before", Fraction(1)))
+            ledger.store_answer(receipt, b"answer")
+            with closing(sqlite3.connect(path)) as connection, connection:
+                connection.execute(change)
+            is_taken = not refused(partial(ledger.answer_for, receipt), LedgerCorrupt)
+        yield from broken({f"an answer that was {name} is given, or measured again": is_taken})
 
 
 TAMPERED = {
