@@ -267,7 +267,10 @@ def _curators(one: Ledger) -> list[str]:
     seen = one.register(terms, name="curators", by="audit")
     change = partial(one.new_version, kind="policy", stretch=Fraction(1), by="audit", reason="audit")
     change(seen, document='{"new": 1}')
-    late = [partial(change, seen, document='{"new": 2}'), partial(one.new_snapshot, seen, "refreshed", by="audit")]
+    late: list[Callable[[], object]] = [
+        partial(change, seen, document='{"new": 2}'),
+        partial(one.new_snapshot, seen, "refreshed", by="audit"),
+    ]
     current = one.account(seen.id)
     one.set_accounting(current, PER_EDGE, by="audit", reason="audit")
     counted = partial(change, current, document='{"new": 3}')

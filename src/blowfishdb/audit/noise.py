@@ -435,8 +435,9 @@ def levels_line(draws: int) -> Line:
     second = coupling.draw_between(first, fine, last, coarse, middle, weights)
     tests = Tests()
     for weight in MIXED:
-        drawn = (values[weights == weight] for values in (first, second, last))
-        of_weight = _levels_tests(*drawn, [unit / weight for unit in LEVELS])
+        is_such = weights == weight
+        units = [unit / weight for unit in LEVELS]
+        of_weight = _levels_tests(first[is_such], second[is_such], last[is_such], units)
         tests |= {f"weight {weight} {name}": chance for name, chance in of_weight.items()}
     return _line("sample", "levels that share their noise", tests, draws)
 
@@ -482,7 +483,7 @@ def quantiles_line(draws: int) -> Line:
         place = np.argsort(np.argsort(-expected, kind="stable"), kind="stable")
         bins = np.minimum(place, int((expected >= FEWEST).sum()) - 1)
         numbers = np.bincount(bins, [seen[vector] for vector in vectors])
-        tests[f"{len(gaps) - 1} at unit {unit}"] = _fit(numbers, np.bincount(bins, expected))
+        tests[f"{len(gaps) - 1} at unit {unit}"] = _fit(numbers, np.bincount(bins, expected).astype(np.float64))
     return _line("quantiles", "all vectors of positions", tests, draws)
 
 

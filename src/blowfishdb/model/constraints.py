@@ -639,8 +639,8 @@ def _total(constraints: Sequence[Constraint]) -> int | None:
             given.setdefault(rows, constraint)
     if len(given) > 1:
         (one, first), (two, second) = list(given.items())[:2]
-        rows = plural(one, "row")
-        raise PolicyError(f"{write_constraint(first)} tells of {rows}, and {write_constraint(second)} of {two:,}")
+        number = plural(one, "row")
+        raise PolicyError(f"{write_constraint(first)} tells of {number}, and {write_constraint(second)} of {two:,}")
     return next(iter(given), None)
 
 
