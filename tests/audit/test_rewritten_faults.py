@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from blowfishdb.audit.battery import battery
+from blowfishdb.audit.cases import battery
 from blowfishdb.audit.chain_drills import chain_drill_lines
 from blowfishdb.audit.counting import counting_lines
 from blowfishdb.audit.drills import drills, session_lines
