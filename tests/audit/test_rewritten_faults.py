@@ -341,13 +341,6 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "max(proof.epsilon for proof in proofs)",
         PERSONS,
     ),
-    "rows that rise again": (
-        loss,
-        "_level_sets",
-        "    if np.any(last_start >= first_end):\n        return None\n",
-        "",
-        FEW,
-    ),
     "the last universal vertex": (
         loss,
         "_worst_window_edge",
