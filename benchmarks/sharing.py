@@ -3,8 +3,9 @@
 Views: seven views of age within 50, the most expensive one first and last. Analysts: so many ask the same questions at
 random accuracies; `ours` is what the data's account pays, `other` the sum of what they receive. Exploration: how many
 questions an epsilon of 1 answers; `ours` begins with all ranges of age at the same accuracy, each promised by itself,
-`other` pays for each question and repeats identical ones, as version 0.1 does. A session ends with its questions, so
-`ours` is how many there are. Quote: seconds of a preview after so many releases, and before any.
+`other` pays for each question and repeats identical ones, as version 0.1 does. A session ends with its questions, or
+with the first that is not affordable: ranges of age are free after the first release, however many are asked. Quote:
+seconds of a preview after so many releases, and before any.
 """
 
 from __future__ import annotations
@@ -131,12 +132,18 @@ def _breadth_first(table: Table) -> Explore:
 
 
 def _drill_down(table: Table) -> Explore:
-    """Histograms of age by 20 years, then of each of these groups by 10, of each of those by 5, and by single years."""
-    groups = [(0, AGES)]
-    for width in (20, 10, 5, 1):
-        for low, high in groups:
-            yield _range(table, low, high).histogram(bf.col("age").bins(width))
-        groups = [(start, start + width) for start in range(0, AGES, width)]
+    """Histograms of age by 20 years, then of each of these groups by 10, of each of those by 5, and by single years.
+
+    Then the same by 50, 25 and 5 years; and all of it again of those who work 40 hours a week or more, and so on.
+    """
+    for hours in (0, 40, 20, 60):
+        people = table.where(bf.col("hours_per_week") >= hours) if hours else table
+        for widths in ((20, 10, 5, 1), (50, 25, 5)):
+            groups = [(0, AGES)]
+            for width in widths:
+                for low, high in groups:
+                    yield _range(people, low, high).histogram(bf.col("age").bins(width))
+                groups = [(start, start + width) for start in range(0, AGES, width)]
 
 
 def _explored(name: str, explore: Callable[[Table], Explore]) -> Row:

@@ -17,7 +17,7 @@ import pytest
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit import cases
 from blowfishdb.audit.scratch import REAL
-from blowfishdb.engine import charge, infer, measure, release, sharing, synopsis_release
+from blowfishdb.engine import charge, combination, infer, measure, release, sharing, synopsis_release
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.ledger.records import Cursor
 from blowfishdb.ledger.values import NOTHING, Balance
@@ -174,6 +174,34 @@ def drawn_from_the_finest(patch: pytest.MonkeyPatch) -> None:
         return None if usual(self) is None else max(self.published, key=release.by_level)  # type: ignore[misc]
 
     patch.setattr(release.Sharing, "finer", property(finest))
+
+
+def combined_by_another_weight(patch: pytest.MonkeyPatch) -> None:
+    """The newest of several combined measurements counts for a hundredth too much."""
+    usual = combination.least_squares
+
+    def heavier(answers: Any, rows: Any, exact: Any, variances: Any) -> Any:
+        coefficients = usual(answers, rows, exact, variances)
+        return None if coefficients is None else (coefficients[0] * np.linspace(1.0, 1.01, len(rows)), coefficients[1])
+
+    patch.setattr(combination, "least_squares", heavier)
+
+
+def combined_with_its_own_chain(patch: pytest.MonkeyPatch) -> None:
+    """A supplement is drawn from a chain with which it is combined, as if their noise were independent."""
+    usual = sharing._Offers.of
+    patch.setattr(sharing._Offers, "of", lambda self, part, without=(): usual(self, part))
+
+
+def combined_with_other_rows(patch: pytest.MonkeyPatch) -> None:
+    """Earlier measurements are taken for those of other cells: of the query that is asked now."""
+    usual = sharing._Combining._checked
+
+    def unchecked(self: Any, query: Any, past: Any) -> Any:
+        one = usual(self, query, past)
+        return None if one is None else replace(one, part=replace(one.part, compiled=self.plain.compiled))
+
+    patch.setattr(sharing._Combining, "_checked", unchecked)
 
 
 def chains_across_versions(patch: pytest.MonkeyPatch) -> None:

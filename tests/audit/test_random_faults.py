@@ -153,6 +153,9 @@ CASES: list[tuple[Fault, Lines]] = [
     (faults.coupled_by_another_weight, chain_lines),
     (faults.star_for_a_chain, chain_sessions),
     (faults.drawn_from_the_finest, chain_sessions),
+    (faults.combined_by_another_weight, chain_sessions),
+    (faults.combined_with_its_own_chain, chain_sessions),
+    (faults.combined_with_other_rows, chain_sessions),
 ]
 
 

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, Route, WebSocket, expect
 
 import blowfishdb as bf
 from blowfishdb.engine import measure
+from blowfishdb.present.words import readable
 from tests.browser.fixture import (
     HEARD,
     PASSWORD,
@@ -281,6 +282,54 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     expect(page.get_by_role("heading", name="CDF of age")).to_be_visible()
     shoot(page, "synopsis")
     assert session.budget("clinic").spent == spent, "looking back and asking synopses is free"
+
+
+def test_more_accuracy_is_released_by_the_slider_after_its_price_was_confirmed(page: Page, place: Place) -> None:
+    place.app_state.users.add("mara", "analyst", PASSWORD, must_change=False)
+    session = place.app_state.session("mara")
+    wards = session["clinic"].histogram("ward")
+    within = readable(wards.release(alpha=400).widths.simultaneous / 2)
+    (past,) = session.history("clinic")
+    sign_in(page, place, "mara", then=f"/history/answer?{urlencode({'of': f'{past.number} clinic'})}")
+    button, words = page.get_by_test_id("sharpen"), page.get_by_test_id("marginal")
+    expect(words).to_contain_text("It costs nothing")
+    expect(button).to_be_disabled()
+    # By keyboard: ten steps of five percent.
+    page.locator(".q-slider [tabindex='0']").focus()
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    expect(words).to_contain_text(f"Within ±{within}: It costs", timeout=30_000)
+    preview = wards.preview(alpha=within)
+    assert 0 < preview.epsilon < wards.preview(alpha=within, fresh=True).epsilon
+    assert session.budget("clinic").spent == past.epsilon, "a price charges nothing"
+    shoot(page, "more-accuracy")
+    button.click()
+    expect(page.get_by_role("alertdialog")).to_contain_text(f"within ±{within}")
+    page.get_by_role("button", name="Cancel").click()
+    assert session.budget("clinic").spent == past.epsilon
+    button.click()
+    page.get_by_test_id("confirm").click()
+    page.wait_for_url(lambda url: f"{past.number}+clinic" not in url)
+    expect(page.locator(".bf-chart canvas")).to_be_visible()
+    assert session.budget("clinic").spent == past.epsilon + preview.epsilon
+    assert ("mara", "asked for more accuracy", "clinic") in audited(place)
+
+
+def test_several_statements_are_taken_along_to_where_they_are_priced(page: Page, place: Place) -> None:
+    sign_in(page, place)
+    page.get_by_role("radio", name="SQL").click()
+    one, two = "SELECT COUNT(*) FROM clinic WHERE age < 18", "SELECT ward, COUNT(*) FROM clinic GROUP BY ward"
+    page.get_by_label("Statement").fill(f"{one}; {two}")
+    settle(page)
+    expect(page.get_by_test_id("refusal")).to_contain_text("My questions")
+    page.get_by_test_id("take-along").click()
+    page.wait_for_url(re.compile("/questions"))
+    expect(page.get_by_test_id("total")).to_be_visible()
+    expect(page.get_by_text("2 collected")).to_be_visible()
+    # Back again, nothing of what was typed is lost.
+    page.go_back()
+    settle(page)
+    expect(page.get_by_label("Statement")).to_have_value(f"{one}; {two}")
 
 
 def test_the_budget_runs_out(page: Page, place: Place) -> None:

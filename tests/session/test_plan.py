@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,32 @@ def test_nothing_is_charged_where_the_whole_does_not_fit(tmp_path: Path) -> None
         with pytest.raises(BudgetExceeded):
             apart.release()
     assert spent(tmp_path) == 0
+
+
+def test_several_releases_are_charged_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_fixture(tmp_path, visits(epsilon="0.5"))
+    with session(tmp_path) as db:
+        apart = db.plan([(question, {"epsilon": "0.2"}) for question in views(db)[:3]])
+        assert apart.joint == ()
+        # Somebody spends the rest after the whole was seen to fit: the ledger refuses all of it, and speaks of the sum.
+        monkeypatch.setattr(QuestionPlan, "check_budget", lambda self: None)
+        with pytest.raises(BudgetExceeded) as refusal:
+            apart.release()
+        assert (refusal.value.requested, refusal.value.remaining_dataset) == (Fraction(3, 5), Fraction(1, 2))
+        assert spent(tmp_path) == 0
+        with pytest.raises(SpendingCapReached):
+            two = db.plan([(question, {"epsilon": "0.2"}) for question in views(db)[:2]])
+            replace(two, questions=tuple(replace(one, price=Fraction(1, 10)) for one in two.questions)).release()
+        assert spent(tmp_path) == 0
+        answers = two.release()
+        assert spent(tmp_path) == Fraction(2, 5)
+        # Nothing is charged again, and what measures the rows of another question rests on its answer.
+        assert [answer.released for answer in two.release()] == [answer.released for answer in answers]
+        wards = db["visits"].histogram("ward")
+        levels = db.plan([(wards, {"epsilon": level, "mechanism": "identity"}) for level in ("0.04", "0.09")])
+        first, second = levels.release()
+        assert (first.epsilon, second.epsilon) == (Fraction(1, 25), Fraction(9, 100))
+    assert spent(tmp_path) == Fraction(2, 5) + Fraction(9, 100)
 
 
 def test_sharing_that_is_off_still_plans(tmp_path: Path) -> None:

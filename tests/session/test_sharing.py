@@ -80,7 +80,7 @@ def test_an_accuracy_continues_the_chain_that_leaves_least_to_pay(
         prices = {way.name: way.epsilon for way in preview.ways}
         assert list(prices) == ["supplement", "upgrade", "fresh"]
         assert list(prices.values()) == sorted(prices.values())
-        monkeypatch.setattr(sharing, "MOST_COMBINED", 0)
+        monkeypatch.setattr(sharing, "MOST_TRIED", 0)
         preview = ages(db).preview(alpha=30)
         assert (preview.mechanism, preview.epsilon < preview.best.epsilon) == ("identity", True)
         answer = ages(db).release(alpha=30)
@@ -342,7 +342,7 @@ def test_a_supplement_measures_what_is_missing(folder: Path, monkeypatch: pytest
     assert spent(folder) == Fraction(1, 2) + preview.epsilon
 
 
-def test_a_supplement_whose_earlier_answer_moved_on_is_finished_alone(
+def test_a_supplement_whose_earlier_answer_moved_on_is_finished_as_it_was_quoted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with session(folder) as db:
@@ -353,10 +353,65 @@ def test_a_supplement_whose_earlier_answer_moved_on_is_finished_alone(
             ages(db).release(alpha=40)
         monkeypatch.undo()
         fine.release(epsilon="0.6", mechanism="identity")
+        # The earlier rows are published still, beside the finer ones.
         answer = ages(db).release(alpha=40)
-        assert answer.rests_on == ()
-        # Honest about what one measurement tells.
-        assert answer.widths.simultaneous > 40
+        assert answer.rests_on == (3,)
+        assert answer.widths.simultaneous <= 40
+
+
+def test_cells_beside_those_asked_for_are_measured_where_they_cost_no_more(tmp_path: Path) -> None:
+    age, folder = bf.col("age"), tmp_path
+    # Of records that are there or not, all cells together lose what one does.
+    make_fixture(folder, visits(policy=bf.Policy({}, presence="only")))
+    with session(folder) as db, session(folder, "ben") as ben:
+        young = db["visits"].where(age < 40).histogram(age.bins(20))
+        preview = young.preview(alpha=40)
+        assert preview.epsilon <= young.preview(alpha=40, fresh=True).epsilon
+        assert "measures more for no more (Histogram of age in bins of 20)" in str(preview)
+        first = young.release(alpha=40)
+        assert (first.title, first.charged) == ("Histogram of age in bins of 20 where age < 40", None)
+        assert first.widths.simultaneous <= 40
+        first.certificate.verify()
+        # The other groups are read off it, and another analyst shares its rows by asking for the others.
+        old = db["visits"].where(age >= 60).histogram(age.bins(20))
+        assert old.preview(alpha=40).epsilon == 0
+        assert old.release(alpha=40).rests_on == (db.history("visits")[-1].number,)
+        before = spent(folder)
+        assert ben["visits"].where(age >= 60).histogram(age.bins(20)).release(alpha=40).epsilon == first.epsilon
+        assert spent(folder) == before == first.epsilon
+        # More accuracy of the same groups pays the difference.
+        assert young.preview(alpha=30).epsilon < young.preview(alpha=30, fresh=True).epsilon
+        # The answer knows the question, beside what was measured for it.
+        assert first.question is not None
+        assert first.question["where"] is not None
+
+
+def test_coarser_and_partly_overlapping_measurements_take_part(folder: Path) -> None:
+    age = bf.col("age")
+    with session(folder) as db:
+        db["visits"].histogram(age.bins(10)).release(epsilon="0.4", mechanism="identity")
+        finer = db["visits"].histogram(age.bins(5))
+        ways = {way.name: way for way in finer.preview(alpha=40).ways}
+        assert ways["supplement"].epsilon < Fraction(9, 10) * ways["fresh"].epsilon
+        answer = finer.release(alpha=40)
+        assert (answer.charged, answer.rests_on) == (ways["supplement"].epsilon, (3,))
+        # Marginals of another table share its total along an attribute.
+        both = db["visits"].histogram(age.bins(10), "ward")
+        assert {way.name for way in both.preview(alpha=60).ways} == {"supplement", "fresh"}
+        # Two halves together tell what neither tells.
+    with session(folder, "ben") as ben:
+        table = ben["visits"]
+        table.where(age < 40).count().release(epsilon="0.5", mechanism="identity")
+        table.where(age >= 40).count().release(epsilon="0.5", mechanism="identity")
+        whole = table.histogram(age.bins(40))
+        assert whole.preview(alpha=500).epsilon > 0, "ages from 80 on are in neither"
+        total = table.ranges("age", [(0, 40), (40, 100)])
+        assert total.preview(alpha=60).epsilon == 0
+        released = total.release(alpha=60)
+        assert (released.charged, len(released.rests_on)) == (0, 2)
+        assert released.caveat.startswith("Combined by least squares with entry")
+        released.certificate.verify()
+    assert spent(folder) > 0
 
 
 def test_where_rows_are_not_proven_to_be_the_same_the_next_best_way_is_taken(

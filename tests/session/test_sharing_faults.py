@@ -47,9 +47,9 @@ with session(folder, analyst) as db:
 """
 
 
-def start(folder: Path, analyst: str, epsilon: str, fault: str = "none") -> subprocess.Popen[str]:
+def start(folder: Path, analyst: str, epsilon: str, fault: str = "none", child: str = CHILD) -> subprocess.Popen[str]:
     paths = os.pathsep.join([str(Path(bf.__file__).parents[1]), str(ROOT)])
-    command = [sys.executable, "-c", CHILD, str(folder), analyst, epsilon, fault]
+    command = [sys.executable, "-c", child, str(folder), analyst, epsilon, fault]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths})
 
 
@@ -76,6 +76,32 @@ def test_an_upgrade_that_was_killed_after_its_charge_is_finished_for_nothing(fol
         answer = db["visits"].histogram(bf.col("age").bins(20)).release(mechanism="identity", epsilon="0.25")
         assert (answer.epsilon, answer.charged) == (Fraction(1, 4), Fraction(3, 20))
     assert spent(folder) == Fraction(1, 4)
+
+
+PLANNED = (
+    CHILD.partition("with session")[0]
+    + """
+with session(folder, analyst) as db:
+    ages, wards = db["visits"].histogram(bf.col("age").bins(20)), db["visits"].histogram("ward")
+    plan = db.plan([(one, {"epsilon": epsilon, "mechanism": "identity"}) for one in (ages, wards)])
+    print(*(answer.raw.tolist() for answer in plan.release()))
+"""
+)
+
+
+def test_a_plan_that_was_killed_after_its_charge_is_finished_for_nothing(folder: Path) -> None:
+    child = start(folder, "ana", "0.25", "kill", PLANNED)
+    child.communicate()
+    assert child.returncode == -9
+    # Both are charged, the first for the difference, and neither is answered.
+    assert spent(folder) == Fraction(1, 2)
+    with session(folder) as db:
+        assert len(db.history("visits")) == 3
+    answered, _ = start(folder, "ana", "0.25", "none", PLANNED).communicate()
+    again, _ = start(folder, "ana", "0.25", "none", PLANNED).communicate()
+    # One draw for each level: what was drawn once is given again.
+    assert answered == again != ""
+    assert spent(folder) == Fraction(1, 2)
 
 
 def test_two_processes_that_upgrade_at_once_get_one_draw_each(folder: Path) -> None:

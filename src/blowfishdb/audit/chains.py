@@ -19,7 +19,7 @@ from blowfishdb.audit.report import Line, Losses, amount, broken, judged
 from blowfishdb.audit.scratch import scratch
 from blowfishdb.engine import sharing
 from blowfishdb.engine.charge import Run, charged_payload, prepare
-from blowfishdb.engine.compile import ANALYSTS
+from blowfishdb.engine.compile import ANALYSTS, compile_query
 from blowfishdb.engine.measure import Level, measure_given
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
@@ -143,6 +143,7 @@ QUESTIONS: tuple[Query, ...] = (
     query("histogram", Column("x").bins(2)),
     query("count", (), Column("x") < 2),
     query("cdf", "x"),
+    query("histogram", "x", Column("x") >= 1),
 )
 LEVELS = tuple(Fraction(level, 10) for level in (1, 3, 6, 10))
 WITHIN = (3, 6, 12, 25)
@@ -172,9 +173,13 @@ def _rows(plan: Plan, counts: Ints | None) -> Ints:
 
 @dataclass
 class Tape:
-    """The draws of a session; in the session that is played again, on a neighbour, they come out the same."""
+    """The draws of a session; in the session that is played again, on a neighbour, they come out the same.
+
+    A silent one draws no noise at all: what is published is then the truth.
+    """
 
     played: list[Drawn] = field(default_factory=list)
+    is_silent: bool = False
     draws: list[Drawn] = field(default_factory=list)
     usual: Callable[..., Measured] = measure_given
 
@@ -186,6 +191,8 @@ class Tape:
         if not isinstance(plan, Plan):
             raise TypeError("noise on edges is not drawn at several levels")
         measured = self.usual(certified, counts, finer, coarser)
+        if self.is_silent:
+            measured = Measured(_rows(plan, counts) if finer is None else finer.noisy, measured.exact)
         if len(self.played) > len(self.draws):
             measured = Measured(self.played[len(self.draws)].noisy, measured.exact)
         self.draws.append(Drawn(plan, counts, finer, coarser, measured.noisy))
@@ -221,9 +228,11 @@ class Session:
     failures: list[str] = field(default_factory=list)
 
 
-def _session(policy: Policy, values: Sequence[int], steps: Sequence[Asked], played: list[Drawn]) -> Session:
+def _session(
+    policy: Policy, values: Sequence[int], steps: Sequence[Asked], played: list[Drawn], *, is_silent: bool = False
+) -> Session:
     """A real session of two analysts over a table in memory."""
-    session, tape, apart = Session(), Tape(played), list[Charge]()
+    session, tape, apart = Session(), Tape(played, is_silent), list[Charge]()
     with scratch(DECLARED, policy) as world, _taped(tape):
         world.fill([{"x": value} for value in values])
         handle = replace(world.handle, sharing=ANALYSTS, read_only=True)
@@ -244,6 +253,8 @@ def _session(policy: Policy, values: Sequence[int], steps: Sequence[Asked], play
                 continue
             content = json.loads(payload)
             del content["released"]
+            if is_silent and not np.allclose(content["raw"], _truth(policy, values, question), rtol=0.0, atol=EXACT):
+                session.failures.append(f"without noise an answer is not the truth: {_way(receipt)}")
             session.answers.append(content)
             session.drawn += [(receipt, draw) for draw in tape.draws[before:]]
             session.ways[_way(receipt)] += len(tape.draws) > before
@@ -255,15 +266,33 @@ def _session(policy: Policy, values: Sequence[int], steps: Sequence[Asked], play
     return session
 
 
+def _truth(policy: Policy, values: Sequence[int], question: Query) -> Floats:
+    """The answers themselves."""
+    compiled = compile_query(DECLARED, policy, question)
+    cells = compiled.cells.cell_of({"x": np.array(values)})
+    return np.asarray(
+        compiled.problem.workload.dense() @ np.bincount(cells[cells >= 0], None, compiled.cells.graph.cells)
+    )
+
+
+def _independent(session: Session) -> Iterator[str]:
+    """What is combined must be of chains of its own: weights and intervals are those of independent noise."""
+    chains = {one.sequence: one.charge.link.chain for one in session.receipts if one.charge.link is not None}
+    for receipt in session.receipts:
+        entries = (receipt.sequence, *json.loads(receipt.charge.certificate).get("combined", ()))
+        if len({chains.get(entry, str(entry)) for entry in entries}) < len(entries):
+            yield "measurements of one chain are combined as if their noise were independent"
+
+
 def _way(receipt: Receipt) -> str:
     link, document = receipt.charge.link, json.loads(receipt.charge.certificate)
     if link is None or link.received == link.level:
         return "supplement" if "combined" in document else "fresh" if receipt.charge.epsilon else "degrade"
-    return "upgrade" if link.received else "free" if "family" in document else "degrade"
+    return "upgrade" if link.received else "free" if {"family", "combined"} & set(document) else "degrade"
 
 
 def session_chain_lines(*, quick: bool, seed: int) -> Iterator[Line]:
-    """Random sessions of two analysts, each on a table and on a neighbour where the same values are drawn."""
+    """Random sessions of two analysts: on a table, on a neighbour with the same draws, and without noise."""
     sessions = 2 if quick else 25
     for label, policy in POLICIES.items():
         random = np.random.default_rng([seed, len(label), 15])
@@ -275,8 +304,10 @@ def session_chain_lines(*, quick: bool, seed: int) -> Iterator[Line]:
             steps = [*_levels(random), *(_step_of(random) for _ in range(STEPS))]
             first = _session(policy, values, steps, [])
             second = _session(policy, other, steps, [draw for _, draw in first.drawn])
+            silent = _session(policy, values, steps, [], is_silent=True)
             ways += first.ways
-            violations += [*first.failures, *_public(first, second), *_order(first), *_order(second)]
+            violations += [*first.failures, *silent.failures, *_independent(first), *_public(first, second)]
+            violations += [*_order(first), *_order(second)]
             _compare(losses, first, second)
         summary = f"loss {amount(losses.worst)} within what was charged; {', '.join(sorted(+ways))}"
         yield judged(

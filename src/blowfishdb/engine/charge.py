@@ -10,7 +10,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -262,6 +262,35 @@ def charged_payload(
     return published(stored, receipt)
 
 
+def charge_together(
+    ledger: Ledger, handle: DatasetHandle, analyst: str, requests: Sequence[tuple[str, Release, Run]]
+) -> None:
+    """Charges several requests in one transaction, all of them or none; each is answered afterwards under its key.
+
+    What was charged or answered before is left out. So is one that measures the rows of another: it rests on that one's
+    answer, and is charged after it.
+    """
+    for attempt in itertools.count():
+        charges: dict[str, Charge] = {}
+        for request_digest, quoted, run in requests:
+            key = run.key or request_digest
+            is_answered = ledger.replay(handle.account, request_digest, analyst=analyst) is not None
+            if is_answered or ledger.receipt_of(handle.account, analyst, key) is not None:
+                continue
+            release = share(ledger, handle, analyst, quoted)
+            charge = _charge(handle, analyst, release, key, request_digest)
+            if run.spend is not None and charge.received > run.spend:
+                raise SpendingCapReached(charge.received, run.spend)
+            _prepared_count(handle, release)
+            charges.setdefault(charge.key if charge.link is None else charge.link.chain, charge)
+        try:
+            ledger.charge_all(list(charges.values()))
+            return
+        except ChainMoved:
+            if attempt == ATTEMPTS:
+                raise
+
+
 def check_receipt(receipt: Receipt, release: Release) -> None:
     """DigestMismatch unless the receipt paid for exactly this; noise is drawn for nothing else."""
     paid = receipt.charge.program_digest
@@ -423,7 +452,7 @@ RECORD = "record"
 
 def edge_losses(handle: DatasetHandle, release: Release) -> dict[str, Fraction] | None:
     """What each class of edges loses by this release; None where all of them are to be charged its epsilon."""
-    compiled = release.compiled
+    compiled = release.counted
     if handle.accounting == SUM or handle.policy.constraints or compiled is None:
         return None
     if compiled.table is not None and compiled.table.counts_people:

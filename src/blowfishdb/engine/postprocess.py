@@ -253,7 +253,7 @@ def _check_comparable(first: Answer, second: Answer) -> None:
 
 def _without_filter(answer: Answer) -> Mapping[str, Any] | None:
     """The question but for its filter; None where the answer does not carry it."""
-    question = answer.question if answer.evidence is None else answer.evidence.question
+    question = answer.question or (answer.evidence.question if answer.evidence is not None else None)
     return None if question is None else {key: part for key, part in question.items() if key != "where"}
 
 

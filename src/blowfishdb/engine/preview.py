@@ -339,19 +339,21 @@ def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarg
     )
 
 
-def continued(preview: Preview, compiled: Compiled, best: Quote, way: WayName, past: Compiled | None) -> Preview:
-    """The preview where `best` would run, in a way that builds on earlier answers; read off the cells of `past`."""
+def continued(preview: Preview, compiled: Compiled, best: Quote, way: WayName, measured: Compiled | None) -> Preview:
+    """The preview where `best` would run, in a way that builds on other answers or measures another query's cells."""
     others = [offer for offer in preview.offers if offer.mechanism != best.mechanism]
     why = f"{best.mechanism} continues an earlier answer, which leaves the least to pay."
-    if past is not None:
-        why = f"the cells of an earlier answer ({question_words(past.query)}) give this one, near enough."
+    if measured is not None:
+        why = f"the cells of an earlier answer ({question_words(measured.query)}) give this one, near enough."
+    if way == "fresh" and measured is not None:
+        why = f"{best.mechanism} measures more for no more ({question_words(measured.query)}): the rest is free to ask."
     if way == "supplement":
         why = f"{best.mechanism} measures what earlier answers leave to be known; least squares combines them."
     return replace(
         preview,
         offers=(_offer(best, compiled), *others),
         why=why,
-        worst_pair=worst_pair(past or compiled, best.certificate),
+        worst_pair=worst_pair(measured or compiled, best.certificate),
         expensive_columns=(),
         constraint_note=best.certificate.constraint_note,
     )

@@ -11,8 +11,8 @@ import numpy as np
 from blowfishdb.accuracy.intervals import HalfWidths, intervals, noise_widths
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.answer import Answer, evidence_of, now
+from blowfishdb.engine.combination import CombinedCandidate, Part, family_width
 from blowfishdb.engine.compile import MOST_ANSWERS, Compiled, DatasetHandle
-from blowfishdb.engine.derived import family_width
 from blowfishdb.engine.infer import infer
 from blowfishdb.engine.measure import measure, run_program
 from blowfishdb.engine.preview import (
@@ -57,7 +57,12 @@ class Release(ABC):
     """
 
     compiled: Compiled | None
-    """The cells that are counted; None for points."""
+    """The query and its cells; None for points."""
+
+    @property
+    def counted(self) -> Compiled | None:
+        """The query whose cells are counted."""
+        return self.compiled
 
     @property
     def plan(self) -> Plan | EdgePlan | None:
@@ -121,7 +126,7 @@ class CellsRelease(Release):
 
     def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that counts the cells."""
-        return prepared_count(handle, self.compiled)
+        return prepared_count(handle, self.counted or self.compiled)
 
 
 def prepared_count(handle: DatasetHandle, compiled: Compiled) -> Counting:
@@ -196,9 +201,9 @@ class Beside:
 class PlanRelease(CellsRelease):
     """A query answered by one certified plan. `target` and `quotes`, the offers for it, are for the preview.
 
-    Its epsilon is what the answers lose by themselves; with `sharing` a part of that was paid before. Where they are
-    read off the cells of an earlier release, `derived_from` is its query, and the problem is over its cells. A
-    supplement combines what it measures with the rows `beside` it; its quote's candidate is a combination.
+    Its epsilon is what the answers lose by themselves; with `sharing` a part of that was paid before. `measures` is the
+    query whose cells are measured, now or by an earlier release, where that is another one; what is measured may be
+    combined with the rows `beside` it. The candidate of the quote is then a combination.
     """
 
     compiled: Compiled
@@ -206,7 +211,7 @@ class PlanRelease(CellsRelease):
     target: AccuracyTarget | None = None
     quotes: Quotes | None = None
     sharing: Sharing | None = None
-    derived_from: Compiled | None = None
+    measures: Compiled | None = None
     beside: tuple[Beside, ...] = ()
 
     def __getstate__(self) -> dict[str, object]:
@@ -233,7 +238,12 @@ class PlanRelease(CellsRelease):
 
         DigestMismatch when the quote's certificate is not that of its plan on this graph.
         """
-        return certified_as_charged(self.best.plan, self.compiled.problem.graph, self.best.certificate)
+        return certified_as_charged(self.best.plan, self.counted.problem.graph, self.best.certificate)
+
+    @property
+    def counted(self) -> Compiled:
+        """The query whose cells are counted."""
+        return self.measures or self.compiled
 
     @cached_property
     def widths(self) -> HalfWidths:
@@ -243,20 +253,26 @@ class PlanRelease(CellsRelease):
 
     @property
     def _noise(self) -> Plan | EdgePlan:
-        """The plan whose noise the answers carry; for a supplement that of all rows that it combines."""
-        best = self.best
-        return best.candidate.plan.with_unit(best.candidate.plan.unit / best.epsilon) if self.beside else best.plan
+        """The plan whose noise the answers carry; for a combination that of all rows that it combines."""
+        best, plan = self.best, self.best.candidate.plan
+        return plan.with_unit(plan.unit / best.epsilon) if isinstance(best.candidate, CombinedCandidate) else best.plan
 
     @property
     def way(self) -> WayName:
         """How the analyst comes by the answer."""
-        if self.derived_from is not None:
+        if self.is_read_off:
             return "free"
         if self.beside:
             return "supplement"
         if self.sharing is None or self.sharing.link.received == self.sharing.link.level:
             return "fresh"
         return "upgrade" if self.sharing.link.received else "degrade"
+
+    @property
+    def is_read_off(self) -> bool:
+        """Whether earlier measurements of the analyst give the answers, and nothing is measured."""
+        is_combined = isinstance(self.best.candidate, CombinedCandidate)
+        return is_combined and self.sharing is not None and self.sharing.link.received == 0
 
     @property
     def price(self) -> Fraction:
@@ -276,22 +292,19 @@ class PlanRelease(CellsRelease):
         }
         if self.sharing is not None:
             details["rests_on"] = sorted(past.charge for past in (self.sharing.finer, self.sharing.coarser) if past)
-            details["measured"] = write_query(self.measured_query)
+            details["measured"] = write_query(self.counted.query)
         if self.beside:
             details["combined"] = [past.entry for past in self.beside]
-        if self.derived_from is not None:
+        if self.is_read_off and not self.beside:
             details["family"] = self.family
         return ledger_document(self.compiled.query, self.best.mechanism, certificate, details)
 
     @cached_property
     def family(self) -> float:
         """The half-width of answers that were read off an earlier release, for questions chosen after it was seen."""
-        return 0.0 if self.derived_from is None else family_width(self.best, self.derived_from)
-
-    @property
-    def measured_query(self) -> Query:
-        """The query whose cells are measured."""
-        return self.compiled.query if self.derived_from is None else self.derived_from.query
+        candidate = self.best.candidate
+        newest = candidate.newest if isinstance(candidate, CombinedCandidate) else candidate
+        return family_width(self.best, Part(self.counted, newest, self.best.epsilon), self.compiled)
 
     def preview(self, handle: DatasetHandle) -> Preview:
         """The price list of all mechanisms."""
@@ -314,18 +327,20 @@ class PlanRelease(CellsRelease):
         is_new = sharing is None or charge.received == sharing.link.level
         mine = tuple(one.charge for one in past if one.analyst == charge.analyst)
         # The total is that of the cells that were measured.
-        measured = rows if self.derived_from is None else replace(rows, total=None)
+        measured = rows if self.measures is None else replace(rows, total=None)
         answer = self.described(self.answer_of(measured), handle)
-        if self.derived_from is not None:
-            evidence = evidence_of(handle.domain, handle.policy, self.derived_from.query)
-            answer = replace(answer, evidence=evidence, caveat=f"{DERIVED} {family_words(self.family, self.best.beta)}")
+        if self.measures is not None:
+            evidence = evidence_of(handle.domain, handle.policy, self.measures.query)
+            answer = replace(answer, evidence=evidence, question=write_query(self.compiled.query))
         if self.beside:
-            answer = replace(answer, caveat=supplement_words(charge.received, self.beside))
+            answer = replace(answer, caveat=combined_words(self.best.epsilon, self.beside))
+        elif self.is_read_off:
+            answer = replace(answer, caveat=f"{DERIVED} {family_words(self.family, self.best.beta)}")
         answer = replace(
             answer,
             measured=rows,
             charged=None if is_new and not self.beside else charge.received,
-            rests_on=tuple(one.entry for one in self.beside) if is_new else mine,
+            rests_on=(*(() if is_new else mine), *(one.entry for one in self.beside)),
         )
         return answer.to_json().encode()
 
@@ -387,9 +402,9 @@ DERIVED = (
 )
 
 
-def supplement_words(paid: Fraction, beside: tuple[Beside, ...]) -> str:
-    """What a supplement rests on, and what all of it loses together."""
-    together = paid + sum((past.level for past in beside), Fraction(0))
+def combined_words(level: Fraction, beside: tuple[Beside, ...]) -> str:
+    """What a combination rests on, and what all of it loses together."""
+    together = level + sum((past.level for past in beside), Fraction(0))
     entries = ", ".join(str(past.entry) for past in beside)
     return (
         f"Combined by least squares with {'entry' if len(beside) == 1 else 'entries'} {entries}; together they lose at "

@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from blowfishdb.accuracy.candidates import CertifiedCandidate
 from blowfishdb.accuracy.quote import Quote, accuracy_at
-from blowfishdb.engine.compile import OFF, OWN, READ_ONLY, Compiled, DatasetHandle
-from blowfishdb.engine.derived import Measured, derive, may_derive
+from blowfishdb.engine.combination import (
+    MOST_ENTRIES,
+    MOST_SEARCHED,
+    Combined,
+    Measured,
+    Part,
+    combine,
+    least_level,
+    likely_level,
+    spread_of,
+)
+from blowfishdb.engine.compile import OFF, OWN, READ_ONLY, Compiled, DatasetHandle, looked_at
 from blowfishdb.engine.measure import Level, measure_given
 from blowfishdb.engine.preview import Shared, Way, WayName, quotes_for, shown_day
 from blowfishdb.engine.release import UNPROVEN, Beside, PlanRelease, Release, Sharing, by_level, public_total
 from blowfishdb.engine.request import read_query, write_query
-from blowfishdb.engine.supplement import Part, quote_combined, supplement
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, ContentChanged, DigestMismatch, LedgerCorrupt
 from blowfishdb.ledger import Ledger
@@ -26,6 +36,7 @@ from blowfishdb.ledger.values import BROKEN, Link, PastLink, Publication, Receip
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Ints
+from blowfishdb.model.predicate import Both, Predicate, atoms
 from blowfishdb.model.query import Query
 from blowfishdb.noise.coupling import is_served
 from blowfishdb.plan.plan import Plan
@@ -36,11 +47,17 @@ SHARED_KINDS = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals
 MOST_ROWS = 2**20
 """Answers of more measured rows do not carry them, so nothing is built on them."""
 MOST_TRIED = 8
-"""The number of earlier releases that are looked at closely for one that answers a question."""
-MOST_COMBINED = 4
-"""The number of earlier releases that a supplement is combined with."""
-TOO_COARSE = 5
-"""An earlier release that is less accurate than asked by more than this factor is not worth combining."""
+"""The number of earlier releases that are looked at closely, and at most combined with each other."""
+TOO_COARSE = 12
+"""An earlier release at a level below this part of the price tells too little to be looked at."""
+NEGLIGIBLE = 0.02
+"""Measurements that enter no answer with a larger coefficient are left out of a combination."""
+NEAR = 1.3
+"""Answers that vary more than fresh ones by more than this factor are surely not accurate enough."""
+MOST_OTHERS = 3
+"""The number of queries beside the one asked whose cells are tried."""
+WIDENED = ("histogram", "histogram2d", "marginals")
+"""Kinds that count cells side by side, of which more cost the same."""
 MOST_REMEMBERED = 4096
 MEASURED = Measured()
 
@@ -75,21 +92,26 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
     plain = _sharable(handle, release)
     if plain is None or plain.target is None:
         return Ways((release,))
-    releases: list[PlanRelease]
-    offers = _Offers(ledger, handle, analyst, plain.compiled, plain.target)
+    offers = _Offers(ledger, handle, analyst, plain.compiled)
+    fresh = _own_part(plain.compiled, plain.best)
     if plain.compiled.joined is not None:
-        return Ways((replace(plain, sharing=offers.new_chain(plain.best)),))
+        return Ways((replace(plain, sharing=offers.new_chain(fresh)),))
     is_open = plain.target.alpha is not None and plain.target.mechanism is None
     # Noise on edges is drawn at one level only.
-    alone, quotes = ([], [plain.best]) if isinstance(plain.plan, Plan) else ([plain], [])
-    quotes += offers.continued_quotes(plain.best.mechanism) if is_open else ()
-    releases = [*alone, *(replace(plain, best=best, sharing=sharing) for best, sharing in map(offers.of, quotes))]
+    releases, quotes = ([], [plain.best]) if isinstance(plain.plan, Plan) else ([plain], [])
+    quotes += offers.continued_quotes(plain.best.mechanism, plain.target) if is_open else ()
+    for quote in quotes:
+        sharing = offers.of(_own_part(plain.compiled, quote))
+        level = sharing.link.level
+        best = quote if level == quote.epsilon else _quote_at(plain.compiled, plain.target, quote.mechanism, level)
+        releases.append(replace(plain, best=best, sharing=sharing))
     if is_open and all(one.price > 0 for one in releases):
-        earlier = list(_earlier(ledger, handle, analyst, plain))
-        other = _derived(ledger, handle, plain, earlier) or _supplement(ledger, plain, earlier, offers)
-        releases += [] if other is None else [other]
-    releases.sort(key=lambda one: one.price)
-    return Ways(tuple(releases), offers.unproven(plain.best))
+        combining = _Combining(ledger, handle, analyst, plain)
+        free = combining.free()
+        releases += combining.measured_anew() if free is None else [free]
+    # Of two that cost the same, the one that tells more.
+    releases.sort(key=lambda one: (one.price, one.measures is None))
+    return Ways(tuple(releases), offers.unproven(fresh))
 
 
 def ways_words(release: Release, ways: Ways, analyst: str) -> tuple[Way, ...]:
@@ -100,7 +122,7 @@ def ways_words(release: Release, ways: Ways, analyst: str) -> tuple[Way, ...]:
             entries = tuple(past.entry for past in one.beside)
             if one.price < one.sharing.link.level:
                 mine = (past for past in one.sharing.published if past.analyst == analyst)
-                entries = (max(mine, key=by_level).charge,)
+                entries = (max(mine, key=by_level).charge, *entries)
             way = Way(one.way, one.price, one.compiled.shown(one.best.alpha), entries)
             known.setdefault(one.way, way)
     if not isinstance(release, PlanRelease) or set(known) <= {"fresh"}:
@@ -115,19 +137,20 @@ def resume(ledger: Ledger, handle: DatasetHandle, release: Release, receipt: Rec
     plain = _sharable(handle, release)
     if link is None or plain is None or plain.target is None:
         return release
-    if link.rows != rows_digest(handle, analyst, plain.compiled):
-        earlier = [one for one in _earlier(ledger, handle, analyst, plain) if one.past.link.chain == link.chain]
-        return _derived(ledger, handle, plain, earlier) or release
-    name = link.chain.split(".")[1]
-    quote = plain.best if plain.best.mechanism == name else _quote_at(plain.compiled, plain.target, name, link.level)
+    name, document = link.chain.split(".")[1], json.loads(receipt.charge.certificate)
     sharing = _sharing(link, receipt.charge.epsilon, ledger.links(handle.account, link.rows))
-    entries = json.loads(receipt.charge.certificate).get("combined", [])
-    if entries:
-        earlier = [one for one in _earlier(ledger, handle, analyst, plain) if one.past.charge in entries]
-        known = [Part(one.quote.candidate, one.past.link.level) for one in earlier]
-        combined = quote_combined(quote, plain.target, link.level, known) if len(known) == len(entries) else None
-        if combined is not None:
-            return replace(plain, best=combined, sharing=sharing, beside=_beside(ledger, earlier))
+    is_own = link.rows == rows_digest(handle, analyst, plain.compiled)
+    if "combined" in document or "family" in document or not is_own:
+        combining = _Combining(ledger, handle, analyst, plain)
+        earlier = [one for entry in document.get("combined", ()) if (one := combining.at_entry(entry)) is not None]
+        last = combining.part(read_query(document["measured"]), name, link.level)
+        system = None if last is None else combine(plain.compiled, [*(one.part for one in earlier), last])
+        quote = None if system is None else system.quote(plain.target, link.level)
+        if quote is None or last is None or len(earlier) != len(document.get("combined", ())):
+            return release
+        measures = None if is_own and "family" not in document else last.compiled
+        return replace(plain, best=quote, sharing=sharing, measures=measures, beside=_beside(ledger, earlier))
+    quote = plain.best if plain.best.mechanism == name else _quote_at(plain.compiled, plain.target, name, link.level)
     if quote.epsilon != link.level:
         quote = _quote_at(plain.compiled, plain.target, name, link.level)
     return replace(plain, best=quote, sharing=sharing)
@@ -163,7 +186,7 @@ def draw(
     if coarser is not None and {before, after} != {sharing.mark}:
         raise ContentChanged(receipt.charge.received)
     measured = measure_given(release.certified, counts, None, None if coarser is None else coarser[1])
-    total = None if counts is None else public_total(release.compiled, counts)
+    total = None if counts is None else public_total(release.counted, counts)
     return MeasuredRows(measured.noisy, measured.exact, total), Publication(
         given, before if before == after else UNPROVEN
     )
@@ -232,7 +255,6 @@ class _Offers:
     handle: DatasetHandle
     analyst: str
     compiled: Compiled
-    target: AccuracyTarget
 
     @cached_property
     def rows(self) -> str:
@@ -249,59 +271,57 @@ class _Offers:
         """The mark of the data as it is now."""
         return _content_mark(self.ledger, self.handle)
 
-    def chains(self, quote: Quote) -> dict[str, list[PastLink]]:
-        """The chains of what the quote measures."""
+    def chains(self, part: Part) -> dict[str, list[PastLink]]:
+        """The chains of what is measured."""
         chains: dict[str, list[PastLink]] = {}
         for past in self.links:
-            if past.link.chain.startswith(self._start(quote)):
+            if past.link.chain.startswith(self._start(part)):
                 chains.setdefault(past.link.chain, []).append(past)
         return chains
 
-    def of(self, quote: Quote, without: Container[str] = ()) -> tuple[Quote, Sharing]:
-        """The cheapest way for the analyst to have the rows of the quote at its level; ties cost the data the least."""
+    def of(self, part: Part, without: Container[str] = ()) -> Sharing:
+        """The cheapest way for the analyst to have the rows at their level; ties cost the data the least.
+
+        An own finer level is had for nothing, so the link may be at a finer level than asked.
+        """
         # Asked for whether it is needed or not: that it is may be due to another analyst.
-        content, chains, offers = self.content, self.chains(quote), []
-        for name, chain in chains.items():
+        content, offers = self.content, []
+        for name, chain in self.chains(part).items():
             levels = (past.link.level for past in chain if past.analyst == self.analyst and past.is_published)
-            mine = max(levels, default=Fraction(0))
-            level = max(quote.epsilon, mine)
-            link = Link(name, level, owed(chain, level, self.analyst))
-            sharing = _sharing(link, owed(chain, level), chain)
-            if name not in without and _is_possible(sharing, quote, level, content):
-                is_same = level == quote.epsilon
-                at_level = quote if is_same else _quote_at(self.compiled, self.target, quote.mechanism, level)
-                offers.append((at_level, sharing))
+            level = max((part.level, *levels))
+            sharing = _sharing(Link(name, level, owed(chain, level, self.analyst)), owed(chain, level), chain)
+            if name not in without and _is_possible(sharing, part.candidate, level, content):
+                offers.append(sharing)
         if not offers:
-            return quote, self.new_chain(quote)
-        return min(offers, key=lambda offer: (offer[1].link.received, offer[1].epsilon))
+            return self.new_chain(part)
+        return min(offers, key=lambda sharing: (sharing.link.received, sharing.epsilon))
 
-    def new_chain(self, quote: Quote) -> Sharing:
+    def new_chain(self, part: Part) -> Sharing:
         """The first link of a chain of its own."""
-        level = quote.epsilon
-        return Sharing(Link(f"{self._start(quote)}{len(self.chains(quote)) + 1}", level, level), level)
+        return Sharing(Link(f"{self._start(part)}{len(self.chains(part)) + 1}", part.level, part.level), part.level)
 
-    def continued_quotes(self, best: str) -> Iterator[Quote]:
+    def continued_quotes(self, best: str, target: AccuracyTarget) -> Iterator[Quote]:
         """What the other mechanisms ask by which the analyst had these rows before."""
         names = {past.link.chain.split(".")[1] for past in self.links if past.analyst == self.analyst}
         for name in sorted(names - {best}):
             try:
-                yield quotes_for(self.compiled, replace(self.target, mechanism=name)).best
+                yield quotes_for(self.compiled, replace(target, mechanism=name)).best
             except BlowfishError:
                 continue
 
-    def unproven(self, quote: Quote) -> str:
+    def unproven(self, part: Part) -> str:
         """Why a part that the analyst paid is not built on: the rows are not known to be the same."""
-        for chain in self.chains(quote).values():
+        for chain in self.chains(part).values():
             mine = [past for past in chain if past.analyst == self.analyst and past.is_published]
-            is_finer = any(past.link.level >= quote.epsilon for past in mine)
+            is_finer = any(past.link.level >= part.level for past in mine)
             if mine and not is_finer and UNPROVEN in (mine[0].mark, self.content):
                 return UNTOLD.format(max(mine, key=by_level).charge)
             if mine and not is_finer and mine[0].mark != self.content:
                 return CHANGED.format(max(mine, key=by_level).charge)
         return ""
 
-    def _start(self, quote: Quote) -> str:
-        return f"{self.rows}.{quote.mechanism}.{_shape(quote.candidate.plan.digest())}."
+    def _start(self, part: Part) -> str:
+        return f"{self.rows}.{part.candidate.strategy.mechanism}.{_shape(part.candidate.plan.digest())}."
 
 
 UNTOLD = (
@@ -314,13 +334,13 @@ CHANGED = (
 )
 
 
-def _is_possible(sharing: Sharing, quote: Quote, level: Fraction, content: str) -> bool:
+def _is_possible(sharing: Sharing, candidate: CertifiedCandidate, level: Fraction, content: str) -> bool:
     """Whether the level can be drawn: from a published one, or from data that is proven to be the same."""
     finer, coarser = sharing.finer, sharing.coarser
     if finer is not None and finer.link.level == level:
         return True
-    unit, weights = quote.candidate.plan.unit / level, quote.candidate.weights
-    units = (None if past is None else quote.candidate.plan.unit / past.link.level for past in (finer, coarser))
+    unit, weights = candidate.plan.unit / level, candidate.weights
+    units = (None if past is None else candidate.plan.unit / past.link.level for past in (finer, coarser))
     fine, coarse = units
     if not is_served(fine, unit, coarse, weights):
         return False
@@ -331,33 +351,186 @@ def _is_possible(sharing: Sharing, quote: Quote, level: Fraction, content: str) 
 
 @dataclass(frozen=True, eq=False)
 class _Earlier:
-    """An own earlier release whose cells give the answers: its query, the new query over its cells, and the promise."""
+    """An own earlier entry, and what it measured."""
 
     past: PastLink
-    compiled: Compiled
-    over: Compiled
-    quote: Quote
+    part: Part
 
 
-def _earlier(ledger: Ledger, handle: DatasetHandle, analyst: str, plain: PlanRelease) -> Iterator[_Earlier]:
-    """The analyst's own releases that give the answers, the finest first; which they are depends on plans alone."""
-    tried = 0
-    for level, charge, chain in ledger.finest_links(handle.account, analyst):
-        query = _measured_query(ledger, charge, chain)
-        if query is None or plain.target is None or not may_derive(plain.compiled.query, query):
-            continue
-        if tried == MOST_TRIED:
-            return
-        tried += 1
+@dataclass(frozen=True, eq=False)
+class _Combining:
+    """The answers to a question from what its analyst had measured before; all of it depends on plans alone."""
+
+    ledger: Ledger
+    handle: DatasetHandle
+    analyst: str
+    plain: PlanRelease
+
+    @cached_property
+    def earlier(self) -> list[_Earlier]:
+        """The analyst's own measurements that may tell something, the finest first."""
+        asked, earlier = looked_at(self.plain.compiled.query), list[_Earlier]()
+        for level, charge, chain in self.ledger.finest_links(self.handle.account, self.analyst):
+            if level * TOO_COARSE < self.plain.best.epsilon or len(earlier) == MOST_TRIED:
+                break
+            query = _measured_query(self.ledger, charge, chain)
+            if query is not None and (not asked or any(asked & looked_at(one) for one in _queries_of(query))):
+                one = self._checked(query, PastLink(charge, self.analyst, Link(chain, level, level), ""))
+                earlier += [] if one is None else [one]
+        return earlier
+
+    def at_entry(self, charge: int) -> _Earlier | None:
+        """What an own entry measured."""
+        receipt = self.ledger.receipt(charge)
+        link = None if receipt is None else receipt.charge.link
+        query = None if link is None else _measured_query(self.ledger, charge, link.chain)
+        if receipt is None or link is None or query is None or receipt.charge.analyst != self.analyst:
+            return None
+        return self._checked(query, PastLink(charge, self.analyst, link, ""))
+
+    def _checked(self, query: Query, past: PastLink) -> _Earlier | None:
+        """The measurement of an entry, if its chain is that of this query's cells under the versions in force."""
+        link = past.link
+        part = self.part(query, link.chain.split(".")[1], link.level)
+        if part is None or _shape(part.candidate.plan.digest()) not in link.chain:
+            return None
+        return _Earlier(past, part) if link.rows == rows_digest(self.handle, self.analyst, part.compiled) else None
+
+    def part(self, query: Query, mechanism: str, level: Fraction) -> Part | None:
+        """What a mechanism measures of a query, at a level; None where it declines."""
         try:
-            compiled, measured = MEASURED.of(handle, json.dumps(write_query(query)), query, chain.split(".")[1])
+            part = MEASURED.of(self.handle, json.dumps(write_query(query)), query, mechanism)
         except BlowfishError:
-            continue
-        if _shape(measured.plan.digest()) not in chain:
-            continue
-        derived = derive(plain.compiled, plain.target, compiled, measured, level)
-        if derived is not None:
-            yield _Earlier(PastLink(charge, analyst, Link(chain, level, level), ""), compiled, *derived)
+            return None
+        return replace(part, level=level) if isinstance(part.candidate.plan, Plan) else None
+
+    @cached_property
+    def _spread(self) -> float:
+        """The standard deviation that the accuracy leaves an answer: that of the fresh one."""
+        return spread_of(self.plain.best.candidate, self.plain.best.epsilon)
+
+    def free(self) -> PlanRelease | None:
+        """The release read off one earlier measurement that is accurate enough, or else off all; None where none is."""
+        for one in self.earlier:
+            release = self._read_off(combine(self.plain.compiled, [one.part]), one, [])
+            if release is not None:
+                return release
+        if len(self.earlier) < 2:
+            return None
+        last = self.earlier[0]
+        system, beside = self._useful(last.part, self.earlier[1:], MOST_ENTRIES)
+        return self._read_off(system, last, beside) if beside else None
+
+    def _read_off(self, system: Combined | None, last: _Earlier, beside: list[_Earlier]) -> PlanRelease | None:
+        """The release that measures nothing anew, in the chain of the last measurement."""
+        plain, level = self.plain, last.past.link.level
+        target = plain.target
+        if system is None or target is None or target.alpha is None or system.spread(level) > NEAR * self._spread:
+            return None
+        quote = system.quote(target, level)
+        if quote is None or plain.compiled.shown(quote.alpha) > float(target.alpha):
+            return None
+        link = Link(last.past.link.chain, level, Fraction(0))
+        sharing = _sharing(link, Fraction(0), self.ledger.links(self.handle.account, link.rows))
+        beside_rows = _beside(self.ledger, beside)
+        return replace(plain, best=quote, sharing=sharing, measures=last.part.compiled, beside=beside_rows)
+
+    def _useful(self, last: Part, beside: list[_Earlier], most: int) -> tuple[Combined | None, list[_Earlier]]:
+        """The combination with the earlier measurements that change its answers, as many as are not too large."""
+        compiled, chosen = self.plain.compiled, beside
+        while (system := combine(compiled, [*(one.part for one in chosen), last], most)) is None and chosen:
+            chosen = chosen[:-1]
+        candidate = None if system is None else system.at(last.level)
+        if system is None or candidate is None:
+            return None, []
+        sizes = system.largest_coefficients(candidate)
+        useful = [one for one, size in zip(chosen, sizes, strict=False) if size > NEGLIGIBLE]
+        if len(useful) < len(chosen):
+            system = combine(compiled, [*(one.part for one in useful), last], most)
+        return system, useful
+
+    def measured_anew(self) -> list[PlanRelease]:
+        """The releases that measure other cells than those of the question, or combine what they measure.
+
+        The noise of a supplement must be independent of the old one, so it comes from a chain of which the analyst has
+        nothing.
+        """
+        plain, target = self.plain, self.plain.target
+        if target is None or target.alpha is None:
+            return []
+        alpha = plain.compiled.alpha(target.alpha)
+        releases, likely = list[PlanRelease](), list[tuple[Fraction, Part, Combined, list[_Earlier]]]()
+        for part in self._measurable():
+            alone = None if part.compiled is plain.compiled else combine(plain.compiled, [part])
+            quote = None if alone is None else alone.least(target, alpha, plain.best.epsilon)
+            if alone is not None and quote is not None and quote.epsilon <= plain.best.epsilon:
+                releases.append(self._measuring(part, alone, quote, [], target))
+            system, beside = self._useful(part, self.earlier, MOST_SEARCHED)
+            level = likely_level(system, plain.best) if system is not None and beside else None
+            if system is not None and level is not None:
+                likely.append((level, part, system, beside))
+        for level, part, system, beside in sorted(likely, key=lambda option: option[0])[:1]:
+            quote = least_level(system, plain.best, level, target, alpha)
+            if quote is not None:
+                releases.append(self._measuring(part, system, quote, beside, target))
+        return releases
+
+    def _measuring(
+        self, part: Part, system: Combined, quote: Quote, beside: list[_Earlier], target: AccuracyTarget
+    ) -> PlanRelease:
+        """The release that measures a part, in the chain that leaves least to pay, and combines it."""
+        offers = _Offers(self.ledger, self.handle, self.analyst, part.compiled)
+        mine = {past.link.chain for past in offers.links if past.analyst == self.analyst} if beside else ()
+        sharing = offers.of(replace(part, level=quote.epsilon), mine)
+        best = quote if sharing.link.level == quote.epsilon else system.quote(target, sharing.link.level) or quote
+        measures = None if part.compiled is self.plain.compiled else part.compiled
+        return replace(self.plain, best=best, sharing=sharing, measures=measures, beside=_beside(self.ledger, beside))
+
+    def _measurable(self) -> Iterator[Part]:
+        """What may be measured for the question, at half of the fresh price."""
+        plain = self.plain
+        level, query = plain.best.epsilon / 2, plain.compiled.query
+        names = dict.fromkeys((plain.best.mechanism, "identity"))
+        for name in names if self.earlier else ():
+            part = self.part(query, name, level)
+            if part is not None:
+                yield replace(part, compiled=plain.compiled)
+        others = [widened(query), *(without(query, one.part.compiled.query) for one in self.earlier)]
+        for other in list(dict.fromkeys(one for one in others if one is not None))[:MOST_OTHERS]:
+            for name in names:
+                part = self.part(other, name, level)
+                if part is not None:
+                    yield part
+
+
+def _queries_of(query: Query) -> list[Query]:
+    return [part.query for part in query.parts] or [query]
+
+
+def widened(query: Query) -> Query | None:
+    """The query without conditions on what it groups by, as more cells often cost no more; None where it has none."""
+    if query.kind not in WIDENED or query.where is None:
+        return None
+    grouped = {axis.attribute for axis in query.axes}
+    conditions, others = [query.where], list[Predicate]()
+    while conditions:
+        condition = conditions.pop()
+        if isinstance(condition, Both):
+            conditions += [condition.first, condition.second]
+        elif not {atom.attribute for atom in atoms(condition)} <= grouped:
+            others.insert(0, condition)
+    where = None
+    for condition in others:
+        where = condition if where is None else where & condition
+    return None if where == query.where else replace(query, where=where)
+
+
+def without(query: Query, past: Query) -> Query | None:
+    """The query about the records that a past one did not count; None where that counted all, or was of several."""
+    if past.where is None or past.parts or past.where == query.where:
+        return None
+    rest = ~past.where
+    return replace(query, where=rest if query.where is None else query.where & rest)
 
 
 _queries: dict[tuple[str, int, str], Query | None] = {}
@@ -376,44 +549,9 @@ def _measured_query(ledger: Ledger, charge: int, chain: str) -> Query | None:
     return query
 
 
-def _derived(
-    ledger: Ledger, handle: DatasetHandle, plain: PlanRelease, earlier: Iterable[_Earlier]
-) -> PlanRelease | None:
-    """The release read off the cells of the first earlier one that is accurate enough, for nothing."""
-    alpha = None if plain.target is None else plain.target.alpha
-    for one in earlier:
-        if alpha is not None and plain.compiled.shown(one.quote.alpha) <= float(alpha):
-            link = Link(one.past.link.chain, one.past.link.level, Fraction(0))
-            sharing = _sharing(link, Fraction(0), ledger.links(handle.account, link.rows))
-            return replace(plain, compiled=one.over, best=one.quote, sharing=sharing, derived_from=one.compiled)
-    return None
-
-
-def _supplement(ledger: Ledger, plain: PlanRelease, earlier: Sequence[_Earlier], offers: _Offers) -> PlanRelease | None:
-    """The release that measures what earlier ones leave to be known, and combines them; None where none saves.
-
-    The new noise must be independent of the old one, so it comes from a chain of which the analyst has nothing.
-    """
-    if plain.target is None or plain.target.alpha is None:
-        return None
-    alpha = plain.compiled.alpha(plain.target.alpha)
-    near = [one for one in earlier if one.quote.alpha <= TOO_COARSE * alpha][:MOST_COMBINED]
-    if not near:
-        return None
-    known = [Part(one.quote.candidate, one.past.link.level) for one in near]
-    quoted = [plain.best] if isinstance(plain.plan, Plan) else quotes_for(plain.compiled, plain.target).offers
-    fresh = next((one for one in quoted if isinstance(one.candidate.plan, Plan)), None)
-    quote = None if fresh is None else supplement(fresh, plain.target, alpha, known)
-    if fresh is None or quote is None or quote.epsilon >= plain.price:
-        return None
-    mine = {past.link.chain for past in offers.links if past.analyst == offers.analyst}
-    _, sharing = offers.of(replace_level(fresh, quote.epsilon), mine)
-    return replace(plain, best=quote, sharing=sharing, beside=_beside(ledger, near))
-
-
-def replace_level(quote: Quote, level: Fraction) -> Quote:
-    """The quote of the same candidate at another level; only what it measures is meant."""
-    return Quote(quote.candidate, level, quote.alpha, quote.beta, quote.guarantee, quote.method)
+def _own_part(compiled: Compiled, quote: Quote) -> Part:
+    """What a quote measures of the cells of its query."""
+    return Part(compiled, quote.candidate, quote.epsilon)
 
 
 def _beside(ledger: Ledger, earlier: Iterable[_Earlier]) -> tuple[Beside, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -163,6 +163,27 @@ class Charging(OpenLedger):
         self._check_past(seen, receipt)
         self._mark(Head(self.id, receipt.sequence, receipt.hash))
         return receipt
+
+    def charge_all(self, charges: Sequence[Charge]) -> None:
+        """Pays for several releases of one analyst on one account, durably, in one transaction: for all or for none.
+
+        BudgetExceeded speaks of their sum. A key that has paid before pays nothing, as with `charge`.
+        """
+        if not charges:
+            return
+        account, analyst = charges[0].account, charges[0].analyst
+        self._sound(account, analyst)
+        try:
+            with self._writing() as cursor:
+                for charge in charges:
+                    post_charge(cursor, charge, charge_body(charge, self._now()), self.reached)
+        except BudgetExceeded:
+            requested = sum((charge.received for charge in charges), Fraction(0))
+            with self.store.read() as cursor:
+                left = cursor.account(account).remaining
+            # As for one charge: the same words whether others have paid a part of it or not.
+            left += requested - sum((charge.epsilon for charge in charges), Fraction(0))
+            raise BudgetExceeded(requested, left, self.budget_of(account, analyst).remaining) from None
 
     def store_answer(self, receipt: Receipt, payload: bytes, publication: Publication | None = None) -> bytes:
         """The answer on record for the receipt, which is to be returned: this one, or the one stored before.

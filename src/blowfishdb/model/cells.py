@@ -442,34 +442,49 @@ def _numeric_groups(axis: Axis, domain: Domain) -> Grouping:
     return bins
 
 
-def merged_cells(new: Cells, past: Cells) -> Ints | None:
-    """For each cell of the past query the cell of the new one it lies in (ZERO: it does not count there).
+def refinement(queries: Sequence[Cells]) -> list[Ints] | None:
+    """For each of several queries the cell in which each common cell lies (ZERO: it does not count there).
 
-    None where a past cell is cut, or where the new query counts records that the past one did not.
+    The common cells are the fewest of which the cells of all are made. None where the cells cut the records into too
+    many pieces to be compared.
     """
-    names = list(dict.fromkeys([*past.attributes, *new.attributes]))
-    if not names:
-        return np.zeros(1, dtype=np.int64)
+    names = list(dict.fromkeys(name for cells in queries for name in cells.attributes))
     codes = []
     for name in names:
-        cuts = [cells.cuts[name] for cells in (past, new) if name in cells.cuts]
+        cuts = [cells.cuts[name] for cells in queries if name in cells.cuts]
         starts = np.unique(np.concatenate([cut.starts for cut in cuts]))
         slots = np.array([slot.code for slot in cuts[0].slots], dtype=np.int64)
         codes.append(np.concatenate([starts, slots]).astype(np.int64))
     sizes = [code.size for code in codes]
-    if math.prod(sizes) > MOST_PIECES:
+    pieces = math.prod(sizes)
+    if pieces > MOST_PIECES:
         return None
     columns: Mapping[str, Ints] = {
         name: np.broadcast_to(code.reshape([-1 if n == place else 1 for n in range(len(names))]), sizes).reshape(-1)
         for place, (name, code) in enumerate(zip(names, codes, strict=True))
     }
-    before, after = (_places(cells, columns, math.prod(sizes)) for cells in (past, new))
-    if np.any((before == ZERO) & (after != ZERO)):
+    places = [_places(cells, columns, pieces) for cells in queries]
+    common = np.zeros(pieces, dtype=np.int64)
+    for cells, place in zip(queries, places, strict=True):
+        common = np.unique(common * (cells.graph.cells + 1) + place + 1, return_inverse=True)[1].reshape(-1)
+    _, first = np.unique(common, return_index=True)
+    return [place[first] for place in places]
+
+
+def merged_cells(new: Cells, past: Cells) -> Ints | None:
+    """For each cell of the past query the cell of the new one it lies in (ZERO: it does not count there).
+
+    None where a past cell is cut, or where the new query counts records that the past one did not.
+    """
+    places = refinement([past, new])
+    if places is None:
         return None
-    merged = np.full(past.graph.cells, ZERO, dtype=np.int64)
+    before, after = places
     counted = before != ZERO
+    merged = np.full(past.graph.cells, ZERO, dtype=np.int64)
     merged[before[counted]] = after[counted]
-    return merged if np.array_equal(merged[before[counted]], after[counted]) else None
+    is_whole = np.array_equal(merged[before[counted]], after[counted]) and np.all(after[~counted] == ZERO)
+    return merged if is_whole else None
 
 
 def _places(cells: Cells, columns: Mapping[str, Ints], size: int) -> Ints:

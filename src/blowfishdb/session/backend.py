@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
@@ -74,7 +74,8 @@ class Backend:
     """What an analyst may ask for, as functions: an attribute of an object would lead to the catalog and the data.
 
     `preview` and `release` serve every kind of query. They refuse one whose attributes were declared in another way in
-    the domain for which it was made.
+    the domain for which it was made. `charge_all` charges several at once, all of them or none, before the first is
+    released; None over a connection, where each release charges itself.
     """
 
     analyst: str
@@ -89,6 +90,7 @@ class Backend:
     synopses: Callable[[str], list[Published]]
     synopsis: Callable[[str, int], Synopsis]
     close: Callable[[], None]
+    charge_all: Callable[[str, Sequence[tuple[Query, AccuracyTarget, Run]], Domain], None] | None = None
 
 
 def expect(value: object, kind: type[Value]) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -18,6 +18,7 @@ from blowfishdb.engine.charge import (
     Planned,
     Released,
     Run,
+    charge_together,
     charged_payload,
     decode,
     edge_losses,
@@ -141,7 +142,7 @@ def local_backend(
             if isinstance(release, PlanRelease) and isinstance(preview, Preview) and release.sharing is not None:
                 paid = release.sharing.link.received - release.sharing.epsilon
                 if isinstance(quote.release, PlanRelease) and release.best is not quote.release.best:
-                    preview = continued(preview, release.compiled, release.best, release.way, release.derived_from)
+                    preview = continued(preview, release.compiled, release.best, release.way, release.measures)
                 preview = replace(
                     preview,
                     shared=shared_words(ledger, handle, analyst, release),
@@ -184,6 +185,18 @@ def local_backend(
 
         return in_turn(work)
 
+    def charge_all(name: str, requests: Sequence[tuple[Query, AccuracyTarget, Run]], domain: Domain) -> None:
+        def work() -> None:
+            charged: list[tuple[str, Release, Run]] = []
+            for query, target, run in requests:
+                handle = opened(name, query, domain)
+                request = make_request(handle, query, target)
+                release = planned(with_rows(handle, request, free_answer), request).release
+                charged.append((request.digest, release, run))
+            charge_together(ledger, handle, analyst, charged)
+
+        in_turn(work)
+
     def reopen(name: str, number: int) -> Released:
         """Somebody else's number is as unknown as one that was never given."""
         return decode(_stored(live.now(), name, number, lambda charge: charge.analyst == analyst))
@@ -203,6 +216,7 @@ def local_backend(
         budget=lambda name: redact_errors(lambda: _budget(live.now(), name, analyst)),
         preview=preview,
         release=release,
+        charge_all=charge_all,
         history=lambda name: redact_errors(lambda: _history(live.now(), name, analyst)),
         reopen=lambda name, number: redact_errors(lambda: reopen(name, number)),
         synopses=lambda name: redact_errors(lambda: _synopses(live.now(), name)),
@@ -251,7 +265,11 @@ def _history(catalog: Catalog, name: str, analyst: str) -> list[Past]:
             is_synopsis=_is_synopsis(charge),
             is_current=(charge.policy_version, charge.domain_version, charge.snapshot) == in_force,
             # Other analysts' entries are theirs to know.
-            rests_on=tuple(number for number in certificate.get("rests_on", ()) if number in numbers),
+            rests_on=tuple(
+                number
+                for number in (*certificate.get("rests_on", ()), *certificate.get("combined", ()))
+                if number in numbers
+            ),
             family=min(alike) if charge.link is not None and len(alike := chains[charge.link.chain]) > 1 else None,
         )
         history.append(past)

@@ -152,22 +152,28 @@ class QuestionPlan:
     ) -> list[Answer]:
         """An answer to each question, in their order. Nothing is charged where the whole does not fit what is left.
 
-        Questions that are answered together are charged once, in one release. Several releases are charged one after
-        the other: whoever spends the rest meanwhile stops the later ones. `key` names the plan, so that a second try
-        pays nothing again. A total above `spend` is refused.
+        Questions that are answered together are charged once, in one release. Several releases are charged in one
+        transaction before the first is answered. `key` names the plan, so that a second try pays nothing again and
+        finishes what was charged. A total above `spend` is refused.
         """
         refuse_above(self.total, spending_cap(spend))
         self.check_budget()
-        answers: dict[int, Answer] = {}
+        requests: list[tuple[Query, AccuracyTarget, Run]] = []
+        members: list[tuple[int, ...]] = []
         for number, part in enumerate(self.joint):
             run = Run(_key(key, f"together {number}"), progress, deadline, part.preview.epsilon)
-            whole = expect(self._backend.release(self.dataset, part.query, self.domain, part.target, run), Answer)
-            answers |= dict(zip(part.members, whole.parts, strict=True))
+            requests.append((part.query, part.target, run))
+            members.append(part.members)
         for place, one in enumerate(self.questions):
-            if place not in answers:
-                run = Run(_key(key, str(place)), progress, deadline, one.price)
-                released = self._backend.release(self.dataset, one.query, self.domain, one.target, run)
-                answers[place] = expect(released, Answer)
+            if one.together is None:
+                requests.append((one.query, one.target, Run(_key(key, str(place)), progress, deadline, one.price)))
+                members.append((place,))
+        if self._backend.charge_all is not None and len(requests) > 1:
+            self._backend.charge_all(self.dataset, requests, self.domain)
+        answers: dict[int, Answer] = {}
+        for places, (query, target, run) in zip(members, requests, strict=True):
+            answer = expect(self._backend.release(self.dataset, query, self.domain, target, run), Answer)
+            answers |= dict(zip(places, answer.parts or (answer,), strict=True))
         return [
             select_rows(with_note(answers[place], one.note), one.question.selection)
             for place, one in enumerate(self.questions)

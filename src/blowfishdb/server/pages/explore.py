@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -44,7 +44,7 @@ from blowfishdb.server.pages.controls import (
     why_nothing,
 )
 from blowfishdb.server.pages.history import answer_link, answer_name, named
-from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, Result, page
+from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
     QueryDraft,
@@ -56,7 +56,7 @@ from blowfishdb.server.pages.query_draft import (
     write_question,
 )
 from blowfishdb.server.pages.query_form import AccuracyForm, DatasetForm
-from blowfishdb.server.pages.result import show_answer
+from blowfishdb.server.pages.result import confirmed, show_answer, with_progress
 from blowfishdb.session.backend import Budget
 from blowfishdb.session.session import Session, stated_question, with_alpha
 from blowfishdb.session.table import Question
@@ -94,12 +94,16 @@ class RunnableQuery:
         return self.question.release(**self.options, progress=progress)
 
 
+class SeveralStatements(QueryError):
+    """More than one statement where one is priced."""
+
+
 def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql: str, url: str) -> RunnableQuery:
     """The query and the accuracy that the controls say; typed errors where they say nothing sensible."""
     stated: TargetOptions = {}
     if draft.template == "sql":
         if len(split(sql)) > 1:
-            raise QueryError("several statements are priced together on the page My questions: add them there")
+            raise SeveralStatements("several statements are priced together on the page My questions")
         statement = parse(sql)
         table, stated, code = session[statement.table], statement.options, sql_snippet(sql, accuracy, url)
         question = stated_question(table, statement)
@@ -212,80 +216,20 @@ def _offers(preview: Preview) -> None:
         small(" ".join(text), "margin-top:6px")
 
 
-def show_refusal(error: BlowfishError) -> None:
-    """Why there is no quote, and what to do."""
+def show_refusal(error: BlowfishError, take_along: Callable[[], object] | None = None) -> None:
+    """Why there is no quote, and what to do; `take_along` opens the page that has one."""
     heading("No price yet").classes("bf-title")
     notice(sentence(_named_as_here(error)), "is-accent", "lightbulb").style("margin-top:12px").props(
         'data-testid="refusal"'
     )
+    if take_along is not None:
+        take = ui.button("Price them together", icon="playlist_add", on_click=take_along)
+        take.props('unelevated data-testid="take-along"').style("margin-top:12px")
 
 
 def _named_as_here(error: BlowfishError) -> str:
     """What an error says; the page calls alpha by the name of its field."""
     return f"within ± {error.message[6:]}" if error.message.startswith("alpha ") else error.message
-
-
-STEPS = {
-    "quote": (0.2, "Planning"),
-    "charge": (0.45, "Writing the charge to the ledger"),
-    "answer": (0.8, "Counting and adding noise"),
-    "done": (1.0, "Done"),
-}
-
-
-async def confirmed(
-    what: str, price: Fraction, left: Fraction | None, more: Callable[[], object] | None = None
-) -> bool:
-    """Whether they agree to the price; nothing is spent without this step. `more` draws what else they should see."""
-    rest = "" if left is None else f" You have {figure(left)}; this leaves {figure(left - price)}."
-    text = (
-        f"It is charged before any data is read, and there is no refund.{rest} What you asked before in the same way "
-        "is given again, free."
-    )
-    named = 'aria-label="Confirm the price"'
-    with ui.dialog().props(named) as dialog, ui.card().props(f'role="alertdialog" {named}'):
-        ui.label(f"Spend epsilon {figure(price)}?").classes("bf-title").style("font-size:18px")
-        ui.label(what).style("margin-top:6px")
-        if more is not None:
-            more()
-        small(text, "margin-top:8px")
-        with ui.element("div").classes("bf-row bf-ends"):
-            ui.button("Cancel", on_click=lambda: dialog.submit("no")).props("flat")
-            spend = ui.button(f"Spend {figure(price)} and run", on_click=lambda: dialog.submit("yes"))
-            spend.props('unelevated autofocus data-testid="confirm"')
-    answer = await dialog
-    if not dialog.is_deleted:  # A page that is left takes its dialogs along.
-        dialog.delete()
-    return bool(answer == "yes")
-
-
-def show_failure(error: BlowfishError) -> None:
-    """Why a question was not answered."""
-    notice(sentence(error.message), "is-bad", "error").props('data-testid="failure"')
-
-
-async def with_progress(context: PageContext, box: ui.element, work: Callable[[Progress], Result]) -> Result | None:
-    """The result of work that is charged, its steps followed in the box; None when it failed, which the box says."""
-    steps = ["quote"]
-
-    def follow() -> None:
-        bar.value, label.text = STEPS[steps[-1]]
-
-    box.clear()
-    with box:
-        bar = ui.linear_progress(0.1, show_value=False).props('aria-label="Progress"').style("margin-top:60px")
-        label = ui.label(STEPS["quote"][1]).classes("bf-quiet").props('role="status"')
-        label.style("text-align:center;margin-top:10px")
-        timer = ui.timer(0.1, follow)
-    try:
-        return await context.run(partial(work, steps.append))
-    except BlowfishError as error:
-        if box.is_deleted:
-            return None
-        redraw(box, partial(context.tell if isinstance(error, NotSignedIn) else show_failure, error))
-        return None
-    finally:
-        timer.deactivate()
 
 
 MOST_COLLECTED = 30
@@ -297,12 +241,13 @@ def storage_key(context: PageContext) -> str:
     return f"blowfish-questions-{context.identity.name}"
 
 
-def collect(context: PageContext, question: str) -> None:
-    """Adds a question to those that the browser keeps."""
+def collect(context: PageContext, questions: Sequence[str], then: str = "") -> None:
+    """Adds questions to those that the browser keeps, and then opens another page, if one is named."""
     key = json.dumps(storage_key(context))
     ui.run_javascript(
-        f"const all = JSON.parse(localStorage.getItem({key}) || '[]'); all.push({json.dumps(question)});"
-        f"localStorage.setItem({key}, JSON.stringify(all.slice(-{MOST_COLLECTED})))"
+        f"const all = JSON.parse(localStorage.getItem({key}) || '[]'); all.push(...{json.dumps(questions)});"
+        f"localStorage.setItem({key}, JSON.stringify(all.slice(-{MOST_COLLECTED})));"
+        + (f"window.location.href = {json.dumps(then)}" if then else "")
     )
     ui.notify("Added to My questions", position="top")
 
@@ -392,7 +337,13 @@ class Explorer:
 
     def _collect(self) -> None:
         """Adds the question to those that are priced together."""
-        collect(self._context, write_question(self._form.query.draft, self._form.query.sql, self._accuracy.draft))
+        collect(self._context, [write_question(self._form.query.draft, self._form.query.sql, self._accuracy.draft)])
+
+    def _collect_statements(self) -> None:
+        """Takes the statements that were typed to the page that prices them together."""
+        draft, accuracy = self._form.query.draft, self._accuracy.draft
+        texts = [write_question(draft, one.strip(), accuracy) for one in split(self._form.query.sql)]
+        collect(self._context, texts, "/questions")
 
     async def _requote(self, is_wanted: IsWanted) -> None:
         draft, accuracy, sql = self._form.query.draft, self._accuracy.draft, self._form.query.sql
@@ -405,7 +356,8 @@ class Explorer:
                 self._quote_card.classes(remove="is-stale")
             raise
         except BlowfishError as error:
-            quoted, draw = None, partial(show_refusal, error)
+            take_along = self._collect_statements if isinstance(error, SeveralStatements) else None
+            quoted, draw = None, partial(show_refusal, error, take_along)
             if is_wanted() and isinstance(error, AccuracyError):
                 blame(self._accuracy.amount, sentence(_named_as_here(error)), is_focused=False)
         if is_wanted():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import partial
 from urllib.parse import urlencode
 
@@ -9,8 +10,10 @@ from nicegui import ui
 from nicegui.events import TableSelectionEventArguments
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.points import PointWeights
 from blowfishdb.engine.postprocess import compare as comparison_of
+from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.request import read_query
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import BlowfishError, InvalidInput, sentence
@@ -31,9 +34,18 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import reopening
-from blowfishdb.server.pages.result import answer_pills, code_block, show_answer, show_chart, show_comparison
+from blowfishdb.server.pages.result import (
+    answer_pills,
+    code_block,
+    confirmed,
+    show_answer,
+    show_chart,
+    show_comparison,
+    with_progress,
+)
 from blowfishdb.session.backend import Past
 from blowfishdb.session.session import Session
+from blowfishdb.session.table import Question
 
 BOTH = 2
 PER_PAGE = 20
@@ -177,38 +189,76 @@ def _may_be_sharper(answer: Answer) -> bool:
 
 
 class MorePrecise:
-    """A slider from the accuracy of an answer upward, and what the difference costs."""
+    """A slider from the accuracy of an answer upward, what the difference costs, and a button that releases it."""
 
     def __init__(self, context: PageContext, answer: Answer) -> None:
         self._context, self._answer = context, answer
+        self._quoted: tuple[str, Preview] | None = None
         with ui.element("div").style("margin-top:16px") as self._root:
             self._pricing = Latest(context, self._root, self._price)
             heading("More accuracy", 3).classes("bf-title")
-            small("What the same question would cost within less. Nothing is read or charged for that.")
-            slider = ui.slider(min=0, max=90, step=5, value=0, on_change=self._pricing.changed)
+            small("What the same question would cost within less. Nothing is read or charged before you release it.")
+            slider = ui.slider(min=0, max=90, step=5, value=0, on_change=self._moved)
             self._slider = called(slider, "How much narrower the intervals shall be, in percent", "narrower")
             self._words = ui.label().props('role="status" data-testid="marginal"')
+            self._button = ui.button("Release at this accuracy", icon="play_arrow", on_click=self._confirm)
+            self._button.props('unelevated data-testid="sharpen"').style("margin-top:10px").set_enabled(False)
+            with ui.element("div").props('id=sharper aria-live="polite"') as self._result_box:
+                pass
+        self._pricing.changed()
+
+    def _moved(self) -> None:
+        """The old price is void at once."""
+        self._quoted = None
+        self._button.set_enabled(False)
         self._pricing.changed()
 
     @property
-    def _alpha(self) -> float:
-        return self._answer.widths.simultaneous * (1 - float(self._slider.value or 0) / 100)
+    def _question(self) -> Question:
+        answer = self._answer
+        known = answer.question or (answer.evidence.question if answer.evidence is not None else {})
+        return self._context.session()[answer.dataset].question(read_query(dict(known)))
 
     async def _price(self, is_wanted: IsWanted) -> None:
-        alpha = self._alpha
+        alpha = self._answer.widths.simultaneous * (1 - float(self._slider.value or 0) / 100)
+        within, preview = readable(alpha).replace(",", ""), None
         try:
-            words = await self._context.run(lambda: self._sentence(alpha))
+            preview = await self._context.run(lambda: self._question.preview(alpha=within, beta=self._answer.beta))
+            told = preview.shared
+            words = f"It costs {figure(preview.epsilon)}." if told is None else told.words()
         except BlowfishError as error:
             words = sentence(error.message)
         if is_wanted():
+            self._quoted = None if preview is None else (within, preview)
+            is_narrower = preview is not None and bool(self._slider.value)
+            self._button.set_enabled(is_narrower and (preview is None or preview.is_affordable))
             self._words.text = f"Within ±{readable(alpha)}: {words}"
 
-    def _sentence(self, alpha: float) -> str:
-        answer = self._answer
-        known = answer.question if answer.evidence is None else answer.evidence.question
-        question = self._context.session()[answer.dataset].question(read_query(dict(known or {})))
-        preview = question.preview(alpha=readable(alpha).replace(",", ""), beta=answer.beta)
-        return f"It costs {figure(preview.epsilon)}." if preview.shared is None else preview.shared.words()
+    async def _confirm(self) -> None:
+        if self._quoted is None:
+            return
+        within, preview = self._quoted
+        with self._root:
+            what = f"{preview.title}, of {preview.dataset}, within ±{within}."
+            if not await confirmed(what, preview.epsilon, preview.left):
+                return
+            released = await with_progress(
+                self._context, self._result_box, partial(self._release, within, preview.epsilon)
+            )
+        if released is not None and not self._root.is_deleted:
+            ui.navigate.to(released)
+
+    def _release(self, within: str, most: Fraction, progress: Progress) -> str:
+        """Releases it for what was shown and no more; gives the link to the answer."""
+        self._context.check("ask")
+        self._context.note("asked for more accuracy", self._answer.dataset)
+        answer = self._question.release(alpha=within, beta=self._answer.beta, progress=progress, spend=most)
+        session = self._context.session()
+        for past in session.history(answer.dataset):
+            reopened = session.reopen(past.dataset, past.number) if past.question == answer.title else None
+            if isinstance(reopened, Answer) and reopened.released == answer.released:
+                return answer_link(past)
+        return "/history"
 
 
 @page("/history/compare", "Two answers side by side", "ask", lead="On the same scale. Comparing is free.")

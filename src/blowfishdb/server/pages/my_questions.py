@@ -29,18 +29,10 @@ from blowfishdb.server.pages.controls import (
     redraw,
     small,
 )
-from blowfishdb.server.pages.explore import (
-    MOST_COLLECTED,
-    RunnableQuery,
-    confirmed,
-    read_form,
-    show_failure,
-    storage_key,
-    with_progress,
-)
+from blowfishdb.server.pages.explore import MOST_COLLECTED, RunnableQuery, read_form, storage_key
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import CONFIDENCES, AccuracyDraft, QueryDraft, read_question, write_question
-from blowfishdb.server.pages.result import show_answer
+from blowfishdb.server.pages.result import confirmed, show_answer, show_failure, with_progress
 from blowfishdb.session.backend import Budget
 from blowfishdb.session.plan import QuestionPlan
 from blowfishdb.session.session import Session

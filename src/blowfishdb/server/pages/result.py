@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import numpy as np
 from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.postprocess import Comparison, Estimate, compare, has_two_groups
-from blowfishdb.errors import sentence
+from blowfishdb.errors import BlowfishError, NotSignedIn, sentence
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.chart import (
     Chart,
@@ -34,6 +36,7 @@ from blowfishdb.present.words import Digits, accuracy_words, digits_of, epsilon_
 from blowfishdb.server.pages.controls import (
     called,
     choice,
+    figure,
     heading,
     in_row,
     listed_table,
@@ -43,7 +46,7 @@ from blowfishdb.server.pages.controls import (
     scrolled,
     small,
 )
-from blowfishdb.server.pages.layout import PageContext
+from blowfishdb.server.pages.layout import PageContext, Result
 
 
 def name_of(answer: Answer, ending: str) -> str:
@@ -356,3 +359,66 @@ def _estimate_chart(estimate: Estimate, digits: Digits, confidence: str) -> Char
     """A difference or a ratio of two numbers as a number with its interval."""
     series = Series("", estimate.values, estimate.bounds.low, estimate.bounds.high)
     return Chart("number", ChartAxis(""), ChartAxis(""), (series,), digits=digits, confidence=confidence)
+
+
+STEPS = {
+    "quote": (0.2, "Planning"),
+    "charge": (0.45, "Writing the charge to the ledger"),
+    "answer": (0.8, "Counting and adding noise"),
+    "done": (1.0, "Done"),
+}
+
+
+async def confirmed(
+    what: str, price: Fraction, left: Fraction | None, more: Callable[[], object] | None = None
+) -> bool:
+    """Whether they agree to the price; nothing is spent without this step. `more` draws what else they should see."""
+    rest = "" if left is None else f" You have {figure(left)}; this leaves {figure(left - price)}."
+    text = (
+        f"It is charged before any data is read, and there is no refund.{rest} What you asked before in the same way "
+        "is given again, free."
+    )
+    named = 'aria-label="Confirm the price"'
+    with ui.dialog().props(named) as dialog, ui.card().props(f'role="alertdialog" {named}'):
+        ui.label(f"Spend epsilon {figure(price)}?").classes("bf-title").style("font-size:18px")
+        ui.label(what).style("margin-top:6px")
+        if more is not None:
+            more()
+        small(text, "margin-top:8px")
+        with ui.element("div").classes("bf-row bf-ends"):
+            ui.button("Cancel", on_click=lambda: dialog.submit("no")).props("flat")
+            spend = ui.button(f"Spend {figure(price)} and run", on_click=lambda: dialog.submit("yes"))
+            spend.props('unelevated autofocus data-testid="confirm"')
+    answer = await dialog
+    if not dialog.is_deleted:  # A page that is left takes its dialogs along.
+        dialog.delete()
+    return bool(answer == "yes")
+
+
+def show_failure(error: BlowfishError) -> None:
+    """Why a question was not answered."""
+    notice(sentence(error.message), "is-bad", "error").props('data-testid="failure"')
+
+
+async def with_progress(context: PageContext, box: ui.element, work: Callable[[Progress], Result]) -> Result | None:
+    """The result of work that is charged, its steps followed in the box; None when it failed, which the box says."""
+    steps = ["quote"]
+
+    def follow() -> None:
+        bar.value, label.text = STEPS[steps[-1]]
+
+    box.clear()
+    with box:
+        bar = ui.linear_progress(0.1, show_value=False).props('aria-label="Progress"').style("margin-top:60px")
+        label = ui.label(STEPS["quote"][1]).classes("bf-quiet").props('role="status"')
+        label.style("text-align:center;margin-top:10px")
+        timer = ui.timer(0.1, follow)
+    try:
+        return await context.run(partial(work, steps.append))
+    except BlowfishError as error:
+        if box.is_deleted:
+            return None
+        redraw(box, partial(context.tell if isinstance(error, NotSignedIn) else show_failure, error))
+        return None
+    finally:
+        timer.deactivate()

@@ -1,0 +1,377 @@
+"""Combinations: answers as fixed linear estimates from one or several measurements, by weighted least squares.
+
+All rows are put over the common cells of the question and the measurements. Weights follow from plans and levels alone,
+never from noisy values (docs/proofs/sharing.md).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from scipy.sparse import csr_array, eye_array
+
+from blowfishdb.accuracy.candidates import CertifiedCandidate, certified_strategy, round_up
+from blowfishdb.accuracy.intervals import Assessment, noise_widths
+from blowfishdb.accuracy.quote import Quote
+from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
+from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.errors import BlowfishError
+from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.cached import cached_property
+from blowfishdb.model.cells import refinement
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.graphs import ZERO
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.query import Query
+from blowfishdb.model.workload import AllRanges, Kronecker, Rows, Sparse
+from blowfishdb.noise import distribution
+from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.loss import sparse_columns
+from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
+
+MOST_ENTRIES = 2**21
+"""Rows times common cells, and answers times rows, up to which answers are estimated."""
+MOST_SEARCHED = 2**18
+"""The same where a level is searched, and the estimate is made for each that is tried."""
+MOST_IN_RANGES = 256
+"""Cells up to which the ranges of them are listed."""
+CACHED = 64
+CLOSE = 1e-9
+"""An estimate is unbiased to this part of the count of each cell; otherwise it is none."""
+RIDGE, REFINEMENTS = 1e-9, 4
+"""A ridge keeps the normal equations regular; as many steps of refinement take its bias away."""
+HALVINGS = 12
+LEAST, MOST = Fraction(1, 50), Fraction(49, 50)
+"""A supplement costs between these parts of the fresh price; at more it is not worth a longer caveat."""
+LARGEST_WEIGHT = 2**44
+STEP, STEPS = Fraction(27, 25), 9
+"""How much levels differ that are assessed, and how many are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A measurement that takes part: the query whose cells it counts, its certified rows, and its level."""
+
+    compiled: Compiled
+    candidate: CertifiedCandidate
+    level: Fraction
+
+    def over(self, places: Ints) -> tuple[Floats, Floats]:
+        """Its noisy and its exact rows over common cells, each of which lies in the given cell."""
+        plan = self.candidate.plan
+        if not isinstance(plan, Plan):
+            raise TypeError("noise on edges measures no rows")
+        noisy = [
+            p.rows if isinstance(p, Measurement) else Kronecker(tuple(f.rows for f in p.factors)) for p in plan.parts
+        ]
+        exact = _lifted(plan.exact, places) if plan.exact is not None else np.empty((0, places.size))
+        return np.vstack([_lifted(rows, places) for rows in noisy]), exact
+
+
+def _lifted(rows: Rows, places: Ints) -> Floats:
+    matrix = np.zeros((rows.shape[0], places.size))
+    counted = np.flatnonzero(places != ZERO)
+    matrix[:, counted] = sparse_columns(rows)[:, places[counted]].toarray()
+    return matrix
+
+
+class Measured:
+    """Compiled queries and certified strategies of measurements, a few at a time; what is cached is public."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[object, ...], tuple[Domain, Policy, Compiled, CertifiedCandidate]]
+        self._known = OrderedDict()
+        self._turn = threading.Lock()
+
+    def of(self, handle: DatasetHandle, question: str, query: Query, mechanism: str) -> Part:
+        """The cells that a query counts under the versions in force, and what a mechanism measures of them, at level 1.
+
+        Declarations are compared themselves: two ledgers in one process may have versions of the same numbers.
+        """
+        key = *handle.versions().values(), question, mechanism
+        with self._turn:
+            known = self._known.pop(key, None)
+        if known is None or known[:2] != (handle.domain, handle.policy):
+            compiled = compile_query(handle.domain, handle.policy, query)
+            measured = certified_strategy(compiled.problem, MECHANISMS[mechanism](compiled.problem))
+            known = handle.domain, handle.policy, compiled, measured
+        with self._turn:
+            self._known[key] = known
+            while len(self._known) > CACHED:
+                self._known.popitem(last=False)
+        return Part(*known[2:], Fraction(1))
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """A fixed linear estimate of answers from the noisy and the exact rows of several independent measurements."""
+
+    mechanism: str
+    noise: Plan
+    noisy: Floats
+    exact: Floats
+
+    has_fixed_coefficients = True
+
+    @cached_property
+    def direct(self) -> Ints | None:
+        """The noise variable that each answer equals; None where some mix several."""
+        is_one = np.isclose(self.noisy, 1.0, rtol=0.0, atol=CLOSE)
+        is_zero = np.isclose(self.noisy, 0.0, rtol=0.0, atol=CLOSE)
+        is_direct = np.all(is_one | is_zero) and np.all(is_one.sum(axis=1) == 1)
+        return is_one.argmax(axis=1) if is_direct else None
+
+    def plan(self, unit: Fraction) -> Plan:
+        """Each row of each measurement by itself, for its noise; nothing is charged or measured by this plan."""
+        return self.noise.with_unit(unit)
+
+    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The answer to every query."""
+        del variances
+        return np.asarray(self.noisy @ measured + self.exact @ exact)
+
+    def answer_variances(self, variances: Floats) -> Floats:
+        """The expected squared error of each answer."""
+        return np.asarray(np.square(self.noisy) @ variances)
+
+
+@dataclass(frozen=True, eq=False)
+class CombinedCandidate(CertifiedCandidate):
+    """A combination whose newest measurement is the one that is certified and paid."""
+
+    newest: CertifiedCandidate
+
+    def at(self, epsilon: Fraction) -> tuple[Plan | EdgePlan, Certificate]:
+        """Plan and certificate of the newest measurement."""
+        return self.newest.at(epsilon)
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """The answers to a question, and the rows of measurements with independent noise, over their common cells.
+
+    The newest measurement is the last. Which take part depends on plans alone.
+    """
+
+    problem: Problem
+    parts: tuple[Part, ...]
+    answers: Floats
+    rows: Floats
+    exact: Floats
+
+    def at(self, level: Fraction) -> CombinedCandidate | None:
+        """The best estimate with the newest measurement at a level; None where rows do not tell the answers.
+
+        It is also None where there are no numbers for it: noise of too different sizes, or a singular system.
+        """
+        try:
+            return self._at(level)
+        except (BlowfishError, OverflowError, np.linalg.LinAlgError):
+            return None
+
+    def _at(self, level: Fraction) -> CombinedCandidate | None:
+        newest = self.parts[-1].candidate
+        parts = [*self.parts[:-1], replace(self.parts[-1], level=level)]
+        variances = np.concatenate([part.candidate.variances(part.level) for part in parts])
+        coefficients = least_squares(self.answers, self.rows, self.exact, variances)
+        if coefficients is None:
+            return None
+        noise = _noise_plan(parts, self.exact.shape[0])
+        strategy = Combination(newest.strategy.mechanism, noise, *coefficients)
+        return CombinedCandidate(self.problem, strategy, noise, newest.certificate, newest)
+
+    def largest_coefficients(self, candidate: CombinedCandidate) -> list[float]:
+        """For each part the largest coefficient that one of its noisy rows has in an estimate."""
+        strategy = candidate.strategy
+        if not isinstance(strategy, Combination):
+            raise TypeError("only combinations have coefficients")
+        ends = np.cumsum([part.candidate.weights.size for part in self.parts])
+        return [float(np.abs(piece).max()) for piece in np.split(strategy.noisy, ends[:-1], axis=1)]
+
+    def least(self, target: AccuracyTarget, alpha: float, level: Fraction) -> Quote | None:
+        """The quote of the least level of one measurement that meets an alpha, by the estimate made for another level.
+
+        Of one measurement the coefficients are the same at all levels, or as good.
+        """
+        candidate, beta = self.at(level), float(target.beta)
+        if candidate is None:
+            return None
+        try:
+            least, method = Assessment(candidate, target.guarantee).least_epsilon(alpha, beta, simulate=True)
+        except BlowfishError:
+            return None
+        return Quote(candidate, least, alpha, beta, target.guarantee, method)
+
+    def quote(self, target: AccuracyTarget, level: Fraction) -> Quote | None:
+        """What the newest measurement at a level promises together with the others; None where nothing."""
+        candidate = self.at(level)
+        if candidate is None:
+            return None
+        try:
+            alpha, method = Assessment(candidate, target.guarantee).alpha(level, float(target.beta), simulate=True)
+        except BlowfishError:
+            return None
+        return Quote(candidate, level, alpha, float(target.beta), target.guarantee, method)
+
+    def spread(self, level: Fraction) -> float:
+        """The largest standard deviation of an answer; infinite where there is no estimate."""
+        candidate = self.at(level)
+        return math.inf if candidate is None else spread_of(candidate, level)
+
+
+def spread_of(candidate: CertifiedCandidate, level: Fraction) -> float:
+    """The largest standard deviation of an answer at a level."""
+    return math.sqrt(float(candidate.strategy.answer_variances(candidate.variances(level)).max()))
+
+
+def combine(compiled: Compiled, parts: Sequence[Part], most: int = MOST_ENTRIES) -> Combined | None:
+    """The answers and the rows over common cells; None where these are too many, or rows are none."""
+    places = refinement([compiled.cells, *(part.compiled.cells for part in parts)])
+    workload = compiled.problem.workload
+    rows = sum(part.candidate.weights.size for part in parts)
+    if places is None or max(rows, workload.shape[0]) * max(rows, places[0].size) > most:
+        return None
+    try:
+        measured = [part.over(place) for part, place in zip(parts, places[1:], strict=True)]
+        answers = _lifted(workload, places[0])
+    except BlowfishError:
+        return None
+    noisy, exact = (np.vstack(each) for each in zip(*measured, strict=True))
+    return Combined(compiled.problem, tuple(parts), answers, noisy, exact)
+
+
+def least_squares(answers: Floats, rows: Floats, exact: Floats, variances: Floats) -> tuple[Floats, Floats] | None:
+    """The coefficients, on noisy rows and on exact ones, of the unbiased linear estimates of least variance.
+
+    None where no combination of rows is the answers.
+    """
+    everything = np.vstack([rows, exact])
+    wanted = answers
+    if everything.shape[1] > everything.shape[0]:
+        # Only what lies in the space of the rows is estimated, which has fewer dimensions than there are cells.
+        basis = np.linalg.qr(everything.T)[0]
+        rows, exact, wanted = rows @ basis, exact @ basis, answers @ basis
+    known = np.linalg.pinv(exact) if exact.size else np.empty((rows.shape[1], 0))
+    # Exact rows are constraints: what they leave open is estimated from the noisy rows, by normal equations.
+    free, target = rows - (rows @ known) @ exact, wanted - (wanted @ known) @ exact
+    weighted = free / variances[:, None]
+    gram = free.T @ weighted
+    size = gram.shape[0]
+    solved = np.linalg.solve(gram + (RIDGE * np.trace(gram) / size + 1e-300) * np.eye(size), weighted.T)
+    noisy = target @ solved
+    for _ in range(REFINEMENTS):
+        noisy += (target - noisy @ free) @ solved
+    beside = (wanted - noisy @ rows) @ known
+    missed = np.hstack([noisy, beside]) @ everything - answers
+    return (
+        (noisy, beside)
+        if float(np.abs(missed).max(initial=0.0)) <= CLOSE * max(1.0, float(np.abs(answers).max()))
+        else None
+    )
+
+
+def _noise_plan(parts: Sequence[Part], exact: int) -> Plan:
+    """All rows with the scales of their noise, at the level of the newest measurement.
+
+    Where whole weights for all scales would be too large, scales are rounded up, by less than a billionth.
+    """
+    scales = [part.candidate.plan.unit / part.level for part in parts]
+    unit = Fraction(math.lcm(*(one.numerator for one in scales)), math.gcd(*(one.denominator for one in scales)))
+    heaviest = [int(part.candidate.weights.max()) for part in parts]
+    if max(heavy * unit / scale for heavy, scale in zip(heaviest, scales, strict=True)) > LARGEST_WEIGHT:
+        lightest = (scale / int(part.candidate.weights.min()) for part, scale in zip(parts, scales, strict=True))
+        unit = max(lightest) * 2**30
+    weights = np.concatenate(
+        [_times(part.candidate.weights, unit / scale) for part, scale in zip(parts, scales, strict=True)]
+    )
+    rows = Sparse(csr_array(eye_array(weights.size, weights.size + exact, dtype=np.int64)))
+    known = Sparse(csr_array(eye_array(exact, weights.size + exact, k=weights.size, dtype=np.int64))) if exact else None
+    return Plan(unit * parts[-1].level, (Measurement(rows, weights),), known)
+
+
+def _times(weights: Ints, factor: Fraction) -> Ints:
+    """Multiples of weights, rounded down; OverflowError where they do not fit."""
+    return np.array([math.floor(weight * factor) for weight in weights.tolist()], dtype=np.int64)
+
+
+def likely_level(combined: Combined, fresh: Quote) -> Fraction | None:
+    """The level from which on answers vary no more than those of the fresh quote; None where that saves nothing."""
+    low, high = LEAST * fresh.epsilon, MOST * fresh.epsilon
+    allowed = spread_of(fresh.candidate, fresh.epsilon)
+    if combined.spread(high) > allowed * float(STEP):
+        return None
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if combined.spread(round_up(middle)) <= allowed else (middle, high)
+    return high
+
+
+def least_level(
+    combined: Combined, fresh: Quote, likely: Fraction, target: AccuracyTarget, alpha: float
+) -> Quote | None:
+    """The quote of about the least newest measurement that meets an alpha with the others; None where none saves.
+
+    `fresh` is the quote without any; the search begins at a likely level.
+    """
+    best, top = None, round_up(MOST * fresh.epsilon)
+    level = min(round_up(likely), top)
+    for _ in range(STEPS):
+        quote = combined.quote(target, level)
+        if quote is not None and quote.alpha <= alpha:
+            best, level = quote, round_up(level / STEP)
+        elif best is not None or level == top:
+            break
+        else:
+            level = min(round_up(level * STEP), top)
+    return best
+
+
+def family_width(quote: Quote, past: Part, compiled: Compiled) -> float:
+    """A half-width for answers read off a past measurement, for whatever is asked after it was seen.
+
+    It holds for all questions about its cells together. Two families are bounded, each at half of beta: all cells,
+    whose errors add up, and all ranges of cells where there is one axis. Where rows do not tell the cells, it is the
+    errors of the rows that add up.
+    """
+    if compiled.query in [part.query for part in past.compiled.query.parts]:
+        # A question of a plan was chosen with it.
+        return quote.alpha
+    cells, scales = past.compiled.problem.graph.cells, past.candidate.scales(quote.epsilon)
+    strategy = quote.strategy
+    if not isinstance(strategy, Combination):
+        raise TypeError("only what was combined is read off")
+    places, beta = refinement([past.compiled.cells, compiled.cells]), quote.beta
+    estimate = None
+    if places is not None and cells * max(cells, scales.size) <= MOST_ENTRIES:
+        rows, exact = past.over(np.arange(cells))
+        estimate = least_squares(np.eye(cells), rows, exact, past.candidate.variances(quote.epsilon))
+    if estimate is None or places is None:
+        return float((np.abs(strategy.noisy) @ distribution.quantile(scales, beta / scales.size)).max(initial=0.0))
+    # Variances of continuous noise, which the bound asks for.
+    covariance = (estimate[0] * (2.0 * np.square(scales))) @ estimate[0].T
+    lies_in = np.full(cells, ZERO, dtype=np.int64)
+    lies_in[places[0][places[0] != ZERO]] = places[1][places[0] != ZERO]
+    coefficients = _lifted(compiled.problem.workload, lies_in)
+    widths = np.abs(coefficients).sum(axis=1) * noise_widths(np.diag(covariance), beta / 2).simultaneous
+    if len(past.compiled.cells.axes) == 1 and cells <= MOST_IN_RANGES:
+        spans = AllRanges(cells).intervals()
+        sums = np.zeros((cells + 1, cells + 1))
+        sums[1:, 1:] = covariance.cumsum(axis=0).cumsum(axis=1)
+        low, high = spans.low, spans.high
+        variances = np.maximum(sums[high, high] - 2.0 * sums[low, high] + sums[low, low], 0.0)
+        is_range = np.array([_is_range(row) for row in coefficients])
+        widths = np.where(is_range, np.minimum(widths, noise_widths(variances, beta / 2).simultaneous), widths)
+    return float(widths.max(initial=0.0))
+
+
+def _is_range(row: Floats) -> bool:
+    """Whether a row counts neighbouring cells, each once."""
+    (places,) = np.nonzero(row)
+    return places.size == 0 or bool(np.all(row[places] == 1) and places[-1] - places[0] == places.size - 1)
