@@ -106,7 +106,8 @@ def missed(system: Combined, quote: Quote, of: Compiled, alpha: float) -> float:
     """How often some answer of as many draws is off by more than alpha."""
     rows, exact = [], []
     for one in system.parts:
-        noisy, known = one.over(np.arange(one.compiled.problem.graph.cells))
+        cells = one.compiled.problem.graph.cells
+        noisy, known = one.over([np.arange(cells)], cells)
         rows.append(noisy @ counts_of(one.compiled))
         exact.append(known @ counts_of(one.compiled))
     plan = quote.candidate.plan
@@ -209,14 +210,14 @@ def test_rows_that_do_not_tell_the_answers_are_not_used(monkeypatch: pytest.Monk
     monkeypatch.undo()
     assert least_squares(np.ones((1, 1)), np.zeros((1, 1)), np.empty((0, 1)), np.ones(1)) is None
     monkeypatch.setattr(module, "_noise_plan", Mock(side_effect=OverflowError))
-    assert ages.at(Fraction(1)) is None
+    assert ages.at(Fraction(1, 2)) is None
     monkeypatch.undo()
     assert combine(compiled("cdf", AGE), [part(compiled("histogram", AGE), "identity", "1")], most=10) is None
     edge = EdgePlan.__new__(EdgePlan)
     known = part(compiled("histogram", AGE), "identity", "1")
     object.__setattr__(known.candidate, "plan", edge)
     with pytest.raises(TypeError):
-        known.over(np.arange(12))
+        known.over([np.arange(12)], 12)
 
 
 def test_levels_of_very_different_sizes_round_noise_up() -> None:

@@ -233,7 +233,8 @@ def charged_payload(
     for attempt in itertools.count():
         release = share(ledger, handle, analyst, quoted) if earlier is None else resume(ledger, handle, quoted, earlier)
         charge = _charge(handle, analyst, release, key, request_digest)
-        if run.spend is not None and charge.received > run.spend:
+        # What is on record already costs nothing more.
+        if earlier is None and run.spend is not None and charge.received > run.spend:
             raise SpendingCapReached(charge.received, run.spend)
         counting = _prepared_count(handle, release)
         # From the charge on nothing of the analyst's stops the count: retries with other deadlines, which are free,

@@ -6,6 +6,7 @@ never from noisy values (docs/proofs/sharing.md).
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections import OrderedDict
@@ -22,9 +23,10 @@ from blowfishdb.accuracy.quote import Quote
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError
+from blowfishdb.mechanisms.joint import JointStrategy
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.cells import refinement
+from blowfishdb.model.cells import Cells, refinement
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints
@@ -36,7 +38,7 @@ from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
 
-MOST_ENTRIES = 2**21
+MOST_ENTRIES = 2**20
 """Rows times common cells, and answers times rows, up to which answers are estimated."""
 MOST_SEARCHED = 2**18
 """The same where a level is searched, and the estimate is made for each that is tried."""
@@ -63,22 +65,43 @@ class Part:
     candidate: CertifiedCandidate
     level: Fraction
 
-    def over(self, places: Ints) -> tuple[Floats, Floats]:
-        """Its noisy and its exact rows over common cells, each of which lies in the given cell."""
-        plan = self.candidate.plan
-        if not isinstance(plan, Plan):
-            raise TypeError("noise on edges measures no rows")
-        noisy = [
-            p.rows if isinstance(p, Measurement) else Kronecker(tuple(f.rows for f in p.factors)) for p in plan.parts
-        ]
-        exact = _lifted(plan.exact, places) if plan.exact is not None else np.empty((0, places.size))
-        return np.vstack([_lifted(rows, places) for rows in noisy]), exact
+    @cached_property
+    def blocks(self) -> tuple[tuple[Cells, Plan], ...]:
+        """Its rows with the cells that they are about; of a plan for several questions one block for each group."""
+        joined, strategy = self.compiled.joined, self.candidate.strategy
+        if joined is None or not isinstance(strategy, JointStrategy):
+            return ((self.compiled.cells, _rows_plan(self.candidate.plan)),)
+        plans = (strategy.piece(place)[0].plan(Fraction(1)) for place in range(len(joined.groups)))
+        return tuple((group.cells, _rows_plan(plan)) for group, plan in zip(joined.groups, plans, strict=True))
+
+    def over(self, places: Sequence[Ints | None], size: int) -> tuple[Floats, Floats]:
+        """Its noisy and its exact rows over common cells, given the cell of its own in which each of these lies.
+
+        Blocks without cells have rows of zeros, so that no estimate looks at them.
+        """
+        noisy, exact = [np.empty((0, size))], [np.empty((0, size))]
+        for (_, plan), place in zip(self.blocks, places, strict=True):
+            rows = [
+                p.rows if isinstance(p, Measurement) else Kronecker(tuple(f.rows for f in p.factors))
+                for p in plan.parts
+            ]
+            noisy += [_lifted(each, place, size) for each in rows]
+            exact += [] if plan.exact is None else [_lifted(plan.exact, place, size)]
+        return np.vstack(noisy), np.vstack(exact)
 
 
-def _lifted(rows: Rows, places: Ints) -> Floats:
-    matrix = np.zeros((rows.shape[0], places.size))
-    counted = np.flatnonzero(places != ZERO)
-    matrix[:, counted] = sparse_columns(rows)[:, places[counted]].toarray()
+def _rows_plan(plan: Plan | EdgePlan) -> Plan:
+    if not isinstance(plan, Plan):
+        raise TypeError("noise on edges measures no rows")
+    return plan
+
+
+def _lifted(rows: Rows, places: Ints | None, size: int) -> Floats:
+    """Rows over common cells, each of which lies in the given cell; zeros where none of them does."""
+    matrix = np.zeros((rows.shape[0], size))
+    if places is not None:
+        counted = np.flatnonzero(places != ZERO)
+        matrix[:, counted] = sparse_columns(rows)[:, places[counted]].toarray()
     return matrix
 
 
@@ -171,10 +194,18 @@ class Combined:
 
         It is also None where there are no numbers for it: noise of too different sizes, or a singular system.
         """
-        try:
-            return self._at(level)
-        except (BlowfishError, OverflowError, np.linalg.LinAlgError):
-            return None
+        if level not in self._made:
+            self._made.clear()
+            try:
+                self._made[level] = self._at(level)
+            except (BlowfishError, OverflowError, np.linalg.LinAlgError):
+                self._made[level] = None
+        return self._made[level]
+
+    @cached_property
+    def _made(self) -> dict[Fraction, CombinedCandidate | None]:
+        """The estimate of the level that was asked for last."""
+        return {}
 
     def _at(self, level: Fraction) -> CombinedCandidate | None:
         newest = self.parts[-1].candidate
@@ -233,14 +264,31 @@ def spread_of(candidate: CertifiedCandidate, level: Fraction) -> float:
 
 def combine(compiled: Compiled, parts: Sequence[Part], most: int = MOST_ENTRIES) -> Combined | None:
     """The answers and the rows over common cells; None where these are too many, or rows are none."""
-    places = refinement([compiled.cells, *(part.compiled.cells for part in parts)])
-    workload = compiled.problem.workload
+    asked, workload = set(compiled.cells.attributes), compiled.problem.workload
     rows = sum(part.candidate.weights.size for part in parts)
+    # Of a plan for several questions the blocks about the same attributes, or for a total any one; else all.
+    told = [
+        [
+            len(part.blocks) == 1 or bool(asked & set(cells.attributes)) or (not asked and place == 0)
+            for place, (cells, _) in enumerate(part.blocks)
+        ]
+        for part in parts
+    ]
+    divisions = [
+        cells
+        for part, is_told in zip(parts, told, strict=True)
+        for cells, _ in itertools.compress(part.blocks, is_told)
+    ]
+    places = refinement([compiled.cells, *divisions])
     if places is None or max(rows, workload.shape[0]) * max(rows, places[0].size) > most:
         return None
+    size, rest = places[0].size, iter(places[1:])
     try:
-        measured = [part.over(place) for part, place in zip(parts, places[1:], strict=True)]
-        answers = _lifted(workload, places[0])
+        measured = [
+            part.over([next(rest) if each else None for each in is_told], size)
+            for part, is_told in zip(parts, told, strict=True)
+        ]
+        answers = _lifted(workload, places[0], size)
     except BlowfishError:
         return None
     noisy, exact = (np.vstack(each) for each in zip(*measured, strict=True))
@@ -349,8 +397,8 @@ def family_width(quote: Quote, past: Part, compiled: Compiled) -> float:
         raise TypeError("only what was combined is read off")
     places, beta = refinement([past.compiled.cells, compiled.cells]), quote.beta
     estimate = None
-    if places is not None and cells * max(cells, scales.size) <= MOST_ENTRIES:
-        rows, exact = past.over(np.arange(cells))
+    if places is not None and len(past.blocks) == 1 and cells * max(cells, scales.size) <= MOST_ENTRIES:
+        rows, exact = past.over([np.arange(cells)], cells)
         estimate = least_squares(np.eye(cells), rows, exact, past.candidate.variances(quote.epsilon))
     if estimate is None or places is None:
         return float((np.abs(strategy.noisy) @ distribution.quantile(scales, beta / scales.size)).max(initial=0.0))
@@ -358,7 +406,7 @@ def family_width(quote: Quote, past: Part, compiled: Compiled) -> float:
     covariance = (estimate[0] * (2.0 * np.square(scales))) @ estimate[0].T
     lies_in = np.full(cells, ZERO, dtype=np.int64)
     lies_in[places[0][places[0] != ZERO]] = places[1][places[0] != ZERO]
-    coefficients = _lifted(compiled.problem.workload, lies_in)
+    coefficients = _lifted(compiled.problem.workload, lies_in, cells)
     widths = np.abs(coefficients).sum(axis=1) * noise_widths(np.diag(covariance), beta / 2).simultaneous
     if len(past.compiled.cells.axes) == 1 and cells <= MOST_IN_RANGES:
         spans = AllRanges(cells).intervals()

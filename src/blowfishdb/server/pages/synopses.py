@@ -26,12 +26,12 @@ from blowfishdb.server.pages.controls import (
     plain_table,
     redraw,
 )
-from blowfishdb.server.pages.explore import confirmed, show_failure, show_refusal, with_progress
+from blowfishdb.server.pages.explore import show_refusal
 from blowfishdb.server.pages.history import named, synopsis_link
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import QueryDraft, build_query, synopsis_snippet
 from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryForm
-from blowfishdb.server.pages.result import show_answer
+from blowfishdb.server.pages.result import confirmed, show_answer, show_failure, with_progress
 from blowfishdb.session.table import Question
 
 ASKED = [tile for tile in TILES if tile.value not in ("sql", "shares", "top", "compare")]
