@@ -194,14 +194,18 @@ def combined_with_its_own_chain(patch: pytest.MonkeyPatch) -> None:
 
 
 def combined_with_other_rows(patch: pytest.MonkeyPatch) -> None:
-    """Earlier measurements are taken for those of other cells: of the query that is asked now."""
+    """Earlier measurements are taken for those of the records that they left out."""
     usual = sharing._Combining._checked
 
-    def unchecked(self: Any, query: Any, past: Any) -> Any:
+    def taken_for_others(self: Any, query: Any, past: Any) -> Any:
         one = usual(self, query, past)
-        return None if one is None else replace(one, part=replace(one.part, compiled=self.plain.compiled))
+        if one is None or query.where is None:
+            return one
+        others = self.part(replace(query, where=~query.where), one.part.candidate.strategy.mechanism, one.part.level)
+        is_as_large = others is not None and others.candidate.weights.size == one.part.candidate.weights.size
+        return replace(one, part=others) if is_as_large else one
 
-    patch.setattr(sharing._Combining, "_checked", unchecked)
+    patch.setattr(sharing._Combining, "_checked", taken_for_others)
 
 
 def chains_across_versions(patch: pytest.MonkeyPatch) -> None:

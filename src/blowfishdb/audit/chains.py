@@ -135,7 +135,7 @@ def _loss(order: tuple[int, ...], seen: Sequence[int]) -> float:
 
 ANALYSTS_HERE = ("ana", "bob")
 DRAW = "measure_given"
-VALUES, RECORDS, STEPS = 4, 6, 7
+VALUES, RECORDS, STEPS = 4, 6, 4
 DECLARED = domain({"x": integers(0, VALUES - 1, null=0)})
 POLICIES = {"full": Policy({"x": full()}), "line": Policy({"x": line()})}
 QUESTIONS: tuple[Query, ...] = (
@@ -147,6 +147,8 @@ QUESTIONS: tuple[Query, ...] = (
 )
 LEVELS = tuple(Fraction(level, 10) for level in (1, 3, 6, 10))
 WITHIN = (3, 6, 12, 25)
+SHARPER = 5
+"""Nearer than the rows of all levels promise, so that they are made more accurate, or supplemented."""
 
 
 @dataclass
@@ -301,7 +303,7 @@ def session_chain_lines(*, quick: bool, seed: int) -> Iterator[Line]:
             values = random.integers(VALUES, size=RECORDS).tolist()
             # One record is one step away, which both policies hide.
             other = [values[0] + (1 if values[0] < VALUES - 1 else -1), *values[1:]]
-            steps = [*_levels(random), *(_step_of(random) for _ in range(STEPS))]
+            steps = [*_levels(random), *(_step_of(random) for _ in range(STEPS)), *_always()]
             first = _session(policy, values, steps, [])
             second = _session(policy, other, steps, [draw for _, draw in first.drawn])
             silent = _session(policy, values, steps, [], is_silent=True)
@@ -320,6 +322,15 @@ def _levels(random: np.random.Generator) -> Iterator[Asked]:
     for level in random.permutation(len(LEVELS)).tolist():
         target = accuracy_target(epsilon=LEVELS[level], mechanism="identity")
         yield ANALYSTS_HERE[random.integers(2)], QUESTIONS[0], target
+
+
+def _always() -> Iterator[Asked]:
+    """Levels next to others of the same analyst and of the other one, and supplements of these and of a filter."""
+    first, second = ANALYSTS_HERE
+    for analyst, place, level in ((first, 1, 1), (first, 1, 3), (second, 1, 0), (second, 1, 2), (first, 2, 3)):
+        yield analyst, QUESTIONS[place], accuracy_target(epsilon=LEVELS[level], mechanism="identity")
+    for analyst, place in ((first, 0), (second, 0), (first, 1)):
+        yield analyst, QUESTIONS[place], accuracy_target(alpha=SHARPER)
 
 
 def _step_of(random: np.random.Generator) -> Asked:
