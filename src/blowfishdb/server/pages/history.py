@@ -257,7 +257,7 @@ class MorePrecise:
         for past in session.history(answer.dataset):
             reopened = session.reopen(past.dataset, past.number) if past.question == answer.title else None
             if isinstance(reopened, Answer) and reopened.released == answer.released:
-                return answer_link(past)
+                return answer_link(past.dataset, past.number)
         return "/history"
 
 
