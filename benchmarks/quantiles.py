@@ -15,7 +15,7 @@ from benchmarks.harness import Row
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.quantiles import QuantilesRelease
+from blowfishdb.engine.program import QuantilesRelease
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target

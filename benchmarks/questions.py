@@ -18,8 +18,8 @@ import duckdb
 import blowfishdb as bf
 from benchmarks.harness import Row, measure, scratch_config
 from blowfishdb.engine.compile import compile_query
-from blowfishdb.engine.parts import divided
 from blowfishdb.engine.preview import quotes_for
+from blowfishdb.engine.release import divided
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.aggregates import column_alphas

@@ -25,7 +25,7 @@ from blowfishdb.accuracy.quote import expected_rmse
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.preview import quotes_for
-from blowfishdb.engine.release import TREE_ERROR, ProgramRelease, choose, declared_rows
+from blowfishdb.engine.program import TREE_ERROR, ProgramRelease, choose, declared_rows
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from tests.engine.held import Rows

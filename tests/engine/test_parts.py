@@ -10,12 +10,11 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.audit.definitions import moves, records
-from blowfishdb.engine import parts
+from blowfishdb.engine import release as release_module
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import compile_query
-from blowfishdb.engine.parts import PartsRelease, divided
 from blowfishdb.engine.preview import quotes_for
-from blowfishdb.engine.release import PlanRelease
+from blowfishdb.engine.release import PartsRelease, PlanRelease, divided
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.query import query
@@ -38,7 +37,7 @@ POLICY = bf.Policy({"x": bf.threshold(2)})
 
 @pytest.fixture
 def release(monkeypatch: pytest.MonkeyPatch) -> PartsRelease:
-    monkeypatch.setattr(parts, "TOGETHER", 1)
+    monkeypatch.setattr(release_module, "TOGETHER", 1)
     target = accuracy_target(epsilon=3)
     releases = []
     for table in divided(DOMAIN, POLICY, ASKED):

@@ -16,7 +16,7 @@ from blowfishdb.engine import release
 from blowfishdb.engine import target as target_module
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
-from blowfishdb.engine.release import ProgramRelease
+from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined, ReleaseFailed

@@ -15,7 +15,7 @@ from blowfishdb.engine.charge import decode, edge_losses, prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.measure import choose_quantiles
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.quantiles import QuantilesRelease
+from blowfishdb.engine.program import QuantilesRelease
 from blowfishdb.engine.release import PlanRelease, Release
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import Number, accuracy_target

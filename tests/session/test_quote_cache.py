@@ -11,7 +11,7 @@ from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.query import query
-from blowfishdb.session.quote_cache import LEAST, QuoteCache
+from blowfishdb.session.local import LEAST, QuoteCache
 from tests.engine.held import Rows
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine import parts
+from blowfishdb.engine import release as release_module
 from blowfishdb.errors import AccuracyError, BlowfishError, BudgetExceeded, QueryError, UnknownDataset
 from blowfishdb.model.numbers import Floats
 from blowfishdb.session import Question, Session
@@ -225,7 +225,7 @@ def test_a_noisy_count_is_no_size_however_little_it_costs(tmp_path: Path) -> Non
 def test_a_table_of_many_cells_is_several_plans_with_one_charge(
     db: Session, monkeypatch: pytest.MonkeyPatch, accuracy: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(parts, "TOGETHER", 1)
+    monkeypatch.setattr(release_module, "TOGETHER", 1)
     rows = accuracy.pop("rows", None)
     asked = db["visits"].aggregate(
         bf.Aggregate("mean", ("age",)), bf.Aggregate("sum", ("cost",)), bf.Aggregate("count"), by=["ward"], rows=rows

@@ -9,7 +9,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.compile import compile_query
-from blowfishdb.engine.parts import divided
+from blowfishdb.engine.release import divided
 from blowfishdb.errors import QueryError
 from blowfishdb.sql import names_of, parse, query_of, selection_of, split
 from tests.sql.corpus import VISITS

@@ -19,7 +19,7 @@ from blowfishdb.cli.output import _budget_words
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.postprocess import compare, select_rows
-from blowfishdb.engine.quantiles import QuantilesRelease
+from blowfishdb.engine.program import QuantilesRelease
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target

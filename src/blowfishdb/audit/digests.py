@@ -34,7 +34,7 @@ from blowfishdb.model.workload import Identity, Intervals
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
 from blowfishdb.plan.program import Allowance, Program, SelectionNoise
-from blowfishdb.session.quote_cache import QuoteCache
+from blowfishdb.session.local import QuoteCache
 
 DECLARED = domain({"x": integers(0, 7, null=0), "y": categorical(["a", "b"], null="a", outside="a")})
 

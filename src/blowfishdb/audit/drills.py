@@ -36,7 +36,8 @@ from blowfishdb.engine.charge import Run
 from blowfishdb.engine.compile import ANALYSTS, OFF
 from blowfishdb.engine.measure import run_program
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.release import ProgramRelease, Release
+from blowfishdb.engine.program import ProgramRelease
+from blowfishdb.engine.release import Release
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import AllowanceExceeded, UnknownAnswer
 from blowfishdb.model.cells import compile_cells

@@ -21,7 +21,7 @@ from blowfishdb.audit.selections import NONE, window_graph
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.measure import choose_quantiles, measure
-from blowfishdb.engine.parts import PartsRelease
+from blowfishdb.engine.release import PartsRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined

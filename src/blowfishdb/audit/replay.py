@@ -52,8 +52,8 @@ from blowfishdb.audit.stages import (
 )
 from blowfishdb.engine.charge import Run, charged_payload
 from blowfishdb.engine.points import PointsRelease
-from blowfishdb.engine.quantiles import QuantilesRelease
-from blowfishdb.engine.release import ProgramRelease, Release
+from blowfishdb.engine.program import ProgramRelease, QuantilesRelease
+from blowfishdb.engine.release import Release
 from blowfishdb.errors import BlowfishError, Declined, InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import SUM

@@ -20,21 +20,12 @@ import numpy as np
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, query_cells, with_tolerances
-from blowfishdb.engine.parts import divided, parts_release
 from blowfishdb.engine.planning import joint_release
 from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
-from blowfishdb.engine.preview import AnyPreview, Shared, quotes_for, shown_day
-from blowfishdb.engine.quantiles import quantiles_release
-from blowfishdb.engine.release import (
-    MERGED,
-    PlanRelease,
-    ProgramRelease,
-    Release,
-    choose,
-    declared_rows,
-    program_release,
-)
+from blowfishdb.engine.preview import AnyPreview, Shared, shown_day
+from blowfishdb.engine.program import MERGED, ProgramRelease, choose, declared_rows, program_release, quantiles_release
+from blowfishdb.engine.release import PlanRelease, Release, divided, parts_release, plan_release
 from blowfishdb.engine.request import Request, make_request
 from blowfishdb.engine.sharing import draw as draw_rows
 from blowfishdb.engine.sharing import failed_publication, refreshed, resume, share
@@ -154,8 +145,7 @@ def _cells_release(
         target, why = replace(target, mechanism=choice.mechanism), choice.why
     if target.is_data_aware:
         return program_release(for_ranges(compiled) if synopsis else compiled, target, why)
-    quotes = quotes_for(compiled, target)
-    return PlanRelease(compiled, quotes.best, target, quotes)
+    return plan_release(compiled, target)
 
 
 def _check_cells(compiled: Compiled) -> None:

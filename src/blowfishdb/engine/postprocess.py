@@ -11,7 +11,7 @@ import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.release import NOISE_ONLY
+from blowfishdb.engine.program import NOISE_ONLY
 from blowfishdb.engine.synopsis import CUT
 from blowfishdb.errors import QueryError, plural
 from blowfishdb.model.numbers import Floats

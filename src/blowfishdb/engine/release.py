@@ -1,59 +1,62 @@
-"""Release: what can be charged and then run once on the counts; by one certified plan, or by a program of stages."""
+"""Release: what can be charged and then run once on the counts; by one certified plan, or by several in one charge."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.accuracy.intervals import HalfWidths, intervals, noise_widths
+from blowfishdb.accuracy.intervals import HalfWidths, intervals
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.answer import Answer, evidence_of, now
 from blowfishdb.engine.combination import CombinedCandidate, Part, family_width
-from blowfishdb.engine.compile import MOST_ANSWERS, Compiled, DatasetHandle
+from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.infer import infer
-from blowfishdb.engine.measure import measure, run_program
+from blowfishdb.engine.measure import measure
 from blowfishdb.engine.preview import (
     AnyPreview,
+    Offer,
     Preview,
     WayName,
     not_protected,
     plan_preview,
-    program_preview,
     quotes_for,
 )
 from blowfishdb.engine.request import subject_of, write_query
 from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import Declined, InvalidInput, plural
+from blowfishdb.errors import InvalidInput
+from blowfishdb.inference.consistency import Consistent
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink
-from blowfishdb.mechanisms.data_aware import dawa, gated
-from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
-from blowfishdb.mechanisms.table import DATA_AWARE
+from blowfishdb.mechanisms import joint
+from blowfishdb.model.aggregates import Aggregate, column_alphas
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
-from blowfishdb.model.graphs import ZERO, CellGraph, WindowGraph
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.encoding import digest
+from blowfishdb.model.graphs import ZERO, CellGraph
 from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.predicate import atoms
 from blowfishdb.model.query import Query
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, Plan, plan_digest_1
-from blowfishdb.plan.program import Program, certify_program
-from blowfishdb.present.answer_values import MeasuredRows
+from blowfishdb.plan.program import Allowance
+from blowfishdb.present.answer_values import Bounds, MeasuredRows
 from blowfishdb.present.words import counted_words, policy_words, question_words, readable, upper_end
 from blowfishdb.sources.base import Counting
-
-STATISTICS = ("linear", "sum", "mean", "quantiles", "table")
 
 
 class Release(ABC):
     """A query with its price, ready to be charged and then run once on the counts; no data was read.
 
-    The five kinds: PlanRelease and ProgramRelease below, QuantilesRelease (quantiles.py), SynopsisRelease
-    (synopsis_release.py) and PointsRelease (points.py). `charge.decode` reads back what any of them published.
+    The kinds: PlanRelease and PartsRelease below, JointRelease (planning.py), ProgramRelease and QuantilesRelease
+    (program.py), SynopsisRelease (synopsis_release.py) and PointsRelease (points.py). `charge.decode` reads back what
+    any of them published.
     """
 
     compiled: Compiled | None
@@ -93,9 +96,9 @@ class Release(ABC):
         """The loss on the edges of a graph of the same cells; all of epsilon where that cannot be told."""
         return self.epsilon if self.plan is None else certify(self.plan, graph).epsilon
 
-    @abstractmethod
     def digest_1(self) -> str:
-        """The same in the first encoding, which receipts of earlier versions hold."""
+        """The same in the first encoding, for kinds of which receipts of earlier versions hold it."""
+        return self.digest
 
     @abstractmethod
     def document(self) -> dict[str, object]:
@@ -374,20 +377,33 @@ class PlanRelease(CellsRelease):
         return raw
 
 
+def plan_release(compiled: Compiled, target: AccuracyTarget) -> PlanRelease:
+    """The release by the best plan for the target; Declined where no mechanism serves it."""
+    quotes = quotes_for(compiled, target)
+    return PlanRelease(compiled, quotes.best, target, quotes)
+
+
 def described(answer: Answer, handle: DatasetHandle, compiled: Compiled) -> Answer:
     """The answer as it will be stored: with its dataset, what is hidden, and the evidence for its certificate."""
-    evidence = evidence_of(handle.domain, handle.policy, compiled.query)
+    attributes, evidence = compiled.cells.attributes, evidence_of(handle.domain, handle.policy, compiled.query)
+    return replace(
+        labelled(answer, handle, attributes),
+        evidence=evidence,
+        subject=subject_of(handle, compiled.query, attributes),
+        question=write_query(compiled.query) if evidence is None else None,
+    )
+
+
+def labelled(answer: Answer, handle: DatasetHandle, attributes: tuple[str, ...]) -> Answer:
+    """The answer with its dataset, its time, and what is hidden of the attributes that it looks at."""
     return replace(
         answer,
         dataset=handle.name,
         policy_version=handle.policy_version,
-        protected=policy_words(handle.domain, handle.policy, compiled.cells.attributes),
+        protected=policy_words(handle.domain, handle.policy, attributes),
         unprotected=not_protected(handle.domain, handle.policy),
         released=now(),
-        evidence=evidence,
         counted=counted_words(handle.policy.unit),
-        subject=subject_of(handle, compiled.query, compiled.cells.attributes),
-        question=write_query(compiled.query) if evidence is None else None,
     )
 
 
@@ -420,149 +436,180 @@ def family_words(family: float, beta: float) -> str:
     )
 
 
-NOISE_ONLY = (
-    "Intervals cover the noise only. Counts were spread evenly over buckets that the mechanism chose; how uneven the "
-    "data is inside them is not covered."
-)
+TOGETHER = 2**17
+"""Cells up to which all aggregates of a table are in one plan, which is certified as one."""
 
-BIAS_TOO = (
-    "Counts were spread evenly over buckets that the mechanism chose. Intervals cover the noise and a privately "
-    "estimated bound on how uneven the data is inside buckets."
-)
 
-LEAST_EPSILON = Fraction(1, 100_000)
-"""Refused below this, per record that may change: a stage that failed for its noise would fail after the charge."""
+def divided(domain: Domain, policy: Policy, query: Query) -> tuple[Query, ...]:
+    """The query as tables over fewer cells each, together with the same columns; itself where one plan serves it.
+
+    Aggregates that look at the same attributes beside the groups stay together; those that look at none join the first.
+    Persons are counted over cells of their own.
+    """
+    if query.kind != "table":
+        return (query,)
+    people = [part for part in query.aggregates if part.function == "people"]
+    if people:
+        rows = tuple(part for part in query.aggregates if part.function != "people")
+        of_rows = divided(domain, policy, replace(query, aggregates=rows)) if rows else ()
+        # Persons are counted anew for every filter: nothing tells how many meet two of them.
+        filters = dict.fromkeys(part.where for part in people)
+        counts = (tuple(part for part in people if part.where == where) for where in filters)
+        return (*of_rows, *(replace(query, aggregates=columns) for columns in counts))
+    if _cells(domain, policy, query.aggregates, query) <= TOGETHER:
+        return (query,)
+    looked_at = [_attributes(part) for part in query.aggregates]
+    widest = [one for one in dict.fromkeys(looked_at) if not any(one < other for other in looked_at)]
+    tables: list[list[Aggregate]] = [[] for _ in widest]
+    for aggregate, names in zip(query.aggregates, looked_at, strict=True):
+        tables[next(place for place, wide in enumerate(widest) if names <= wide)].append(aggregate)
+    return tuple(replace(query, aggregates=tuple(part)) for part in tables)
+
+
+def _attributes(aggregate: Aggregate) -> frozenset[str]:
+    return frozenset(aggregate.factors) | {atom.attribute for atom in atoms(aggregate.where)}
+
+
+def _cells(domain: Domain, policy: Policy, aggregates: tuple[Aggregate, ...], query: Query) -> int:
+    """About how many cells the aggregates need together, without making them."""
+    groups = {axis.attribute for axis in query.axes}
+    needed = {name for part in aggregates for name in part.factors} - groups
+    beside = {name for part in aggregates for name in _attributes(part)} - groups - needed
+    declared = policy.applied(domain)
+    sizes = [declared.find(name).total_size for name in needed]
+    sizes += [min(declared.find(name).total_size, 4) for name in beside]
+    sizes += [min(declared.find(axis.attribute).total_size, 64) for axis in query.axes]
+    return math.prod(sizes)
+
+
+def parts_release(
+    handle: DatasetHandle, query: Query, tables: tuple[Query, ...], target: AccuracyTarget
+) -> PartsRelease:
+    """The release of a divided table: each part with its share of epsilon, or each as accurate as the whole is to be.
+
+    Every part keeps its intervals except with probability beta over the number of parts, so all of them hold together.
+    """
+    beta = target.beta / len(tables)
+    releases = []
+    for table in tables:
+        compiled = compile_query(handle.domain, handle.policy, table)
+        share = (
+            None if target.epsilon is None else target.epsilon * Fraction(len(table.aggregates), len(query.aggregates))
+        )
+        releases.append(plan_release(compiled, replace(target, beta=beta, epsilon=share)))
+    return PartsRelease(query, target, tuple(releases))
 
 
 @dataclass(frozen=True, eq=False)
-class ProgramRelease(CellsRelease):
-    """A query answered by the program of stages of a data-aware mechanism.
+class SeveralCounts:
+    """The counts of several sets of cells, one after the other."""
 
-    `why` is the rule by which the mechanism was chosen, where nobody asked for it by name.
-    """
+    counts: tuple[Counting, ...]
 
-    compiled: Compiled
+    def run(self, deadline: float | None = None) -> Ints:
+        """All counts; each has the whole deadline."""
+        return np.concatenate([count.run(deadline) for count in self.counts])
+
+
+@dataclass(frozen=True, eq=False)
+class PartsRelease(Release):
+    """Several plans over cells of their own, charged the sum of what they lose (docs/proofs/composition.md)."""
+
+    query: Query
     target: AccuracyTarget
-    mechanism: DataAware
-    program: Program
-    why: str = ""
+    parts: tuple[PlanRelease, ...]
+
+    compiled: Compiled | None = None
 
     @cached_property
     def certificate(self) -> Certificate:
-        """What the whole program may spend."""
-        return certify_program(self.program, self.compiled.problem.graph)
+        """The sum of the parts' losses; sound because every hidden move is one in each of them, or none."""
+        proofs = [part.certified.certificate for part in self.parts]
+        plans = digest(("parts", *(proof.plan_digest for proof in proofs)))
+        graphs = digest(("parts", *(proof.graph_digest for proof in proofs)))
+        total = sum((proof.epsilon for proof in proofs), Fraction(0))
+        return Certificate(total, None, False, plans, graphs, proofs[0].constraint_note)
 
-    def digest_1(self) -> str:
-        """The program in the first encoding."""
-        return self.program.digest_1()
+    @property
+    def size(self) -> int:
+        """The number of cells of all parts."""
+        return sum(part.size for part in self.parts)
 
     def document(self) -> dict[str, object]:
-        """The certificate that the ledger keeps: the stages with their allowances."""
-        stages = {allowance.stage: str(allowance.epsilon) for allowance in self.program.allowances}
-        # A synopsis fits its buckets to a few more queries than it has cells.
-        self.compiled.check_answers(max(MOST_ANSWERS, 2 * self.size))
-        _, details = self.compiled.tables, {"beta": float(self.target.beta), "stages": stages}
-        return ledger_document(self.compiled.query, self.mechanism.name, self.certificate, details)
+        """The certificate that the ledger keeps, with what each part may spend."""
+        for part in self.parts:
+            part.document()
+        stages = {allowance.stage: str(allowance.epsilon) for allowance in self.allowances}
+        details: dict[str, object] = {"beta": float(self.target.beta), "stages": stages}
+        return ledger_document(self.query, joint.NAME, self.certificate, details)
+
+    @property
+    def allowances(self) -> tuple[Allowance, ...]:
+        """What each part spends."""
+        return tuple(Allowance(question_words(part.compiled.query)[:200], part.epsilon) for part in self.parts)
 
     def preview(self, handle: DatasetHandle) -> Preview:
-        """The price of the program, beside what other mechanisms promise for it."""
-        return program_preview(handle, self.compiled, self.target, self.program, self.why)
+        """The price of all parts, and how far off each column is at most."""
+        first = self.parts[0].preview(handle)
+        columns = {name: alpha for part in self.parts for name, alpha in self._columns(part).items()}
+        titles = [part.title for part in self.query.aggregates]
+        shown = columns[titles[0]]
+        offer = Offer(joint.NAME, self.epsilon, shown, None, first.best.method)
+        return replace(
+            first,
+            title=question_words(self.query),
+            cells=self.size,
+            answers=sum(part.compiled.answers for part in self.parts),
+            accuracy_target=self.target,
+            offers=(offer,),
+            why=f"the columns need many cells together, so they are {len(self.parts)} plans in one release.",
+            worst_pair="",
+            unprotected=not_protected(handle.domain, handle.policy),
+            expensive_columns=(),
+            columns={title: columns[title] for title in titles},
+        )
+
+    @staticmethod
+    def _columns(part: PlanRelease) -> Mapping[str, float | None]:
+        table = part.compiled.table
+        if table is None:
+            return {}
+        return dict(zip((one.title for one in table.aggregates), column_alphas(table, part.best.alpha), strict=True))
+
+    def counting(self, handle: DatasetHandle) -> Counting:
+        """The statements that count the cells of each part."""
+        return SeveralCounts(tuple(part.counting(handle) for part in self.parts))
 
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """The finished answer as JSON."""
-        return described(self.answer_of(self.run(counts)), handle, self.compiled).to_json().encode()
+        attributes = tuple(dict.fromkeys(name for part in self.parts for name in part.compiled.cells.attributes))
+        return labelled(self.answer(counts), handle, attributes).to_json().encode()
 
-    def run(self, counts: Ints) -> Finding:
-        """Runs the program on counts, each stage certified before its noise is drawn."""
-        problem = self.compiled.problem
-        script = self.mechanism.script(problem, self.program)
-        return run_program(self.program, self.digest, script, problem.graph, counts)
-
-    def answer_of(self, finding: Finding) -> Answer:
-        """The answer that a finding gives, with intervals for the noise and a word on what they leave out."""
-        beta = float(self.target.beta)
-        widths, caveat = noise_widths(finding.variances, beta), NOISE_ONLY
-        if finding.bias is not None and beta > BIAS_BETA:
-            widths, caveat = noise_widths(finding.variances, beta - BIAS_BETA).widened(finding.bias), BIAS_TOO
-        if finding.adjusted is not None:
-            widths = widths.widened(finding.adjusted)
-        answer = infer(self.compiled, finding.answers, widths, None, beta, self.mechanism.name, self.certificate)
-        return replace(answer, stages=self.program.allowances, caveat=caveat)
-
-
-def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -> ProgramRelease:
-    """The release by the named data-aware mechanism; Declined where it cannot serve the query."""
-    mechanism = DATA_AWARE[target.mechanism or ""]
-    if target.epsilon is None:
-        raise Declined(
-            mechanism.name,
-            "it looks at the data, so nobody can promise its accuracy beforehand. Give epsilon instead of an accuracy, "
-            "or leave the mechanism out",
+    def answer(self, counts: Ints) -> Answer:
+        """Draws the noise of every part and puts their columns into the order of the query."""
+        ends = np.cumsum([part.size for part in self.parts])[:-1]
+        columns: dict[str, Answer] = {}
+        for part, numbers in zip(self.parts, np.split(counts, ends), strict=True):
+            table = part.answer(numbers)
+            columns |= {one.name: table.column(place) for place, one in enumerate(table.columns)}
+        ordered = [columns[part.title] for part in self.query.aggregates]
+        bounds = Bounds(*(np.concatenate([getattr(one.bounds, end) for one in ordered]) for end in ("low", "high")))
+        values, widths = (
+            np.concatenate(each) for each in zip(*((one.values, one.widths.per_answer) for one in ordered), strict=True)
         )
-    if target.epsilon < LEAST_EPSILON * compiled.problem.graph.rows_per_person:
-        raise Declined(mechanism.name, "so small an epsilon asks for more noise in one stage than the sampler serves")
-    if compiled.query.kind in STATISTICS:
-        raise Declined(
-            mechanism.name,
-            "it answers counts. Publish a synopsis of the attribute, and read sums, means and quantiles off that",
+        notes = dict.fromkeys(one.consistent.note for one in ordered if one.consistent.note)
+        return replace(
+            ordered[0],
+            title=question_words(self.query),
+            tables=tuple(one.tables[0] for one in ordered),
+            raw=values,
+            consistent=Consistent(values, True, "; ".join(notes)),
+            widths=HalfWidths(widths, float(widths.max(initial=0.0))),
+            beta=float(self.target.beta),
+            mechanism=joint.NAME,
+            certificate=self.certificate,
+            simultaneous=bounds,
+            pointwise=bounds,
+            stages=self.allowances,
+            columns=tuple(one.columns[0] for one in ordered),
         )
-    program = mechanism.program(compiled.problem, target.epsilon)
-    return ProgramRelease(compiled, target, mechanism, program, why)
-
-
-FEWEST_CELLS = 256
-FEWEST_CELLS_2D = 16_384
-TREE_ERROR = 40.0
-"""About the expected error of boxes that `adaptive-tree` has at epsilon 1 for each count that a record touches."""
-MERGED = ("histogram", "histogram2d", "cdf", "ranges")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A data-aware mechanism, or None for the best of the others; and why."""
-
-    mechanism: str | None
-    why: str
-
-
-def choose(compiled: Compiled, target: AccuracyTarget, rows: int | None) -> Choice:
-    """The first rule that applies to a target with an epsilon, given the number of records where that is public."""
-    graph, kind, cells = compiled.problem.graph, compiled.query.kind, compiled.problem.graph.cells
-    axes, epsilon = len(compiled.cells.axes), target.epsilon or Fraction(0)
-    if kind not in MERGED or axes > 2:
-        return Choice(None, "data-aware mechanisms merge the cells of one or two attributes")
-    fewest = FEWEST_CELLS if axes == 1 else FEWEST_CELLS_2D
-    if cells < fewest:
-        return Choice(None, f"{plural(cells, 'cell')}: few; from {fewest:,} on, merging cells usually pays")
-    if axes == 2:
-        best = quotes_for(compiled, replace(target, mechanism=None)).best if kind == "ranges" else None
-        if best is not None and (
-            best.rmse * epsilon < TREE_ERROR * counts_touched(graph) or best.mechanism not in gated.PLAIN_TABLES
-        ):
-            return Choice(None, f"{best.mechanism} is expected to be closer than counting empty stretches together")
-        return Choice(gated.NAME, f"{cells:,} cells; a look decides whether empty stretches are counted together")
-    if rows is not None and rows * epsilon > gated.CLEAR * cells:
-        return Choice(None, f"{rows:,} rows stand clear of the noise in {cells:,} cells")
-    if kind != "histogram" and not _joins_all(graph):
-        return Choice(None, "ranges cost little under this policy, whatever the data is")
-    if rows is None:
-        return Choice(gated.NAME, f"{cells:,} cells; a look decides whether even ones are counted together")
-    able = dawa.TRANSFORM if kind == "histogram" else dawa.NAME
-    return Choice(able, f"{cells:,} cells, of which even ones can be counted together")
-
-
-def declared_rows(policy: Policy) -> int | None:
-    """The number of rows, where the policy gives it as a public constraint."""
-    for constraint in policy.constraints:
-        if isinstance(constraint, RowsConstraint) and constraint.value is not None:
-            return constraint.value
-        if isinstance(constraint, MarginalConstraint) and constraint.total is not None:
-            return constraint.total
-    return None
-
-
-def _joins_all(graph: CellGraph) -> bool:
-    """Whether one hidden move leads from any cell to any other, or out of the count."""
-    axis = graph.factors[0]
-    complete = isinstance(axis, WindowGraph) and (axis.universal.size > 0 or int(axis.reach[0]) == axis.size - 1)
-    return complete or bool(graph.to_zero.all())

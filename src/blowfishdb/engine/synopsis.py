@@ -42,7 +42,7 @@ from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.predicate import Axis
-from blowfishdb.model.query import Query, Questions
+from blowfishdb.model.query import COUNTS, Query, Questions
 from blowfishdb.model.serialize import Field, Fields, read_attribute, write_attribute
 from blowfishdb.model.workload import Intervals, Rows, Sparse, as_intervals
 from blowfishdb.plan.certificate import Certificate
@@ -412,7 +412,6 @@ def _running(deviations: Floats, placed: Placed) -> Floats:
 
 MOST_OFFERED = 8
 """The number of the newest synopses that are looked at for one that answers a question."""
-COUNTED = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals")
 BETA = 0.05
 FREE = "Read off a synopsis, at no further charge."
 CUT = "Cells that the question cuts were spread evenly."
@@ -468,7 +467,7 @@ def answer_variances(artefact: Artefact, query: Query) -> Floats:
 
 def promised(artefact: Artefact, query: Query, beta: float, guarantee: Guarantee) -> float | None:
     """How far off the answers to a question are at most; None where the question cuts cells, or bias is not covered."""
-    if artefact.caveat or query.kind not in COUNTED:
+    if artefact.caveat or query.kind not in COUNTS:
         return None
     compiled = _compiled(artefact, query)
     pieces = [_pieces(axis, compiled.cells.cuts) for axis in artefact.axes]

@@ -13,7 +13,8 @@ from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import now
 from blowfishdb.engine.compile import Compiled, DatasetHandle, cell_axes
 from blowfishdb.engine.preview import AnyPreview, not_protected
-from blowfishdb.engine.release import NOISE_ONLY, CellsRelease, PlanRelease, ProgramRelease
+from blowfishdb.engine.program import NOISE_ONLY, ProgramRelease
+from blowfishdb.engine.release import CellsRelease, PlanRelease
 from blowfishdb.engine.synopsis import BETA, Artefact, CellNoise, SynopsisAxis, answer_variances, to_bytes
 from blowfishdb.errors import plural
 from blowfishdb.mechanisms.cell_noise import own_variances, running_variances

@@ -32,7 +32,7 @@ class Relative:
 Number: TypeAlias = str | int | float | Decimal | Fraction | Relative
 USUAL_BETA = Fraction(1, 20)
 AUTO = "auto"
-"""Names no mechanism: rules choose one, data-aware ones included (engine/release.py:choose)."""
+"""Names no mechanism: rules choose one, data-aware ones included (engine/program.py:choose)."""
 LARGEST = Fraction(10**15)
 SMALLEST = Fraction(1, 10**15)
 NUMBER_TEXT = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?|\.\d{1,20}|\d{1,20}/\d{1,20}")

@@ -10,7 +10,7 @@ from fractions import Fraction
 from blowfishdb.engine.charge import UNREAD, prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.quantiles import QuantilesRelease
+from blowfishdb.engine.program import QuantilesRelease
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget

@@ -82,6 +82,8 @@ Kind = Literal[
     "synopsis",
     "points",
 ]
+COUNTS = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals")
+"""Kinds whose answers are counts of records."""
 PUBLISHED = ("synopsis", "points")
 """Kinds whose release is a table of its own to work with, not an answer."""
 Box: TypeAlias = tuple[tuple[int, int], ...]

@@ -25,8 +25,7 @@ from blowfishdb.server.auth.users import Drafts, Tokens, Users
 from blowfishdb.server.settings import Settings, read_settings
 from blowfishdb.server.worker_pools import HeavyWork, WorkerPools
 from blowfishdb.session.backend import Backend
-from blowfishdb.session.local import checked_name, local_backend
-from blowfishdb.session.quote_cache import QuoteCache
+from blowfishdb.session.local import QuoteCache, checked_name, local_backend
 from blowfishdb.session.session import Session
 
 PROBE_SECONDS = 10.0

@@ -15,6 +15,7 @@ from blowfishdb.model.aggregates import UNCHANGED, Affine
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.numbers import show
+from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
 from blowfishdb.session.backend import Backend, expect
 
@@ -61,13 +62,21 @@ def sized_question(
 
 def _public_total(backend: Backend, dataset: str, domain: Domain) -> int:
     """The number of records, where it is public; QueryError where it is secret."""
-    count, free = Query("count"), accuracy_target(epsilon=1)
-    if not expect(backend.preview(dataset, count, domain, free), Preview).is_exact:
+    total = public_rows(backend, dataset, domain)
+    if total is None:
         raise QueryError(
             "how far off a mean, a spread or a share is, and what a percentage is of, depends on the number of "
             "records, which is secret here: say rows=..., the size of the smallest group that must keep the accuracy, "
             "or give epsilon"
         )
+    return total
+
+
+def public_rows(backend: Backend, dataset: str, domain: Domain, where: Predicate | None = None) -> int | None:
+    """The number of records that meet a condition, at least 1: counted exactly, recorded, free; None where secret."""
+    count, free = Query("count", (), where), accuracy_target(epsilon=1)
+    if not expect(backend.preview(dataset, count, domain, free), Preview).is_exact:
+        return None
     answer = expect(backend.release(dataset, count, domain, free, Run()), Answer)
     return max(1, round(float(answer.values[0])))
 

@@ -28,7 +28,7 @@ from blowfishdb.model.predicate import ATOMS, Axis, Predicate, atoms, condition_
 from blowfishdb.model.query import Grouped, Query, Questions, grouped, query, synopsis_of
 from blowfishdb.present.words import question_words
 from blowfishdb.session.backend import Backend, expect
-from blowfishdb.session.sizes import sized_question
+from blowfishdb.session.sizes import public_rows, sized_question
 from blowfishdb.sources.base import Join
 
 if TYPE_CHECKING:
@@ -81,11 +81,7 @@ class Columns:
 
     def _rows(self) -> int:
         """About how many records there are: exactly, where that is public and so costs nothing."""
-        count, target = query("count", (), self.filter), accuracy_target(epsilon=1)
-        if not expect(self._backend.preview(self.dataset, count, self.domain, target), Preview).is_exact:
-            return USUAL_ROWS
-        answer = expect(self._backend.release(self.dataset, count, self.domain, target, Run()), Answer)
-        return max(1, round(float(answer.values[0])))
+        return public_rows(self._backend, self.dataset, self.domain, self.filter) or USUAL_ROWS
 
 
 def with_note(answer: Answer, note: str) -> Answer:

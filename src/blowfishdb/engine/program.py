@@ -1,0 +1,322 @@
+"""Releases that look at the data to decide: programs of stages, the rules that choose them, quantiles by rank."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from blowfishdb.accuracy.intervals import HalfWidths, noise_widths
+from blowfishdb.accuracy.quantiles import QuantileQuote
+from blowfishdb.accuracy.quote import Quote, Quotes
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.compile import MOST_ANSWERS, Compiled, DatasetHandle, cell_ends, compile_query
+from blowfishdb.engine.infer import infer
+from blowfishdb.engine.measure import choose_quantiles, run_program
+from blowfishdb.engine.preview import (
+    Preview,
+    program_preview,
+    quantile_quote,
+    quantiles_preview,
+    quotes_for,
+)
+from blowfishdb.engine.release import CellsRelease, PlanRelease, described, ledger_document, plan_release, public_total
+from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.errors import BlowfishError, Declined, plural
+from blowfishdb.inference.consistency import Consistent
+from blowfishdb.mechanisms.data_aware import dawa, gated
+from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
+from blowfishdb.mechanisms.table import DATA_AWARE
+from blowfishdb.model.cached import cached_property
+from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
+from blowfishdb.model.domain import Bins, Integers
+from blowfishdb.model.graphs import CellGraph, WindowGraph
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import Axis
+from blowfishdb.model.query import COUNTS
+from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, POSITIONS, Program, certify_program
+from blowfishdb.present.answer_values import Bounds
+from blowfishdb.present.words import percent, question_words, readable, upper_end
+
+NOISE_ONLY = (
+    "Intervals cover the noise only. Counts were spread evenly over buckets that the mechanism chose; how uneven the "
+    "data is inside them is not covered."
+)
+
+BIAS_TOO = (
+    "Counts were spread evenly over buckets that the mechanism chose. Intervals cover the noise and a privately "
+    "estimated bound on how uneven the data is inside buckets."
+)
+
+LEAST_EPSILON = Fraction(1, 100_000)
+"""Refused below this, per record that may change: a stage that failed for its noise would fail after the charge."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramRelease(CellsRelease):
+    """A query answered by the program of stages of a data-aware mechanism.
+
+    `why` is the rule by which the mechanism was chosen, where nobody asked for it by name.
+    """
+
+    compiled: Compiled
+    target: AccuracyTarget
+    mechanism: DataAware
+    program: Program
+    why: str = ""
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What the whole program may spend."""
+        return certify_program(self.program, self.compiled.problem.graph)
+
+    def digest_1(self) -> str:
+        """The program in the first encoding."""
+        return self.program.digest_1()
+
+    def document(self) -> dict[str, object]:
+        """The certificate that the ledger keeps: the stages with their allowances."""
+        stages = {allowance.stage: str(allowance.epsilon) for allowance in self.program.allowances}
+        # A synopsis fits its buckets to a few more queries than it has cells.
+        self.compiled.check_answers(max(MOST_ANSWERS, 2 * self.size))
+        _, details = self.compiled.tables, {"beta": float(self.target.beta), "stages": stages}
+        return ledger_document(self.compiled.query, self.mechanism.name, self.certificate, details)
+
+    def preview(self, handle: DatasetHandle) -> Preview:
+        """The price of the program, beside what other mechanisms promise for it."""
+        return program_preview(handle, self.compiled, self.target, self.program, self.why)
+
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
+        """The finished answer as JSON."""
+        return described(self.answer_of(self.run(counts)), handle, self.compiled).to_json().encode()
+
+    def run(self, counts: Ints) -> Finding:
+        """Runs the program on counts, each stage certified before its noise is drawn."""
+        problem = self.compiled.problem
+        script = self.mechanism.script(problem, self.program)
+        return run_program(self.program, self.digest, script, problem.graph, counts)
+
+    def answer_of(self, finding: Finding) -> Answer:
+        """The answer that a finding gives, with intervals for the noise and a word on what they leave out."""
+        beta = float(self.target.beta)
+        widths, caveat = noise_widths(finding.variances, beta), NOISE_ONLY
+        if finding.bias is not None and beta > BIAS_BETA:
+            widths, caveat = noise_widths(finding.variances, beta - BIAS_BETA).widened(finding.bias), BIAS_TOO
+        if finding.adjusted is not None:
+            widths = widths.widened(finding.adjusted)
+        answer = infer(self.compiled, finding.answers, widths, None, beta, self.mechanism.name, self.certificate)
+        return replace(answer, stages=self.program.allowances, caveat=caveat)
+
+
+def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -> ProgramRelease:
+    """The release by the named data-aware mechanism; Declined where it cannot serve the query."""
+    mechanism = DATA_AWARE[target.mechanism or ""]
+    if target.epsilon is None:
+        raise Declined(
+            mechanism.name,
+            "it looks at the data, so nobody can promise its accuracy beforehand. Give epsilon instead of an accuracy, "
+            "or leave the mechanism out",
+        )
+    if target.epsilon < LEAST_EPSILON * compiled.problem.graph.rows_per_person:
+        raise Declined(mechanism.name, "so small an epsilon asks for more noise in one stage than the sampler serves")
+    if compiled.query.kind not in COUNTS:
+        raise Declined(
+            mechanism.name,
+            "it answers counts. Publish a synopsis of the attribute, and read sums, means and quantiles off that",
+        )
+    program = mechanism.program(compiled.problem, target.epsilon)
+    return ProgramRelease(compiled, target, mechanism, program, why)
+
+
+FEWEST_CELLS = 256
+FEWEST_CELLS_2D = 16_384
+TREE_ERROR = 40.0
+"""About the expected error of boxes that `adaptive-tree` has at epsilon 1 for each count that a record touches."""
+MERGED = ("histogram", "histogram2d", "cdf", "ranges")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A data-aware mechanism, or None for the best of the others; and why."""
+
+    mechanism: str | None
+    why: str
+
+
+def choose(compiled: Compiled, target: AccuracyTarget, rows: int | None) -> Choice:
+    """The first rule that applies to a target with an epsilon, given the number of records where that is public."""
+    graph, kind, cells = compiled.problem.graph, compiled.query.kind, compiled.problem.graph.cells
+    axes, epsilon = len(compiled.cells.axes), target.epsilon or Fraction(0)
+    if kind not in MERGED or axes > 2:
+        return Choice(None, "data-aware mechanisms merge the cells of one or two attributes")
+    fewest = FEWEST_CELLS if axes == 1 else FEWEST_CELLS_2D
+    if cells < fewest:
+        return Choice(None, f"{plural(cells, 'cell')}: few; from {fewest:,} on, merging cells usually pays")
+    if axes == 2:
+        best = quotes_for(compiled, replace(target, mechanism=None)).best if kind == "ranges" else None
+        if best is not None and (
+            best.rmse * epsilon < TREE_ERROR * counts_touched(graph) or best.mechanism not in gated.PLAIN_TABLES
+        ):
+            return Choice(None, f"{best.mechanism} is expected to be closer than counting empty stretches together")
+        return Choice(gated.NAME, f"{cells:,} cells; a look decides whether empty stretches are counted together")
+    if rows is not None and rows * epsilon > gated.CLEAR * cells:
+        return Choice(None, f"{rows:,} rows stand clear of the noise in {cells:,} cells")
+    if kind != "histogram" and not _joins_all(graph):
+        return Choice(None, "ranges cost little under this policy, whatever the data is")
+    if rows is None:
+        return Choice(gated.NAME, f"{cells:,} cells; a look decides whether even ones are counted together")
+    able = dawa.TRANSFORM if kind == "histogram" else dawa.NAME
+    return Choice(able, f"{cells:,} cells, of which even ones can be counted together")
+
+
+def declared_rows(policy: Policy) -> int | None:
+    """The number of rows, where the policy gives it as a public constraint."""
+    for constraint in policy.constraints:
+        if isinstance(constraint, RowsConstraint) and constraint.value is not None:
+            return constraint.value
+        if isinstance(constraint, MarginalConstraint) and constraint.total is not None:
+            return constraint.total
+    return None
+
+
+def _joins_all(graph: CellGraph) -> bool:
+    """Whether one hidden move leads from any cell to any other, or out of the count."""
+    axis = graph.factors[0]
+    complete = isinstance(axis, WindowGraph) and (axis.universal.size > 0 or int(axis.reach[0]) == axis.size - 1)
+    return complete or bool(graph.to_zero.all())
+
+
+BY_RANK = (
+    "The values were chosen by their ranks: each lies within {alpha} records of its share ({sure}), records of one "
+    "declared value spread evenly over it. Intervals of values are as wide as that leaves them."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantilesRelease(CellsRelease):
+    """Quantiles chosen at once by one certified selection. `quotes` are those of CDFs, where they were worked out."""
+
+    compiled: Compiled
+    target: AccuracyTarget
+    best: QuantileQuote
+    quotes: Quotes | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of the selection."""
+        return self.best.certificate
+
+    def loss_on(self, graph: CellGraph) -> Fraction:
+        """The loss of the selection on the edges of a graph of the same cells."""
+        return self.best.plan.loss(graph)
+
+    def document(self) -> dict[str, object]:
+        """The certificate that the ledger keeps."""
+        _, certificate = self.compiled.tables, self.certificate
+        details: dict[str, object] = {
+            "alpha": self.best.alpha,
+            "beta": self.best.beta,
+            "witness": None,
+            "is_tight": certificate.is_tight,
+            "together": certificate.constraint_note,
+        }
+        return ledger_document(self.compiled.query, EXPONENTIAL_QUANTILES, certificate, details)
+
+    def preview(self, handle: DatasetHandle) -> Preview:
+        """The price of the selection, beside what a CDF promises."""
+        return quantiles_preview(handle, self.compiled, self.target, self.best, self.quotes)
+
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
+        """The finished answer as JSON."""
+        return described(self.answer(counts), handle, self.compiled).to_json().encode()
+
+    def answer(self, counts: Ints) -> Answer:
+        """Draws the quantiles and makes the answer; charges nothing and stores nothing."""
+        compiled, best, levels = self.compiled, self.best, self.compiled.query.levels
+        cells = choose_quantiles(best.plan, compiled.problem.graph, self.certificate, counts)
+        ordered = sorted(set(levels))
+        chosen = cells[[ordered.index(level) for level in levels]]
+        lows, highs = cell_ends(compiled.cells, compiled.cells.axes[0])
+        values = (lows[chosen] + highs[chosen]) / 2.0
+        is_public = compiled.cells.plain[0] == compiled.problem.graph.cells
+        bounds = self._bounds(ordered, cells, lows, highs, public_total(compiled, counts) if is_public else None)
+        far = np.maximum(bounds.high - values, values - bounds.low)
+        return Answer(
+            kind=compiled.query.kind,
+            title=question_words(compiled.query),
+            tables=compiled.tables,
+            raw=values,
+            consistent=Consistent(values, True, ""),
+            widths=HalfWidths(far, float(far.max())),
+            beta=best.beta,
+            mechanism=EXPONENTIAL_QUANTILES,
+            certificate=self.certificate,
+            simultaneous=bounds,
+            pointwise=bounds,
+            caveat=BY_RANK.format(alpha=readable(upper_end(best.alpha)), sure=percent(best.beta)),
+        )
+
+    def _bounds(self, ordered: list[Fraction], cells: Ints, lows: Floats, highs: Floats, total: float | None) -> Bounds:
+        """From the last quantile surely below each true one to the first surely above, where the total is public."""
+        low, high = [], []
+        for level in self.compiled.query.levels:
+            below, above = lows[0], highs[-1]
+            if total is not None:
+                within = self.best.alpha + total * len(ordered) / (2 * POSITIONS)
+                apart = [float(other - level) * total for other in ordered]
+                for cell, ranks in zip(cells, apart, strict=True):
+                    below = max(below, lows[cell]) if ranks < -within else below
+                    above = min(above, highs[cell]) if ranks >= within else above
+            low.append(below)
+            high.append(above)
+        return Bounds(np.array(low), np.array(high))
+
+
+MANY = 1024
+"""Below this many values a CDF runs unless this mechanism is named: records share values, and a CDF bounds those."""
+COARSE = 512
+"""It is first compared with a CDF of so many groups, which is quick to quote: finer ones only miss by more."""
+
+
+def quantiles_release(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget) -> CellsRelease:
+    """The release by the mechanism that is named, or else by the one that misses by fewer ranks or costs less."""
+    cells, free = compiled.problem.graph.cells, replace(target, mechanism=None)
+    if target.mechanism == EXPONENTIAL_QUANTILES:
+        quotes = quotes_for(compiled, free) if cells < MANY else None
+        return QuantilesRelease(compiled, target, quantile_quote(compiled, target), quotes)
+    if target.mechanism is None and cells >= MANY:
+        with suppress(Declined):
+            choice = quantile_quote(compiled, target)
+            rivals = _coarse_quotes(handle, compiled, target)
+            if rivals is not None and _is_better(choice, rivals.best, target):
+                return QuantilesRelease(compiled, target, choice)
+            quotes = quotes_for(compiled, target)
+            if _is_better(choice, quotes.best, target):
+                return QuantilesRelease(compiled, target, choice, quotes)
+            return PlanRelease(compiled, quotes.best, target, quotes)
+    return plan_release(compiled, target)
+
+
+def _is_better(choice: QuantileQuote, rival: Quote, target: AccuracyTarget) -> bool:
+    """Whether a choice costs less for the same promise, or is expected to miss by fewer ranks for the same price."""
+    if rival.epsilon == 0:
+        return False
+    return choice.epsilon < rival.epsilon if target.epsilon is None else choice.rmse < rival.rmse
+
+
+def _coarse_quotes(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget) -> Quotes | None:
+    """The quotes of a CDF over few wide groups of the same values; None where they have no width."""
+    (axis,), query = compiled.query.axes, compiled.query
+    attribute = handle.domain.find(axis.attribute)
+    step = Fraction(1) if isinstance(attribute, Integers) else attribute.width if isinstance(attribute, Bins) else None
+    if step is None or axis != Axis(axis.attribute):
+        return None
+    coarse = replace(query, axes=(Axis(axis.attribute, width=step * -(-attribute.size // COARSE)),))
+    try:
+        return quotes_for(compile_query(handle.domain, handle.policy, coarse), replace(target, mechanism=None))
+    except BlowfishError:
+        return None
