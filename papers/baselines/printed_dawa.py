@@ -23,9 +23,9 @@ from blowfishdb.mechanisms.data_aware.partition import l1_refinement
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, measured_rows
 from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints, distinct
+from blowfishdb.model.serialize import digest
 from blowfishdb.model.workload import Rows
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.certificate import calibrate

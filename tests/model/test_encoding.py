@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from blowfishdb.model.encoding import LENGTH, VERSION, digest, encode, version_of
 from blowfishdb.model.graphs import GridGraph, Metric
+from blowfishdb.model.serialize import LENGTH, VERSION, digest, encode, version_of
 from blowfishdb.plan.plan import _factor_1
 
 WHOLE = arrays.arrays(

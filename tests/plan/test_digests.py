@@ -14,8 +14,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import DigestMismatch, InfiniteLoss
-from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.graphs import CellGraph, ConstraintMoves
+from blowfishdb.model.serialize import VERSION, version_of
 from blowfishdb.model.workload import Identity, Prefix, Sparse
 from blowfishdb.plan.certificate import CertifiedPlan, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem, _factor_1, _rows_1, graph_digest_1, plan_digest_1

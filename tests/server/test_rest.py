@@ -15,7 +15,7 @@ from blowfishdb.catalog import curator as curator_room
 from blowfishdb.engine.synopsis import from_bytes
 from blowfishdb.errors import LedgerUnavailable, SourceFailed
 from blowfishdb.ledger import Head, Ledger
-from blowfishdb.model.serialize import write_policy
+from blowfishdb.model.document import write_policy
 from tests.server.places import AGES, PASSWORD, Place, code, opened
 
 ROOT = "/api/v1/datasets/visits"

@@ -19,6 +19,8 @@ from blowfishdb.errors import CatalogError, DomainError, PolicyError, plural
 from blowfishdb.ledger.values import SUM, check_accounting, check_text, parallel_attribute
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraint_graph import moves_at_once
+from blowfishdb.model.document import read_attribute as read_content
+from blowfishdb.model.document import write_domain, write_policy
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
 from blowfishdb.model.domain import domain as make_domain
 from blowfishdb.model.numbers import show
@@ -40,8 +42,6 @@ from blowfishdb.model.policy import (
     show_theta,
     threshold,
 )
-from blowfishdb.model.serialize import read_attribute as read_content
-from blowfishdb.model.serialize import write_domain, write_policy
 from blowfishdb.sources.base import Join, Kind
 
 USUAL_EPSILON = Fraction(1)

@@ -28,12 +28,11 @@ from blowfishdb.cli.output import LOG, budget_line, bullets, console, exact, pri
 from blowfishdb.engine.target import short_number
 from blowfishdb.errors import BlowfishError, CatalogError, DocumentError, SourceFailed, plural
 from blowfishdb.ledger.values import Account, AnalystBudget
-from blowfishdb.model.document import Document, read_document
+from blowfishdb.model.document import Document, read_document, write_domain, write_policy
 from blowfishdb.model.domain import Attribute, Categorical, Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.policy import ROW, Family, Full, Line, Person, Policy, Threshold
-from blowfishdb.model.serialize import write_domain, write_policy
 from blowfishdb.sources.base import ColumnType, Join, Kind
 from blowfishdb.sources.ibis_source import CapsSeen
 

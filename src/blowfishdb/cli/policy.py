@@ -45,8 +45,8 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
       blowfish policy show visits
     """
     from blowfishdb.cli.declaration import show_edits, show_words
+    from blowfishdb.model.document import write_policy
     from blowfishdb.model.explain import explain
-    from blowfishdb.model.serialize import write_policy
 
     with existing(config) as curator:
         declared = curator.dataset(name)

@@ -24,11 +24,10 @@ from blowfishdb.inference.consistency import Consistent
 from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS
 from blowfishdb.model.document import Document, read_document, write_document
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
-from blowfishdb.model.serialize import Field, Fields
+from blowfishdb.model.serialize import VERSION, Field, Fields, version_of
 from blowfishdb.plan.certificate import Certificate, certify
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, Allowance, certify_program, certify_quantiles
 from blowfishdb.present.answer_values import (

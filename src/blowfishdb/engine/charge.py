@@ -56,12 +56,12 @@ from blowfishdb.ledger import Charge, Ledger, Receipt
 from blowfishdb.ledger.values import SUM, Publication, check_text, class_start, parallel_attribute
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.projection import factor_graph
 from blowfishdb.model.query import query
+from blowfishdb.model.serialize import VERSION, version_of
 from blowfishdb.sources.base import Counting, Source
 
 if TYPE_CHECKING:

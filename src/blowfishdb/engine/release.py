@@ -36,12 +36,12 @@ from blowfishdb.mechanisms import joint
 from blowfishdb.model.aggregates import Aggregate, column_alphas
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import ZERO, CellGraph
 from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import atoms
 from blowfishdb.model.query import Query
+from blowfishdb.model.serialize import digest
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, Plan, plan_digest_1

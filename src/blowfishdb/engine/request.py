@@ -13,6 +13,7 @@ from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model.aggregates import Affine, Aggregate
+from blowfishdb.model.document import write_attribute
 from blowfishdb.model.predicate import (
     PREDICATES,
     Axis,
@@ -26,7 +27,7 @@ from blowfishdb.model.predicate import (
     Predicate,
 )
 from blowfishdb.model.query import Part, PartGroup, Query, levels_of
-from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Plain, write_attribute, write_literal
+from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Plain, write_literal
 
 STORED_KINDS = {"points": "node weights"}
 """Kinds that requests on record call by another name."""

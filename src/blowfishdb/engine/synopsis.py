@@ -37,13 +37,14 @@ from blowfishdb.inference.consistency import NO_CONSTRAINED_ANSWERS, Constrained
 from blowfishdb.ledger import Ledger
 from blowfishdb.mechanisms.strategy import squared
 from blowfishdb.model.cells import NO_PART, Cells, ConstrainedParts, compile_cells
+from blowfishdb.model.document import read_attribute, write_attribute
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import COUNTS, Query, Questions
-from blowfishdb.model.serialize import Field, Fields, read_attribute, write_attribute
+from blowfishdb.model.serialize import Field, Fields
 from blowfishdb.model.workload import Intervals, Rows, Sparse, as_intervals
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance

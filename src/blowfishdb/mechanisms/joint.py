@@ -16,9 +16,9 @@ from blowfishdb.mechanisms.identity import ShiftedRows
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.model.aggregates import Blocks, unchanged
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.encoding import encode
 from blowfishdb.model.graphs import ZERO, CellGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints
+from blowfishdb.model.serialize import encode
 from blowfishdb.model.workload import Kronecker, Rows, Sparse, Stacked
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.loss import sparse_columns

@@ -16,12 +16,12 @@ from blowfishdb.errors import QueryError, TooLarge, between
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, compile_cells, middles
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.encoding import encode
 from blowfishdb.model.graphs import ZERO, GridGraph
 from blowfishdb.model.groups import LEFT_OUT, AxisCells, along
 from blowfishdb.model.numbers import Bools, Ints, show
 from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Both, Predicate, Truth, atoms, truth
+from blowfishdb.model.serialize import encode
 from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rows, Sparse, Stacked
 
 Function = Literal[

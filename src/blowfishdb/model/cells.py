@@ -26,7 +26,6 @@ from blowfishdb.model.constraints import (
     signatures,
 )
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
-from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import ZERO, CellGraph, Composition, Factor, GridGraph, Presence, factor_shape
 from blowfishdb.model.groups import ONE_GROUP, AxisCells, Grouping, Segments, atom_runs, grouping, refined, segments
 from blowfishdb.model.numbers import Bools, Floats, Ints, distinct, row_major
@@ -41,6 +40,7 @@ from blowfishdb.model.projection import (
     leaving_cells,
     passing,
 )
+from blowfishdb.model.serialize import digest
 
 CELL_LIMIT = 2**24
 MOST_PIECES = 2**18

@@ -1,4 +1,7 @@
-"""Domains and policies as TOML or JSON documents, checked against one published schema, errors with their line."""
+"""Domains and policies as plain data, and as TOML or JSON documents checked against one published schema.
+
+Errors name their line.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,48 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from importlib import resources
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import tomlkit
 from jsonschema_rs import Draft202012Validator, ValidationError
 
-from blowfishdb.errors import DocumentError, InvalidInput, PolicyError, TooLarge
-from blowfishdb.model.domain import Domain
-from blowfishdb.model.numbers import suggest
-from blowfishdb.model.policy import Policy, value_graph
-from blowfishdb.model.serialize import (
-    read_attribute,
-    read_family,
-    read_grid,
-    read_policy,
-    read_stored_constraint,
-    write_domain,
-    write_policy,
+from blowfishdb.errors import DocumentError, DomainError, InvalidInput, PolicyError, TooLarge
+from blowfishdb.model.calendar import Dates, Timestamps, dates, timestamps
+from blowfishdb.model.constraints import Constraint, MarginalConstraint, read_constraint, write_constraint
+from blowfishdb.model.domain import (
+    Attribute,
+    Bins,
+    Categorical,
+    Domain,
+    Integers,
+    bins,
+    categorical,
+    integers,
+)
+from blowfishdb.model.numbers import show, suggest
+from blowfishdb.model.policy import (
+    ROW,
+    Custom,
+    Family,
+    Full,
+    Grid,
+    Line,
+    Partition,
+    Person,
+    Policy,
+    Public,
+    Threshold,
+    custom,
+    full,
+    grid,
+    line,
+    partition,
+    public,
+    show_theta,
+    threshold,
+    value_graph,
 )
 
 DEEPEST = 32
@@ -144,9 +171,9 @@ def toml_lines(text: str) -> Lines:
     table: KeyPath = ()
     entries: dict[KeyPath, int] = {}
     statement: list[str] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        statement.append(line)
-        if len(statement) > 1 and line.rstrip().endswith(",") and "#" not in line:
+    for number, text_line in enumerate(text.split("\n"), start=1):
+        statement.append(text_line)
+        if len(statement) > 1 and text_line.rstrip().endswith(",") and "#" not in text_line:
             continue
         try:
             content: object = tomllib.loads("\n".join([*statement, ""]))
@@ -186,6 +213,148 @@ def dotted(path: KeyPath) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
+
+
+ATTRIBUTES: dict[str, Callable[..., Attribute]] = {
+    "categorical": categorical,
+    "integers": integers,
+    "bins": bins,
+    "dates": dates,
+    "timestamps": timestamps,
+}
+FAMILIES: dict[str, Callable[..., Family]] = {
+    "full": full,
+    "public": public,
+    "line": line,
+    "threshold": threshold,
+    "partition": partition,
+    "custom": custom,
+}
+
+
+def plain(value: object) -> object:
+    """A value as JSON knows it; numbers that are not whole and dates become text."""
+    if isinstance(value, Fraction):
+        return int(value) if value.denominator == 1 else show(value)
+    if isinstance(value, float | Decimal):
+        return plain(Fraction(str(value)))
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, str | int):
+        return value
+    raise DomainError(f"{value!r} cannot be written in a document")
+
+
+def write_domain(domain: Domain) -> dict[str, Any]:
+    """Each attribute by name."""
+    return {name: write_attribute(attribute) for name, attribute in domain.attributes}
+
+
+def write_attribute(attribute: Attribute) -> dict[str, Any]:
+    """One attribute with everything that was declared."""
+    entry = _write_kind(attribute)
+    entry["null"] = plain(attribute.null)
+    entry["outside"] = plain(attribute.outside)
+    if attribute.null_public:
+        entry["null_public"] = True
+    if attribute.outside_public:
+        entry["outside_public"] = True
+    return entry
+
+
+def _write_kind(attribute: Attribute) -> dict[str, Any]:
+    if isinstance(attribute, Categorical):
+        return {"kind": "categorical", "values": list(attribute.values), "ordered": attribute.is_ordered}
+    if isinstance(attribute, Integers):
+        return {"kind": "integers", "low": attribute.low, "high": attribute.high}
+    if isinstance(attribute, Bins):
+        if attribute.width is None:
+            return {"kind": "bins", "edges": [plain(edge) for edge in attribute.edges]}
+        ends = {"low": plain(attribute.start), "high": plain(attribute.edge(attribute.count))}
+        return {"kind": "bins", **ends, "width": plain(attribute.width)}
+    if isinstance(attribute, Dates):
+        return {"kind": "dates", "start": plain(attribute.start), "end": plain(attribute.end), "by": attribute.by}
+    if isinstance(attribute, Timestamps):
+        ends = {"start": plain(attribute.start), "end": plain(attribute.end)}
+        return {"kind": "timestamps", **ends, "by": attribute.by, "zone": attribute.zone}
+    raise DomainError(f"a {type(attribute).__name__} cannot be written in a document")
+
+
+def read_attribute(entry: Mapping[str, Any]) -> Attribute:
+    """The attribute that a checked entry declares: its keys are the options of the constructor."""
+    return ATTRIBUTES[entry["kind"]](**{key: value for key, value in entry.items() if key != "kind"})
+
+
+def write_policy(policy: Policy) -> dict[str, Any]:
+    """The policy; attributes that are not named stay full."""
+    entry: dict[str, Any] = {"composition": policy.composition, "presence": policy.presence}
+    if isinstance(policy.unit, Person):
+        unit = policy.unit
+        entry["unit"] = {"person": unit.id, "at_most": unit.at_most, "order_by": unit.order_by}
+    if policy.attributes:
+        entry["attributes"] = {name: _write_family(family) for name, family in policy.attributes.items()}
+    if policy.joint:
+        entry["joint"] = [
+            {"attributes": list(joint.attributes), "theta": plain(joint.theta), "metric": joint.metric}
+            for joint in policy.joint
+        ]
+    if policy.constraints:
+        entry["constraints"] = [_write_constraint(constraint) for constraint in policy.constraints]
+    return entry
+
+
+def _write_family(family: Family) -> dict[str, Any]:
+    match family:
+        case Full() | Public() | Line():
+            return {"kind": type(family).__name__.lower()}
+        case Threshold(theta):
+            return {"kind": "threshold", "theta": plain(theta) if isinstance(theta, Fraction) else show_theta(theta)}
+        case Partition(blocks, ()):
+            return {"kind": "partition", "blocks": [[plain(value) for value in block] for block in blocks]}
+        case Partition(_, cuts):
+            return {"kind": "partition", "cuts": [plain(cut) for cut in cuts]}
+        case Custom(edges):
+            return {"kind": "custom", "edges": [[plain(one), plain(two)] for one, two in edges]}
+
+
+def _write_constraint(constraint: Constraint) -> str | dict[str, Any]:
+    if not isinstance(constraint, MarginalConstraint) or constraint.values is None:
+        return write_constraint(constraint)
+    listed = [[*(plain(value) for value in combination), count] for combination, count in constraint.values]
+    return {"fact": write_constraint(constraint), "values": listed}
+
+
+def read_stored_constraint(entry: str | Mapping[str, Any]) -> Constraint:
+    """The public constraint that a checked entry declares: its text, or a marginal with its counts."""
+    if isinstance(entry, str):
+        return read_constraint(entry)
+    constraint = read_constraint(entry["fact"])
+    if not isinstance(constraint, MarginalConstraint):
+        raise PolicyError(f"{entry['fact']}: only marginals list values; write the number behind it, = 120")
+    return MarginalConstraint(constraint.attributes, tuple((tuple(line[:-1]), line[-1]) for line in entry["values"]))
+
+
+def read_policy(entry: Mapping[str, Any]) -> Policy:
+    """The policy that a checked entry declares."""
+    unit = entry.get("unit")
+    return Policy(
+        {name: read_family(family) for name, family in entry.get("attributes", {}).items()},
+        composition=entry.get("composition", "record"),
+        presence=entry.get("presence", "public"),
+        unit=ROW if unit is None else Person(unit["person"], unit["at_most"], unit["order_by"]),
+        joint=[read_grid(joint) for joint in entry.get("joint", ())],
+        constraints=[read_stored_constraint(constraint) for constraint in entry.get("constraints", ())],
+    )
+
+
+def read_grid(entry: Mapping[str, Any]) -> Grid:
+    """The joint threshold that a checked entry declares."""
+    return grid(**entry)
+
+
+def read_family(entry: Mapping[str, Any]) -> Family:
+    """The family that a checked entry declares: its keys are the options of the constructor."""
+    return FAMILIES[entry["kind"]](**{key: value for key, value in entry.items() if key != "kind"})
 
 
 Format = Literal["toml", "json"]

@@ -12,8 +12,8 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from blowfishdb.errors import PolicyError, TooLarge
-from blowfishdb.model.encoding import digest, encode
 from blowfishdb.model.numbers import Bools, Ints, as_ints, check_sum, consecutive
+from blowfishdb.model.serialize import digest, encode
 
 EDGE_LIMIT = 20_000_000
 """No graph lists more edges than this; larger ones are handled symbolically or refused."""

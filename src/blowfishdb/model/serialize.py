@@ -1,9 +1,10 @@
-"""Values as plain data and back: typed reading and writing, then the domains and policies of a document."""
+"""Values as plain data and back, typed; and values as bytes, for digests."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -13,41 +14,8 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
-from blowfishdb.errors import DomainError, InvalidInput, PolicyError
-from blowfishdb.model.calendar import Dates, Timestamps, dates, timestamps
-from blowfishdb.model.constraints import Constraint, MarginalConstraint, read_constraint, write_constraint
-from blowfishdb.model.domain import (
-    Attribute,
-    Bins,
-    Categorical,
-    Domain,
-    Integers,
-    bins,
-    categorical,
-    integers,
-)
-from blowfishdb.model.numbers import Floats, show, suggest
-from blowfishdb.model.policy import (
-    ROW,
-    Custom,
-    Family,
-    Full,
-    Grid,
-    Line,
-    Partition,
-    Person,
-    Policy,
-    Public,
-    Threshold,
-    custom,
-    full,
-    grid,
-    line,
-    partition,
-    public,
-    show_theta,
-    threshold,
-)
+from blowfishdb.errors import InvalidInput
+from blowfishdb.model.numbers import Floats, suggest
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 Value = TypeVar("Value")
@@ -259,143 +227,62 @@ def write_literal(value: object, error: type[InvalidInput] = InvalidInput) -> Pl
     return [type(value).__name__, text]
 
 
-ATTRIBUTES: dict[str, Callable[..., Attribute]] = {
-    "categorical": categorical,
-    "integers": integers,
-    "bins": bins,
-    "dates": dates,
-    "timestamps": timestamps,
-}
-FAMILIES: dict[str, Callable[..., Family]] = {
-    "full": full,
-    "public": public,
-    "line": line,
-    "threshold": threshold,
-    "partition": partition,
-    "custom": custom,
-}
+VERSION = 2
+"""The version of this encoding; digests carry it. Those without a version are in the first one, see plan/plan.py."""
+MARK = f"{VERSION}:"
+LENGTH = 8
+
+Encodable: TypeAlias = "bool | int | str | bytes | Fraction | tuple[Any, ...] | list[Any] | np.ndarray[Any, Any] | None"
 
 
-def plain(value: object) -> object:
-    """A value as JSON knows it; numbers that are not whole and dates become text."""
+def encode(value: Encodable) -> bytes:
+    """Bytes that determine the value and its type; TypeError for what is no plain exact value, floats among them.
+
+    A value becomes a tag, the length of its body in eight bytes, and the body. Tag and length tell where a value ends,
+    so bytes can be read back in one way only (proof: docs/proofs/certificate.md, Digests).
+    """
+    tag, body = _tagged(value)
+    return b"".join([tag, len(body).to_bytes(LENGTH, "big"), body])
+
+
+def digest(value: Encodable) -> str:
+    """A hash of the encoded value, after the version of the encoding."""
+    return MARK + hashlib.sha256(encode(value)).hexdigest()
+
+
+def version_of(digest_text: str) -> int:
+    """The version of the encoding that a digest was made with."""
+    return VERSION if digest_text.startswith(MARK) else 1
+
+
+def _tagged(value: Encodable) -> tuple[bytes, bytes]:
+    if value is None:
+        return b"N", b""
+    if isinstance(value, bool | np.bool_):
+        return b"B", b"\1" if value else b"\0"
+    if isinstance(value, int | np.integer):
+        return b"I", _whole(int(value))
+    if isinstance(value, str):
+        return b"S", value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes):
+        return b"Y", value
     if isinstance(value, Fraction):
-        return int(value) if value.denominator == 1 else show(value)
-    if isinstance(value, float | Decimal):
-        return plain(Fraction(str(value)))
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    if isinstance(value, str | int):
-        return value
-    raise DomainError(f"{value!r} cannot be written in a document")
+        return b"F", encode(value.numerator) + encode(value.denominator)
+    if isinstance(value, tuple):
+        return b"T", b"".join(map(encode, value))
+    if isinstance(value, list):
+        return b"L", b"".join(map(encode, value))
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iub":
+        return b"A", _array(value)
+    raise TypeError(f"a digest is made of whole numbers, fractions, texts and arrays of them, not {type(value)}")
 
 
-def write_domain(domain: Domain) -> dict[str, Any]:
-    """Each attribute by name."""
-    return {name: write_attribute(attribute) for name, attribute in domain.attributes}
+def _whole(number: int) -> bytes:
+    """The shortest two's complement that holds the number and its sign."""
+    return number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
 
 
-def write_attribute(attribute: Attribute) -> dict[str, Any]:
-    """One attribute with everything that was declared."""
-    entry = _write_kind(attribute)
-    entry["null"] = plain(attribute.null)
-    entry["outside"] = plain(attribute.outside)
-    if attribute.null_public:
-        entry["null_public"] = True
-    if attribute.outside_public:
-        entry["outside_public"] = True
-    return entry
-
-
-def _write_kind(attribute: Attribute) -> dict[str, Any]:
-    if isinstance(attribute, Categorical):
-        return {"kind": "categorical", "values": list(attribute.values), "ordered": attribute.is_ordered}
-    if isinstance(attribute, Integers):
-        return {"kind": "integers", "low": attribute.low, "high": attribute.high}
-    if isinstance(attribute, Bins):
-        if attribute.width is None:
-            return {"kind": "bins", "edges": [plain(edge) for edge in attribute.edges]}
-        ends = {"low": plain(attribute.start), "high": plain(attribute.edge(attribute.count))}
-        return {"kind": "bins", **ends, "width": plain(attribute.width)}
-    if isinstance(attribute, Dates):
-        return {"kind": "dates", "start": plain(attribute.start), "end": plain(attribute.end), "by": attribute.by}
-    if isinstance(attribute, Timestamps):
-        ends = {"start": plain(attribute.start), "end": plain(attribute.end)}
-        return {"kind": "timestamps", **ends, "by": attribute.by, "zone": attribute.zone}
-    raise DomainError(f"a {type(attribute).__name__} cannot be written in a document")
-
-
-def read_attribute(entry: Mapping[str, Any]) -> Attribute:
-    """The attribute that a checked entry declares: its keys are the options of the constructor."""
-    return ATTRIBUTES[entry["kind"]](**{key: value for key, value in entry.items() if key != "kind"})
-
-
-def write_policy(policy: Policy) -> dict[str, Any]:
-    """The policy; attributes that are not named stay full."""
-    entry: dict[str, Any] = {"composition": policy.composition, "presence": policy.presence}
-    if isinstance(policy.unit, Person):
-        unit = policy.unit
-        entry["unit"] = {"person": unit.id, "at_most": unit.at_most, "order_by": unit.order_by}
-    if policy.attributes:
-        entry["attributes"] = {name: _write_family(family) for name, family in policy.attributes.items()}
-    if policy.joint:
-        entry["joint"] = [
-            {"attributes": list(joint.attributes), "theta": plain(joint.theta), "metric": joint.metric}
-            for joint in policy.joint
-        ]
-    if policy.constraints:
-        entry["constraints"] = [_write_constraint(constraint) for constraint in policy.constraints]
-    return entry
-
-
-def _write_family(family: Family) -> dict[str, Any]:
-    match family:
-        case Full() | Public() | Line():
-            return {"kind": type(family).__name__.lower()}
-        case Threshold(theta):
-            return {"kind": "threshold", "theta": plain(theta) if isinstance(theta, Fraction) else show_theta(theta)}
-        case Partition(blocks, ()):
-            return {"kind": "partition", "blocks": [[plain(value) for value in block] for block in blocks]}
-        case Partition(_, cuts):
-            return {"kind": "partition", "cuts": [plain(cut) for cut in cuts]}
-        case Custom(edges):
-            return {"kind": "custom", "edges": [[plain(one), plain(two)] for one, two in edges]}
-
-
-def _write_constraint(constraint: Constraint) -> str | dict[str, Any]:
-    if not isinstance(constraint, MarginalConstraint) or constraint.values is None:
-        return write_constraint(constraint)
-    listed = [[*(plain(value) for value in combination), count] for combination, count in constraint.values]
-    return {"fact": write_constraint(constraint), "values": listed}
-
-
-def read_stored_constraint(entry: str | Mapping[str, Any]) -> Constraint:
-    """The public constraint that a checked entry declares: its text, or a marginal with its counts."""
-    if isinstance(entry, str):
-        return read_constraint(entry)
-    constraint = read_constraint(entry["fact"])
-    if not isinstance(constraint, MarginalConstraint):
-        raise PolicyError(f"{entry['fact']}: only marginals list values; write the number behind it, = 120")
-    return MarginalConstraint(constraint.attributes, tuple((tuple(line[:-1]), line[-1]) for line in entry["values"]))
-
-
-def read_policy(entry: Mapping[str, Any]) -> Policy:
-    """The policy that a checked entry declares."""
-    unit = entry.get("unit")
-    return Policy(
-        {name: read_family(family) for name, family in entry.get("attributes", {}).items()},
-        composition=entry.get("composition", "record"),
-        presence=entry.get("presence", "public"),
-        unit=ROW if unit is None else Person(unit["person"], unit["at_most"], unit["order_by"]),
-        joint=[read_grid(joint) for joint in entry.get("joint", ())],
-        constraints=[read_stored_constraint(constraint) for constraint in entry.get("constraints", ())],
-    )
-
-
-def read_grid(entry: Mapping[str, Any]) -> Grid:
-    """The joint threshold that a checked entry declares."""
-    return grid(**entry)
-
-
-def read_family(entry: Mapping[str, Any]) -> Family:
-    """The family that a checked entry declares: its keys are the options of the constructor."""
-    return FAMILIES[entry["kind"]](**{key: value for key, value in entry.items() if key != "kind"})
+def _array(array: np.ndarray[Any, Any]) -> bytes:
+    """Type, shape and entries, in the same order of bytes on every machine."""
+    kind = array.dtype.newbyteorder("<")
+    return encode(kind.str) + encode(array.shape) + array.astype(kind, copy=False).tobytes()

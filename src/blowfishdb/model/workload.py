@@ -13,8 +13,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import TooLarge, WorkloadError
-from blowfishdb.model.encoding import encode
 from blowfishdb.model.numbers import SAFE_SUM, Ints, Numbers, as_ints
+from blowfishdb.model.serialize import encode
 
 
 class Rows(Protocol):

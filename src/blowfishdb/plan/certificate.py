@@ -10,9 +10,9 @@ from typing import TypeVar
 import numpy as np
 
 from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
-from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.graphs import CellGraph, ConstraintMoves, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, check_sum
+from blowfishdb.model.serialize import VERSION, version_of
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.loss import (
     NO_EDGE,

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
-from blowfishdb.model.encoding import digest, encode
 from blowfishdb.model.graphs import CellGraph, CliqueGraph, ConstraintMoves, EdgeGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, as_ints, check_sum, total_weight
+from blowfishdb.model.serialize import digest, encode
 from blowfishdb.model.workload import (
     AllRanges,
     Identity,

@@ -15,9 +15,9 @@ import numpy as np
 
 from blowfishdb.errors import InfiniteLoss, PlanError, TooLarge
 from blowfishdb.model.cells import PointGraph
-from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import AxisGraph, CliqueGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, as_ints, check_sum
+from blowfishdb.model.serialize import digest
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import check_positive, hashed_1
 

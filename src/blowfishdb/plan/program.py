@@ -13,9 +13,9 @@ from typing import ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from blowfishdb.errors import AllowanceExceeded, CannotCertify, DigestMismatch, PlanError
-from blowfishdb.model.encoding import VERSION, digest
 from blowfishdb.model.graphs import AxisGraph, CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints, as_ints, distinct
+from blowfishdb.model.serialize import VERSION, digest
 from blowfishdb.plan.certificate import Certificate, bounded, certify
 from blowfishdb.plan.plan import EdgePlan, Plan, check_positive, hashed_1
 

@@ -13,9 +13,9 @@ from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.data_aware.buckets import check_mixed, measured_by_policy
 from blowfishdb.mechanisms.data_aware.script import Script, check_hides, shared_program
 from blowfishdb.model.cached import cached_property, compiled
-from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import CellGraph, by_first_appearance
 from blowfishdb.model.numbers import Ints, as_ints
+from blowfishdb.model.serialize import digest
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import WORD_BITS, Ask, Program, SelectionNoise, merge_graph
 

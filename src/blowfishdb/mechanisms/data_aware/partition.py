@@ -11,9 +11,9 @@ import numpy as np
 from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.data_aware.script import counts_touched
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints, as_ints
+from blowfishdb.model.serialize import digest
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.noise.distribution import geometric_quantile
 from blowfishdb.plan.plan import Problem

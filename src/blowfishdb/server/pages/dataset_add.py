@@ -29,9 +29,9 @@ from blowfishdb.errors import (
     plural,
     sentence,
 )
+from blowfishdb.model.document import read_attribute
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Domain
 from blowfishdb.model.policy import ROW, Person, Policy, Row, full
-from blowfishdb.model.serialize import read_attribute
 from blowfishdb.server.pages.controls import (
     Field,
     ask_after_warning,

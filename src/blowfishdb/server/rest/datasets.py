@@ -12,11 +12,11 @@ from pydantic import Field
 
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.joins import write_join
-from blowfishdb.model.document import read_document
+from blowfishdb.model.document import read_document, write_domain, write_policy
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.serialize import write, write_domain, write_policy
+from blowfishdb.model.serialize import write
 from blowfishdb.server.access import Analyst, Auditor, Caller, DataCurator, Member
 from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.sources.base import Join

@@ -14,9 +14,9 @@ from blowfishdb.engine.request import read_query
 from blowfishdb.engine.target import read_target
 from blowfishdb.engine.what_if import Pair, PolicyPrice
 from blowfishdb.errors import InvalidInput, PolicyError, VersionMismatch
+from blowfishdb.model.document import write_policy
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
-from blowfishdb.model.serialize import write_policy
 from blowfishdb.server.access import DataCurator, Member
 from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.server.rest.datasets import policy_tag, read_policy_for
