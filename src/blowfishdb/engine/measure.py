@@ -11,12 +11,11 @@ from blowfishdb.errors import DigestMismatch, InvalidInput
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints, check_sum
-from blowfishdb.model.workload import Kronecker
 from blowfishdb.noise.coupling import draw_between, draw_coarser
 from blowfishdb.noise.quantile_sampler import SpreadRecords, sample_quantiles
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
 from blowfishdb.plan.certificate import Certificate, CertifiedPlan
-from blowfishdb.plan.plan import EdgePlan, Measurement, Plan
+from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.points import PointPlan
 from blowfishdb.plan.program import (
     POSITIONS,
@@ -91,10 +90,9 @@ def _as_certified(certified: CertifiedPlan) -> Plan | EdgePlan:
 
 def _rows(plan: Plan, cells: Ints) -> tuple[Ints, Ints]:
     """The true values of the rows to be noised, and of those that are released exactly."""
-    parts = [p.rows if isinstance(p, Measurement) else Kronecker(tuple(f.rows for f in p.factors)) for p in plan.parts]
     nothing = np.empty(0, dtype=np.int64)
     exact = plan.exact.dot(cells) if plan.exact is not None else nothing
-    return np.concatenate([nothing, *(part.dot(cells) for part in parts)]), exact
+    return np.concatenate([nothing, *(part.rows.dot(cells) for part in plan.parts)]), exact
 
 
 def measure_points(plan: PointPlan, counts: Ints) -> tuple[Ints, Ints]:

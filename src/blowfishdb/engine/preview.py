@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -623,27 +622,16 @@ def _blocks(attribute: Attribute, conditions: Sequence[Atom]) -> Partition | Non
     starts = sorted({int(start) for run in runs for start in run.starts})
     if not 2 <= len(starts) <= MOST_PIECES:
         return None
+    if isinstance(attribute, Integers | Bins | Dates):
+        return partition(cuts=[attribute.value_at(start) for start in starts[1:]])
     if not isinstance(attribute, Categorical):
-        cuts = _values(attribute, starts[1:])
-        return None if cuts is None else partition(cuts=cuts)
+        return None
     index = np.arange(attribute.size)
     patterns = list(zip(*(run.at(index).tolist() for run in runs), strict=True))
     blocks: dict[tuple[int, ...], list[object]] = {}
     for value, pattern in zip(attribute.values, patterns, strict=True):
         blocks.setdefault(pattern, []).append(value)
     return partition(blocks.values()) if len(blocks) > 1 else None
-
-
-def _values(attribute: Attribute, starts: Iterable[int]) -> list[object] | None:
-    match attribute:
-        case Integers():
-            return [attribute.low + start for start in starts]
-        case Bins():
-            return [attribute.edge(start) for start in starts]
-        case Dates():
-            days = attribute.starts(np.array(list(starts), dtype=np.int64))
-            return [datetime.date(1970, 1, 1) + datetime.timedelta(days=int(day)) for day in days]
-    return None
 
 
 def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:

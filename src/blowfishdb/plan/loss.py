@@ -228,7 +228,7 @@ def _part_losses(part: Measurement | KroneckerMeasurement, edges: Ints) -> Ints:
     tables = _overlap_tables(factors)
     if tables is not None:
         return _table_losses(tables, edges)
-    return column_losses(sparse_columns(_flat_rows(part)), part.weights, edges)
+    return column_losses(sparse_columns(part.rows), part.weights, edges)
 
 
 def _overlap_tables(factors: tuple[Measurement, ...]) -> list[Ints] | None:
@@ -267,7 +267,7 @@ def exchange_loss(plan: Plan, exchanges: Exchanges, bound: int) -> int:
     rows = int(plan.weights.size)
     if rows * exchanges.pairs.shape[0] > EXCHANGED:
         return bound
-    columns = vstack([sparse_columns(_flat_rows(part)) for part in plan.parts], format="csr").toarray()
+    columns = vstack([sparse_columns(part.rows) for part in plan.parts], format="csr").toarray()
     largest, most = int(np.abs(columns).max(initial=0)), int(np.abs(exchanges.elements).sum(axis=1).max(initial=2))
     check_sum("moves times weights times entries", 2 * most * largest * total_weight(plan.weights))
     # The last line stands for what does not count.
@@ -288,11 +288,6 @@ def exchange_loss(plan: Plan, exchanges: Exchanges, bound: int) -> int:
             sums = np.unique((sums[:, None, :] + times * kind[None, :, :]).reshape(-1, rows), axis=0)
         worst = max(worst, int(np.abs(sums).sum(axis=1).max(initial=0)))
     return worst
-
-
-def _flat_rows(part: Measurement | KroneckerMeasurement) -> Rows:
-    """The rows of a part over flattened cells."""
-    return part.rows if isinstance(part, Measurement) else Kronecker(tuple(factor.rows for factor in part.factors))
 
 
 def check_exact_rows(rows: Rows, graph: CellGraph) -> None:

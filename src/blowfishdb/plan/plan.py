@@ -78,6 +78,11 @@ class KroneckerMeasurement:
         check_sum("largest product of weights", heaviest)
 
     @property
+    def rows(self) -> Kronecker:
+        """The rows over flattened cells."""
+        return Kronecker(tuple(factor.rows for factor in self.factors))
+
+    @property
     def cells(self) -> int:
         return int(np.prod([factor.cells for factor in self.factors], dtype=object))
 

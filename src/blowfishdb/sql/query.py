@@ -249,8 +249,6 @@ def _piece(before: str, text: str, after: str, attributes: Iterable[str], advice
     return piece
 
 
-COUNTS = {"count": "count", "histogram": "count", "sum": "sum", "mean": "mean", "cdf": "count"}
-"""What the one column of an answer is called, by the kind of its query."""
 HAVING_HELP = "HAVING compares an aggregate of the statement with a number: HAVING COUNT(*) > 100"
 
 
@@ -348,8 +346,7 @@ class _Reader:
         except QueryError:
             return None
         if self.query.kind != "table":
-            same = len(aggregates) == 1 and aggregates[0] == Aggregate("count")
-            return COUNTS[self.query.kind] if same and self.query.kind in COUNTS else None
+            return "count" if aggregates == [Aggregate("count")] else None
         for aggregate in self.query.aggregates:
             if len(aggregates) == 1 and replace(aggregate, name="") == replace(aggregates[0], name=""):
                 return aggregate.title
