@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress

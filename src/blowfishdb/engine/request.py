@@ -27,7 +27,7 @@ from blowfishdb.model.predicate import (
     Predicate,
 )
 from blowfishdb.model.query import Part, PartGroup, Query, levels_of
-from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Plain, write_literal
+from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Plain, write, write_literal
 
 STORED_KINDS = {"points": "node weights"}
 """Kinds that requests on record call by another name."""
@@ -90,17 +90,18 @@ def write_query(query: Query) -> dict[str, Plain]:
         "ways": query.ways,
         "levels": [str(level) for level in query.levels],
     }
-    if query.kind == "points":
-        return content | {"clusters": query.clusters, "rows": query.rows}
-    if query.kind == "linear":
-        return content | {"linear": [[[cell, weight] for cell, weight in row] for row in query.linear]}
-    if query.kind == "joint":
-        groups: list[Plain] = [_write_group(group) for group in query.groups]
-        return content | {"parts": [_write_part(part) for part in query.parts]} | ({"groups": groups} if groups else {})
-    if query.kind != "table":
-        return content if query.rows is None else content | {"rows": query.rows}
+    if query.clusters is not None:
+        content["clusters"] = query.clusters
+    if query.aggregates or (query.rows is not None and not query.parts):
+        content["rows"] = query.rows
     seen = [0]
-    return content | {"rows": query.rows, "aggregates": [_write_aggregate(part, seen) for part in query.aggregates]}
+    listed: dict[str, list[Plain]] = {
+        "linear": [[[cell, weight] for cell, weight in row] for row in query.linear],
+        "aggregates": [_write_aggregate(part, seen) for part in query.aggregates],
+        "parts": [_write_part(part) for part in query.parts],
+        "groups": [write(group) for group in query.groups],
+    }
+    return content | {name: entries for name, entries in listed.items() if entries}
 
 
 def _write_aggregate(aggregate: Aggregate, seen: list[int]) -> Plain:
@@ -121,10 +122,6 @@ def _write_part(part: Part) -> Plain:
     _exactly(part, (Part,))
     content: dict[str, Plain] = {"query": write_query(part.query), "alpha": str(part.alpha), "beta": str(part.beta)}
     return content | ({"per_query": True} if part.per_query else {})
-
-
-def _write_group(group: PartGroup) -> Plain:
-    return {"members": list(group.members), "mechanism": group.mechanism, "level": str(group.level)}
 
 
 def _write_axis(axis: Axis) -> Plain:
