@@ -30,7 +30,7 @@ from blowfishdb.audit.run import DRILLED
 from blowfishdb.audit.selections import cost_lines
 from blowfishdb.audit.truths import truth_lines
 from blowfishdb.catalog import stretch
-from blowfishdb.engine import charge, parts, planning, sharing
+from blowfishdb.engine import charge, planning, release, sharing
 from blowfishdb.ledger import charges, curation, mark, sqlite, verification
 from blowfishdb.ledger import values as ledger_values
 from blowfishdb.mechanisms.data_aware import partition
@@ -335,7 +335,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     ),
     "a receipt pays for another plan": (charge, "check_receipt", "paid != digest or level", "level", RECEIPTS),
     "parts charged as their worst": (
-        parts,
+        release,
         "PartsRelease.certificate",
         "sum((proof.epsilon for proof in proofs), Fraction(0))",
         "max(proof.epsilon for proof in proofs)",

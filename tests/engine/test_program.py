@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine import release
+from blowfishdb.engine import program as program_module
 from blowfishdb.engine import target as target_module
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
@@ -56,7 +56,7 @@ class Halves:
 def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mechanisms = {"halves": Halves(), "greedy": Halves(greed=2, name="greedy")}
     monkeypatch.setattr(table, "DATA_AWARE", mechanisms)
-    monkeypatch.setattr(release, "DATA_AWARE", mechanisms)
+    monkeypatch.setattr(program_module, "DATA_AWARE", mechanisms)
     yield
 
 
@@ -126,7 +126,7 @@ def test_a_mechanism_is_known_by_its_name() -> None:
 
 
 def test_intervals_cover_a_bias_that_was_paid_for(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(release.DATA_AWARE, "bounded", Dawa("bounded", Fraction(1, 20)))
+    monkeypatch.setitem(program_module.DATA_AWARE, "bounded", Dawa("bounded", Fraction(1, 20)))
     answer = held.release(wanted=accuracy_target(epsilon=0.5, mechanism="bounded"))
     assert "noise only" not in answer.caveat
     assert "privately estimated" in answer.caveat
