@@ -99,7 +99,7 @@ def test_ranges_by_value() -> None:
         (lambda: query("median", "age"), "kind"),  # type: ignore[arg-type]
         (lambda: query("count", "age"), "0 attributes"),
         (lambda: query("histogram"), "1 to 16"),
-        (lambda: query("cdf", ["age", "sex"]), "over 1 attributes"),
+        (lambda: query("cdf", ["age", "sex"]), "over 1 attribute, not 2"),
         (lambda: query("histogram2d", ["age"]), "over 2 attributes"),
         (lambda: query("histogram", ["age", "age"]), "twice"),
         (lambda: query("histogram", "age", True), "a filter is"),  # type: ignore[arg-type]
