@@ -70,7 +70,7 @@ def test_the_cases_are_of_every_kind() -> None:
 @pytest.mark.parametrize(("problem", "propose"), FIXED)
 def test_the_kept_bounds_are_those_made_anew(problem: Problem, propose: Mechanism) -> None:
     candidate = certified(problem, propose)
-    assert candidate.has_fixed_coefficients
+    assert candidate.strategy.has_fixed_coefficients
     bound = Bound(candidate, together=True)
     for epsilon in EPSILONS:
         assert coefficients(candidate, epsilon) == coefficients(candidate, EPSILONS[0])
@@ -85,7 +85,7 @@ def test_the_kept_bounds_are_those_made_anew(problem: Problem, propose: Mechanis
 def test_several_marginals_are_weighed_by_their_variances_so_their_bounds_are_made_anew() -> None:
     candidate = certified(one_way_and_two_way(), marginals.propose)
     assert len(candidate.strategy.measured) > 1
-    assert not candidate.has_fixed_coefficients
+    assert not candidate.strategy.has_fixed_coefficients
     assert coefficients(candidate, EPSILONS[0]) != coefficients(candidate, EPSILONS[-1])
     bound = Bound(candidate, together=True)
     assert bound._tails_at(EPSILONS[-1]) is not bound._coarse[0]

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import numpy as np
 
@@ -24,52 +24,6 @@ COARSE = 1e4
 LARGE_SCALE = 10.0
 LEAST_SCALE = 0.01
 """Noise of a smaller scale is zero for all purposes; formulas treat it as if it had this one."""
-
-
-@runtime_checkable
-class EstimatesCells(Protocol):
-    """A strategy whose answers are the workload of estimated cell counts."""
-
-    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats: ...
-
-
-@runtime_checkable
-class SumsVariances(Protocol):
-    """A strategy that adds up the variances of all answers without listing them."""
-
-    def total_variance(self, variances: Floats) -> float: ...
-
-
-@runtime_checkable
-class CountsTerms(Protocol):
-    """A strategy that may know that its answers are plain sums of equally noisy variables."""
-
-    def term_counts(self) -> tuple[Ints, Ints] | None: ...
-
-    def answer_terms(self) -> Ints | None: ...
-
-
-@runtime_checkable
-class WritesOut(Protocol):
-    """A strategy that writes out chosen answers as combinations of its noise variables."""
-
-    def coefficients(self, queries: Ints, variances: Floats) -> Floats: ...
-
-
-@runtime_checkable
-class KeepsCoefficients(Protocol):
-    """A strategy whose answers combine noise in the same way at every level with scales from `steady_scale` on."""
-
-    @property
-    def steady_scale(self) -> int: ...
-
-
-@runtime_checkable
-class FixesCoefficients(Protocol):
-    """A strategy that may know that `decode` and `coefficients` do not look at variances."""
-
-    @property
-    def has_fixed_coefficients(self) -> bool: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,20 +96,8 @@ class Candidate:
 
     def is_steady(self, epsilon: Fraction) -> bool:
         """Whether answers combine the noise exactly as they would combine continuous noise."""
-        if not isinstance(self.strategy, KeepsCoefficients):
-            return False
-        return self.plan.unit / epsilon >= self.strategy.steady_scale * int(self.weights.max())
-
-    @property
-    def has_fixed_coefficients(self) -> bool:
-        """Whether answers combine the noise in one way, whatever its variances."""
-        return isinstance(self.strategy, FixesCoefficients) and self.strategy.has_fixed_coefficients
-
-    def total_variance(self, variances: Floats) -> float:
-        """The summed expected squared error of all answers."""
-        if isinstance(self.strategy, SumsVariances):
-            return float(self.strategy.total_variance(variances))
-        return float(np.sum(self.strategy.answer_variances(variances)))
+        steady = self.strategy.steady_scale
+        return steady is not None and self.plan.unit / epsilon >= steady * int(self.weights.max())
 
     def served(self) -> tuple[Fraction, Fraction]:
         """The epsilons between which every noise scale is one that the sampler serves."""

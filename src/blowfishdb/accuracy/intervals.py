@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import erfc
 
-from blowfishdb.accuracy.candidates import Candidate, CountsTerms, Guarantee, check_beta, check_guarantee
+from blowfishdb.accuracy.candidates import Candidate, Guarantee, check_beta, check_guarantee
 from blowfishdb.accuracy.simulation import LargeSimulation, Simulation, large_simulation
 from blowfishdb.accuracy.tails import (
     Bound,
@@ -212,8 +212,8 @@ def _per_answer(candidate: Candidate, beta: float) -> Floats:
     if strategy.direct is not None:
         quantiles = np.append(distribution.quantile(scales, beta), 0)
         return quantiles[strategy.direct].astype(np.float64)
-    terms = strategy.answer_terms() if isinstance(strategy, CountsTerms) else None
-    if terms is not None and scales.min() == scales.max():
+    terms = strategy.answer_terms() if scales.min() == scales.max() else None
+    if terms is not None:
         sums, place = equal_sums(terms, np.ones(terms.size), 1)
         scale = float(scales[0])
         return np.floor(_solve(sums, scale, beta, scale * np.sqrt(sums.terms)))[place]

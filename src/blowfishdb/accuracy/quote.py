@@ -101,7 +101,7 @@ def expected_rmse(candidate: CertifiedCandidate, epsilon: Fraction) -> float:
         unit = float(candidate.plan.unit / epsilon) / candidate.coarse_unit
         total = float(np.sum(candidate.coarse_answer_variances)) * unit**2
     else:
-        total = candidate.total_variance(candidate.variances(epsilon))
+        total = candidate.strategy.total_variance(candidate.variances(epsilon))
     return math.sqrt(max(total, 0.0) / candidate.problem.workload.shape[0])
 
 

@@ -204,7 +204,7 @@ class RoughPrice:
         candidate, strategy = self.candidate, self.candidate.strategy
         unit = candidate.coarse_unit
         if isinstance(candidate.problem.workload, AllRanges):
-            typical = candidate.total_variance(candidate.coarse_variances) / candidate.problem.workload.shape[0]
+            typical = strategy.total_variance(candidate.coarse_variances) / candidate.problem.workload.shape[0]
             return LIKELY_LARGEST * math.sqrt(typical) / unit
         chosen, variances = self._variances
         worst = int(variances.argmax())

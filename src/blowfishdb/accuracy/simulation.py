@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
-from blowfishdb.accuracy.candidates import Candidate, EstimatesCells, first_passing, round_up
+from blowfishdb.accuracy.candidates import Candidate, first_passing, round_up
 from blowfishdb.mechanisms.axis import STEADY_SCALE, EstimatingStrategy, TreeCorrection
+from blowfishdb.mechanisms.strategy import CellStrategy
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints, distinct
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, sums_before
@@ -59,7 +60,7 @@ class Simulation:
         """How many samples are drawn, whatever alpha, beta and epsilon."""
         numbers = WIDE_NUMBERS if self.candidate.is_wide else NUMBERS
         served = numbers // self._width
-        workload, reads_cells = self.candidate.problem.workload, isinstance(self.candidate.strategy, EstimatesCells)
+        workload, reads_cells = self.candidate.problem.workload, isinstance(self.candidate.strategy, CellStrategy)
         if self.together and reads_cells and isinstance(workload, Intervals) and self._ends is None:
             served = max(served, min(numbers // self.candidate.weights.size, SUMS // workload.shape[0]))
         return int(min(MOST_SAMPLES, max(1, served)))
@@ -106,7 +107,7 @@ class Simulation:
     def _ends(self) -> Ints | None:
         """The ends of ranges that are read off an estimate of the cells, where nearly every pair of ends is asked."""
         workload = self.candidate.problem.workload
-        if not (self.together and isinstance(self.candidate.strategy, EstimatesCells)):
+        if not (self.together and isinstance(self.candidate.strategy, CellStrategy)):
             return None
         if isinstance(workload, AllRanges):
             return np.arange(workload.cells + 1)
@@ -165,7 +166,7 @@ class Simulation:
         """What the noise alone makes of the answers; the largest error of most ranges comes from the prefixes."""
         exact = np.zeros((self.candidate.exact_rows, noise.shape[1]))
         strategy = self.candidate.strategy
-        if self._ends is not None and isinstance(strategy, EstimatesCells):
+        if self._ends is not None and isinstance(strategy, CellStrategy):
             at_ends = sums_before(strategy.estimate_cells(noise, exact, variances))[self._ends]
             return np.asarray(at_ends.max(axis=0) - at_ends.min(axis=0))[None, :]
         errors = np.abs(strategy.decode(noise, exact, variances))

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import gammaln
 
-from blowfishdb.accuracy.candidates import LEAST_SCALE, Candidate, CountsTerms, WritesOut, first_passing, least_passing
+from blowfishdb.accuracy.candidates import LEAST_SCALE, Candidate, first_passing, least_passing
 from blowfishdb.errors import TooLarge
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
@@ -296,10 +296,9 @@ def tails_of(candidate: Candidate, variances: Floats) -> tuple[Tails, bool]:
     Where only variances are used they do up to the factor that `rounding` gives.
     """
     strategy, weights = candidate.strategy, candidate.weights
-    if isinstance(strategy, CountsTerms) and weights.min() == weights.max():
-        terms = strategy.term_counts()
-        if terms is not None:
-            return equal_sums(*terms, int(weights[0]))[0], True
+    terms = strategy.term_counts() if weights.min() == weights.max() else None
+    if terms is not None:
+        return equal_sums(*terms, int(weights[0]))[0], True
     answers = candidate.problem.workload.shape[0]
     if answers > MOST_ANSWERS:
         raise TooLarge("answers to bound one by one", answers, MOST_ANSWERS, "Ask for fewer ranges.")
@@ -312,7 +311,7 @@ def tails_of(candidate: Candidate, variances: Floats) -> tuple[Tails, bool]:
 def written_out(candidate: Candidate, variances: Floats) -> LaplaceSums:
     """Bounds from the coefficients of every answer on every noise variable."""
     size, answers, strategy = candidate.weights.size, candidate.problem.workload.shape[0], candidate.strategy
-    if answers < size and isinstance(strategy, WritesOut):
+    if answers < size:
         coefficients = strategy.coefficients(np.arange(answers), variances)
     else:
         coefficients = strategy.decode(np.eye(size), np.zeros((candidate.exact_rows, size)), variances)
@@ -394,7 +393,7 @@ class Bound:
         if at_every_level or self.candidate.is_steady(epsilon):
             return tails
         if self.is_sharp or not isinstance(tails, LaplaceSums):
-            is_same = self.candidate.has_fixed_coefficients
+            is_same = self.candidate.strategy.has_fixed_coefficients
             return tails if is_same else tails_of(self.candidate, self.candidate.variances(epsilon))[0]
         return tails.inflated(rounding(self.candidate, epsilon))
 

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array
@@ -24,6 +25,7 @@ from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError
 from blowfishdb.mechanisms.joint import JointStrategy
+from blowfishdb.mechanisms.strategy import Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, refinement
@@ -133,7 +135,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Combination:
+class Combination(Strategy):
     """A fixed linear estimate of answers from the noisy and the exact rows of several independent measurements."""
 
     mechanism: str
@@ -141,7 +143,7 @@ class Combination:
     noisy: Floats
     exact: Floats
 
-    has_fixed_coefficients = True
+    has_fixed_coefficients: ClassVar[bool] = True
 
     @cached_property
     def direct(self) -> Ints | None:

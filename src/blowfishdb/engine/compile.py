@@ -15,12 +15,12 @@ from typing import Protocol, TypeVar
 import numpy as np
 from scipy.sparse import coo_array, csc_array, csr_array
 
-from blowfishdb.accuracy.candidates import Candidate, EstimatesCells, Guarantee
+from blowfishdb.accuracy.candidates import Candidate, Guarantee
 from blowfishdb.errors import BlowfishError, Declined, QueryError, TooLarge
 from blowfishdb.ledger.values import SUM
 from blowfishdb.mechanisms import joint
 from blowfishdb.mechanisms.joint import Group, stacked
-from blowfishdb.mechanisms.strategy import Strategy
+from blowfishdb.mechanisms.strategy import CellStrategy, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.aggregates import (
     Aggregate,
@@ -361,7 +361,7 @@ class JoinedPart:
 
 
 @dataclass(frozen=True, eq=False)
-class PartStrategy:
+class PartStrategy(Strategy):
     """The answers `[start, stop)` of another strategy, divided by `times`."""
 
     problem: Problem
@@ -370,10 +370,8 @@ class PartStrategy:
     stop: int
     times: int = 1
 
-    @property
-    def mechanism(self) -> str:
-        """The mechanism that measures."""
-        return self.inner.mechanism
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mechanism", self.inner.mechanism)
 
     @property
     def direct(self) -> Ints | None:
@@ -386,7 +384,7 @@ class PartStrategy:
 
     def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The answers."""
-        if self.times == 1 and isinstance(self.inner, EstimatesCells):
+        if self.times == 1 and isinstance(self.inner, CellStrategy):
             return np.asarray(self.problem.workload.dot(self.inner.estimate_cells(measured, exact, variances)))
         return self.inner.decode(measured, exact, variances)[self.start : self.stop] / self.times
 

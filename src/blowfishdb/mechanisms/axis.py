@@ -375,10 +375,7 @@ class EstimatingStrategy(CellStrategy):
     problem: Problem
     estimator: Estimator
 
-    @property
-    def steady_scale(self) -> int:
-        """From this scale of all noise on, the coefficients of the answers are those of continuous noise."""
-        return STEADY_SCALE
+    steady_scale = STEADY_SCALE
 
     def plan(self, unit: Fraction) -> Plan:
         """The measurements, at the given noise level."""

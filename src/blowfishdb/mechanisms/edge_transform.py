@@ -12,7 +12,7 @@ from scipy.sparse import coo_array, csr_array, eye_array, hstack
 from blowfishdb.errors import Declined, TooLarge
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.spanning_tree import best_forest, listed_edges, tree_strategy
-from blowfishdb.mechanisms.strategy import ForestStrategy
+from blowfishdb.mechanisms.strategy import ForestStrategy, Strategy
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints, as_ints, consecutive
@@ -231,7 +231,7 @@ PROOF_ENTRIES = 1_000_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeStrategy:
+class EdgeStrategy(Strategy):
     """Noise variables over the policy's edges: `strategy` (variables by edges) and `decoder` (answers by variables)."""
 
     problem: Problem
@@ -241,7 +241,6 @@ class EdgeStrategy:
     weights: Ints
 
     mechanism = NAME
-    direct = None
     steady_scale = 0
     """The answers combine the noise in one way at every level."""
 
@@ -259,10 +258,6 @@ class EdgeStrategy:
 
     def answer_variances(self, variances: Floats) -> Floats:
         return np.asarray(self.decoder.power(2) @ np.asarray(variances, dtype=np.float64))
-
-    def total_variance(self, variances: Floats) -> float:
-        """The summed expected squared error of all answers."""
-        return float(self.answer_variances(variances).sum())
 
     def coefficients(self, queries: Ints, variances: Floats) -> Floats:
         """For each of the given answers its coefficient on every noise variable."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.strategy import LineStrategy
+from blowfishdb.mechanisms.strategy import LineStrategy, Strategy
 from blowfishdb.model.aggregates import unchanged
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO
@@ -96,7 +96,7 @@ class ShiftedRows:
 
 
 @dataclass(frozen=True, eq=False)
-class DirectStrategy(ShiftedRows):
+class DirectStrategy(ShiftedRows, Strategy):
     """One noise variable per row that the policy can change. `rows` are the asked ones less their `shifts`."""
 
     problem: Problem

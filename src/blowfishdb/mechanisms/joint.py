@@ -255,7 +255,7 @@ def _rows(part: Measurement | KroneckerMeasurement) -> Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class JointStrategy:
+class JointStrategy(Strategy):
     """The measurements of all blocks in one plan; the certificate adds up what they lose on each edge.
 
     At the `unit` each group of questions has the noise of its level.

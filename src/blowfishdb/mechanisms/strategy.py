@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import Protocol, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -32,61 +32,37 @@ NO_VARIABLE = -1
 """In place of a noise variable: the answer is exact."""
 
 
-class Strategy(Protocol):
+class Strategy(ABC):
     """A data-independent way to answer a problem.
 
-    `variances` is always the variance of each noise variable of the plan, in the plan's order.
+    `mechanism` is the name users see; `variances` is always the variance of each noise variable of the plan, in the
+    plan's order. What is not abstract may be left as it is: accuracy is then computed from what is.
     """
 
-    @property
-    def mechanism(self) -> str:
-        """The name users see."""
-        ...
+    mechanism: str
+    steady_scale: ClassVar[int | None] = None
+    """From this scale of all noise on, answers combine it as they would combine continuous noise; None: never."""
 
     @property
     def direct(self) -> Ints | None:
         """For each answer the one noise variable it equals, or NO_VARIABLE; None when answers mix several."""
-        ...
-
-    def plan(self, unit: Fraction) -> Plan | EdgePlan:
-        """The measurements, at the given noise level."""
-        ...
-
-    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
-        """Answers to the workload from the measured and the exact rows; linear; takes vectors or column matrices.
-
-        For an edge plan `measured` is the noise alone and the result is the error of each answer.
-        """
-        ...
-
-    def answer_variances(self, variances: Floats) -> Floats:
-        """The expected squared error of each answer."""
-        ...
-
-
-class CellStrategy(ABC):
-    """A strategy that estimates the count of every cell: its answers are the workload over the estimate."""
-
-    mechanism: str
-    problem: Problem
+        return None
 
     @property
     def has_fixed_coefficients(self) -> bool:
         """Whether answers combine the noise in one way, whatever its variances."""
         return False
 
-    @property
-    def direct(self) -> Ints | None:
-        """None: answers mix several noise variables."""
-        return None
+    @abstractmethod
+    def plan(self, unit: Fraction) -> Plan | EdgePlan:
+        """The measurements, at the given noise level."""
 
     @abstractmethod
-    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
-        """The count of every cell; takes vectors or column matrices."""
-
     def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
-        """The answer to every query."""
-        return np.asarray(self.problem.workload.dot(self.estimate_cells(measured, exact, variances)))
+        """Answers to the workload from the measured and the exact rows; linear; takes vectors or column matrices.
+
+        For an edge plan `measured` is the noise alone and the result is the error of each answer.
+        """
 
     @abstractmethod
     def answer_variances(self, variances: Floats) -> Floats:
@@ -95,6 +71,34 @@ class CellStrategy(ABC):
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers."""
         return float(np.sum(self.answer_variances(variances)))
+
+    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
+        """For each of the given answers its coefficient on every noise variable."""
+        plan = self.plan(Fraction(1))
+        exact = plan.exact.shape[0] if isinstance(plan, Plan) and plan.exact is not None else 0
+        return self.decode(np.eye(variances.size), np.zeros((exact, variances.size)), variances)[queries]
+
+    def answer_terms(self) -> Ints | None:
+        """How many variables each answer adds up or subtracts; None when they may have other factors."""
+        return None
+
+    def term_counts(self) -> tuple[Ints, Ints] | None:
+        """How many variables an answer adds up, and how many answers do so; None as above."""
+        return None
+
+
+class CellStrategy(Strategy):
+    """A strategy that estimates the count of every cell: its answers are the workload over the estimate."""
+
+    problem: Problem
+
+    @abstractmethod
+    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The count of every cell; takes vectors or column matrices."""
+
+    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The answer to every query."""
+        return np.asarray(self.problem.workload.dot(self.estimate_cells(measured, exact, variances)))
 
 
 Mechanism: TypeAlias = Callable[[Problem], Strategy]
