@@ -12,13 +12,14 @@ import pytest
 from scipy.stats import chi2
 
 from blowfishdb.errors import InvalidInput, NoiseScaleError
-from blowfishdb.noise import kernels
 from blowfishdb.noise.quantile_sampler import (
     Proposal,
     SpreadRecords,
+    _compiled,
     draw_quantiles,
     happens,
     ordered_choice,
+    passed_on,
     penalty,
     sample_quantiles,
 )
@@ -117,8 +118,8 @@ def test_the_kernel_sums_what_it_says() -> None:
         gap, rate = float(random.random() * 12), float(0.1 + 2 * random.random())
         apart = np.maximum(0, np.maximum(lows[:, None] - highs - gap, gap - highs[:, None] + lows))
         wanted = np.tril(np.exp(-rate * apart) * weights, -1).sum(axis=1)
-        for passed_on in (kernels.passed_on, kernels.passed_on.py_func):
-            np.testing.assert_allclose(passed_on(weights, lows, highs, gap, rate), wanted, rtol=1e-12)
+        for sums in (passed_on, _compiled()):
+            np.testing.assert_allclose(sums(weights, lows, highs, gap, rate), wanted, rtol=1e-12)
 
 
 def test_ranks_grow_within_and_between_cells() -> None:

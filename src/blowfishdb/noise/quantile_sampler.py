@@ -6,10 +6,11 @@ Proof note: docs/proofs/quantiles.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -205,14 +206,13 @@ class Proposal:
 
     def _fill(self) -> None:
         """The weights of all choices, from the first position on."""
-        from blowfishdb.noise.kernels import passed_on
-
+        sums_before = _compiled()
         for level in range(self.levels):
             row = -self._loss(self.lows, self.highs, self.gaps[0])
             if level:
                 most = self.closed[level].max()
                 weights = np.exp(self.closed[level] - most)
-                sums = passed_on(weights, self.lows, self.highs, self.gaps[level], self.rate)
+                sums = sums_before(weights, self.lows, self.highs, self.gaps[level], self.rate)
                 row = np.log(np.maximum(sums, TINIEST)) + most
             self.shifts[level] = row.max()
             self.arriving[level] = _floored(row - row.max())
@@ -238,6 +238,55 @@ class Proposal:
             least, most = self.lows[place] - self.highs[:place], self.highs[place] - self.lows[:place]
             weights = self.closed[level, :place] - self._loss(least, most, self.gaps[level])
         return positions, odds
+
+
+@cache
+def _compiled() -> Callable[..., Floats]:
+    """`passed_on` through the compiler, which loads slowly and is asked for on first use."""
+    from numba import njit
+
+    made: Callable[..., Floats] = njit(cache=True)(passed_on)
+    return made
+
+
+def passed_on(weights: Any, lows: Any, highs: Any, gap: float, rate: float) -> Any:
+    """For each interval t the sum over those before it of weights[p] * exp(-rate * distance), by sums alone.
+
+    The distance is that of `gap` from the numbers of records that may lie between positions of p and of t, which are
+    from lows[t] - highs[p] to highs[t] - lows[p]. As p grows there are first surely more records than the gap, then
+    perhaps as many, then surely fewer. The last sum is kept by halves: from each place before the pivot up to the
+    pivot, and from the pivot on.
+    """
+    count = weights.size
+    result = np.zeros(count)
+    halves = np.zeros(count + 1)
+    far, near, pivot = 0, 0, 0
+    more, anchor = 0.0, 0.0
+    after = 0.0
+    for t in range(1, count):
+        while far < t and lows[t] - highs[far] > gap:
+            more = more * np.exp(-rate * (highs[far] - anchor)) + weights[far]
+            anchor = highs[far]
+            far += 1
+        total = more * np.exp(-rate * (lows[t] - gap - anchor)) if far > 0 else 0.0
+        while near < t and highs[t] - lows[near] >= gap:
+            near += 1
+        for p in range(far, near):
+            total += weights[p]
+        if near > pivot or pivot == 0:
+            pivot, after = t, 0.0
+            halves[t] = 0.0
+            for p in range(t - 1, near - 1, -1):
+                following = halves[p + 1] * np.exp(-rate * (lows[p + 1] - lows[p])) if p + 1 < t else 0.0
+                halves[p] = weights[p] + following
+        else:
+            after += weights[t - 1] * np.exp(-rate * (lows[t - 1] - lows[pivot]))
+        if near < pivot:
+            total += halves[near] * np.exp(-rate * (gap - highs[t] + lows[near]))
+        if after > 0.0:
+            total += after * np.exp(-rate * (gap - highs[t] + lows[pivot]))
+        result[t] = total
+    return result
 
 
 def _floored(logs: Floats) -> Floats:
