@@ -10,7 +10,6 @@ import pytest
 
 from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.mechanisms import edge_transform, hierarchy, identity, kronecker, optimized
-from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.data_aware.dawa import DawaTransform
 from blowfishdb.mechanisms.data_aware.kdtree import Cells
 from blowfishdb.mechanisms.data_aware.script import DataAware
@@ -39,7 +38,7 @@ def both(strategy: Strategy) -> tuple[Floats, Floats]:
     """The variances of all ranges, and what the cells' own measurements make of them."""
     plan = strategy.plan(Fraction(5))
     variances = 2.0 * (5.0 / plan.weights) ** 2
-    own = own_variances(strategy, plan, variances)
+    own = strategy.own_variances(variances)
     return strategy.answer_variances(variances), np.asarray(squared(ranges()).dot(own))
 
 
@@ -61,20 +60,19 @@ def test_cells_that_nothing_hides_have_no_noise() -> None:
     graph = CellGraph((WindowGraph(reach, np.empty(0, dtype=np.int64)),), "record", np.array(False), "public")
     strategy = identity.propose(Problem(graph, Identity(CELLS)))
     plan = strategy.plan(Fraction(5))
-    own = own_variances(strategy, plan, np.full(plan.weights.size, 50.0))
+    own = strategy.own_variances(np.full(plan.weights.size, 50.0))
     assert own.tolist() == [50.0] * (CELLS - 1) + [0.0]
 
 
 def test_noise_on_edges_belongs_to_no_cell() -> None:
     strategy = edge_transform.propose(Problem(line(1), Identity(CELLS)))
     plan = strategy.plan(Fraction(5))
-    assert np.all(np.isinf(own_variances(strategy, plan, np.ones(plan.weights.size))))
+    assert np.all(np.isinf(strategy.own_variances(np.ones(plan.weights.size))))
 
 
 def test_cells_of_a_table_with_an_exact_total_vary_no_more() -> None:
     strategy = kronecker.propose(Problem(full((5, 7)), Identity(35)))
-    plan = strategy.plan(Fraction(5))
-    own = own_variances(strategy, plan, np.full(35, 50.0))
+    own = strategy.own_variances(np.full(35, 50.0))
     coefficients = strategy.coefficients(np.arange(35), np.full(35, 50.0))
     weights = np.random.default_rng(0).normal(1.0, 1.0, (200, 35))
     found, bound = 50.0 * np.sum((weights @ coefficients) ** 2, axis=1), weights**2 @ own
@@ -85,7 +83,7 @@ def test_cells_of_a_table_with_an_exact_total_vary_no_more() -> None:
 def test_tables_measured_in_blocks_too_have_no_cells_of_their_own() -> None:
     strategy = kronecker.propose(Problem(full((64, 64)), random_boxes((64, 64), 200)))
     plan = strategy.plan(Fraction(5))
-    assert np.all(np.isinf(own_variances(strategy, plan, np.ones(plan.weights.size))))
+    assert np.all(np.isinf(strategy.own_variances(np.ones(plan.weights.size))))
 
 
 FEW_CELLS, BETA = 16, 0.05

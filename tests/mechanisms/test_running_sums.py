@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms import cell_noise, edge_transform, hierarchy, identity, optimized, ordered
-from blowfishdb.mechanisms.cell_noise import running_variances
+from blowfishdb.mechanisms import edge_transform, hierarchy, identity, optimized, ordered
+from blowfishdb.mechanisms import strategy as strategies
 from blowfishdb.mechanisms.data_aware import dawa
 from blowfishdb.mechanisms.data_aware.dawa import RUN_RULE, RunRule, even_runs
 from blowfishdb.mechanisms.strategy import Strategy, row_variances
@@ -171,7 +171,7 @@ def test_running_totals_vary_as_the_noise_that_is_in_them(propose: Callable[[Pro
     strategy = propose(Problem(line(theta), Identity(CELLS)))
     plan = strategy.plan(Fraction(5))
     variances = row_variances(plan)
-    found = running_variances(strategy, plan, variances)
+    found = strategy.running_variances(variances)
     assert found is not None
     exact = getattr(plan, "exact", None)
     none = np.zeros((0 if exact is None else exact.shape[0], variances.size))
@@ -184,13 +184,11 @@ def test_running_totals_vary_as_the_noise_that_is_in_them(propose: Callable[[Pro
 def test_running_sums_are_measured_one_by_one() -> None:
     strategy = ordered.propose(Problem(line(1), Prefix(CELLS)))
     plan = strategy.plan(Fraction(5))
-    assert running_variances(strategy, plan, row_variances(plan)) == pytest.approx(
-        np.append(np.full(CELLS - 1, 50.0), 0)
-    )
+    assert strategy.running_variances(row_variances(plan)) == pytest.approx(np.append(np.full(CELLS - 1, 50.0), 0))
 
 
 def test_large_tables_are_not_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cell_noise, "MOST_WRITTEN_OUT", CELLS - 2)
+    monkeypatch.setattr(strategies, "MOST_WRITTEN_OUT", CELLS - 2)
     strategy = edge_transform.propose(Problem(line(1), Identity(CELLS)))
     plan = strategy.plan(Fraction(5))
-    assert running_variances(strategy, plan, row_variances(plan)) is None
+    assert strategy.running_variances(row_variances(plan)) is None

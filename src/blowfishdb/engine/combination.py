@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array
@@ -143,7 +142,7 @@ class Combination(Strategy):
     noisy: Floats
     exact: Floats
 
-    has_fixed_coefficients: ClassVar[bool] = True
+    has_fixed_coefficients = True
 
     @cached_property
     def direct(self) -> Ints | None:

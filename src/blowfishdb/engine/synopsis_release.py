@@ -17,7 +17,6 @@ from blowfishdb.engine.program import NOISE_ONLY, ProgramRelease
 from blowfishdb.engine.release import CellsRelease, PlanRelease
 from blowfishdb.engine.synopsis import BETA, Artefact, CellNoise, SynopsisAxis, answer_variances, to_bytes
 from blowfishdb.errors import plural
-from blowfishdb.mechanisms.cell_noise import own_variances, running_variances
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.model.cells import NO_PART, ConstrainedParts
 from blowfishdb.model.graphs import ZERO
@@ -163,10 +162,10 @@ def _noise_of_plan(release: PlanRelease) -> CellNoise:
     discrete = np.asarray(variance(scales))
     factor = float(np.max(2.0 * scales**2 / discrete, initial=1.0))
     deviations = np.sqrt(factor * best.strategy.answer_variances(discrete))
-    alone = np.sqrt(factor * own_variances(best.strategy, best.plan, discrete))
+    alone = np.sqrt(factor * best.strategy.own_variances(discrete))
     for kind in (deviations, alone):
         kind[release.widths.exact] = 0.0
-    totals = running_variances(best.strategy, best.plan, discrete) if is_one_axis else None
+    totals = best.strategy.running_variances(discrete) if is_one_axis else None
     running = np.full(alone.size, np.inf) if totals is None else np.sqrt(factor * totals)
     return CellNoise(deviations, np.arange(deviations.size), alone, running)
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, vstack
 
 from blowfishdb.errors import Declined
 from blowfishdb.inference.trees import Chain, Tree, TreeSolver, range_variances
-from blowfishdb.mechanisms.strategy import CellStrategy, chosen_rows, spread_choice
+from blowfishdb.mechanisms.strategy import CellStrategy, chosen_rows, single_cell_variances, spread_choice
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO, WindowGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive, distinct
@@ -392,6 +392,13 @@ class EstimatingStrategy(CellStrategy):
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers; all ranges are never listed."""
         return self.estimator.total_variance(self.problem.workload, np.maximum(variances, LEAST_VARIANCE))
+
+    def own_variances(self, variances: Floats) -> Floats:
+        return single_cell_variances(self.plan(Fraction(1)), variances)
+
+    def running_variances(self, variances: Floats) -> Floats:
+        every = Prefix(self.estimator.axis.cells)
+        return self.estimator.answer_variances(every, np.maximum(variances, LEAST_VARIANCE))
 
     def some_variances(self, count: int, variances: Floats) -> tuple[Ints, Floats]:
         """About so many answers spread over the workload, and the expected squared error of each."""

@@ -116,6 +116,9 @@ class KroneckerStrategy(ProductStrategy):
         # An answer that the exact totals fix has variance 0 up to rounding.
         return np.concatenate([np.maximum(self._part_variances(part, table), 0.0) for part in self.parts])
 
+    def own_variances(self, variances: Floats) -> Floats:
+        return variances if all(axis.level is None for axis in self.axes) else super().own_variances(variances)
+
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers; products of rows are never listed."""
         table = self._by_level(variances)

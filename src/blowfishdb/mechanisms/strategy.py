@@ -30,6 +30,9 @@ from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
 
 NO_VARIABLE = -1
 """In place of a noise variable: the answer is exact."""
+MOST_WRITTEN_OUT = 2048
+"""Up to this many answers and noise variables it is written out how each depends on each."""
+AT_ONCE = 256
 
 
 class Strategy(ABC):
@@ -74,9 +77,8 @@ class Strategy(ABC):
 
     def coefficients(self, queries: Ints, variances: Floats) -> Floats:
         """For each of the given answers its coefficient on every noise variable."""
-        plan = self.plan(Fraction(1))
-        exact = plan.exact.shape[0] if isinstance(plan, Plan) and plan.exact is not None else 0
-        return self.decode(np.eye(variances.size), np.zeros((exact, variances.size)), variances)[queries]
+        exact = np.zeros((_exact_rows(self.plan(Fraction(1))), variances.size))
+        return self.decode(np.eye(variances.size), exact, variances)[queries]
 
     def answer_terms(self) -> Ints | None:
         """How many variables each answer adds up or subtracts; None when they may have other factors."""
@@ -85,6 +87,32 @@ class Strategy(ABC):
     def term_counts(self) -> tuple[Ints, Ints] | None:
         """How many variables an answer adds up, and how many answers do so; None as above."""
         return None
+
+    def own_variances(self, variances: Floats) -> Floats:
+        """For each cell the variance of its own measurement: 0 where it is exact, infinite where it has none.
+
+        Where answers are least squares they vary no more than the same answers from these measurements alone (Gauss
+        and Markov); strategies that are not have infinite ones.
+        """
+        del variances
+        return np.full(self.plan(Fraction(1)).cells, np.inf)
+
+    def running_variances(self, variances: Floats) -> Floats | None:
+        """The variance of the total of the first 1, 2, ... cells where every cell is asked; None if it is not known."""
+        plan = self.plan(Fraction(1))
+        if max(plan.cells, variances.size) > MOST_WRITTEN_OUT:
+            return None
+        running = np.zeros(plan.cells)
+        for start in range(0, variances.size, AT_ONCE):
+            some = variances[start : start + AT_ONCE]
+            one_each = np.eye(variances.size, some.size, -start)
+            totals = np.cumsum(self.decode(one_each, np.zeros((_exact_rows(plan), some.size)), variances), axis=0)
+            running += totals**2 @ some
+        return running
+
+
+def _exact_rows(plan: Plan | EdgePlan) -> int:
+    return plan.exact.shape[0] if isinstance(plan, Plan) and plan.exact is not None else 0
 
 
 class CellStrategy(Strategy):
@@ -175,6 +203,22 @@ def value_counts(terms: Ints) -> tuple[Ints, Ints]:
     return values, counts[values].astype(np.int64)
 
 
+def single_cell_variances(plan: Plan, variances: Floats) -> Floats:
+    """For each cell the least variance of a row that counts it alone: 0 for an exact one, infinite for none."""
+    cells, first = np.full(plan.cells, np.inf), 0
+    for part in plan.parts:
+        spread = variances[first : first + part.weights.size]
+        first += part.weights.size
+        spans = as_intervals(part.rows) if isinstance(part, Measurement) else None
+        if spans is not None:
+            single = spans.high - spans.low == 1
+            np.minimum.at(cells, spans.low[single], spread[single])
+    exact = None if plan.exact is None else as_intervals(plan.exact)
+    if exact is not None:
+        cells[exact.low[exact.high - exact.low == 1]] = 0.0
+    return cells
+
+
 def row_variances(plan: Plan | EdgePlan) -> Floats:
     """The variance that continuous noise of the same scale would have: a little more than that of the discrete noise.
 
@@ -226,6 +270,11 @@ class ForestStrategy(CellStrategy):
 
     def answer_variances(self, variances: Floats) -> Floats:
         return self.variances_of(self.problem.workload, variances)
+
+    def own_variances(self, variances: Floats) -> Floats:
+        if self._edges.size:
+            return super().own_variances(variances)
+        return single_cell_variances(self.plan(Fraction(1)), variances)
 
     def variances_of(self, rows: Rows, variances: Floats) -> Floats:
         """The expected squared error of the answers to any rows over the same cells."""
@@ -298,6 +347,9 @@ class LineStrategy(ForestStrategy):
         if self._edges.size and isinstance(rows, Stacked):
             return np.concatenate([self.variances_of(part, variances) for part in rows.parts])
         return super().variances_of(rows, variances)
+
+    def running_variances(self, variances: Floats) -> Floats:
+        return self.variances_of(Prefix(self.parent.size), variances)
 
     def answer_terms(self) -> Ints | None:
         """How many variables each answer adds up or subtracts; None when they may have other factors."""

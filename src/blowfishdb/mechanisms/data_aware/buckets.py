@@ -12,7 +12,6 @@ import numpy as np
 from blowfishdb.errors import CannotCertify, Declined, PlanError, TooLarge
 from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered, spanning_tree
 from blowfishdb.mechanisms.axis import GRID, Axis, EstimatingStrategy, Estimator, TreeCorrection, grow, read_axis
-from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.data_aware.hats import HatSolver
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything, measured_rows
 from blowfishdb.mechanisms.optimized import SmoothShape, TreeShape, choose, level_plans
@@ -327,7 +326,7 @@ class BucketPlan:
     @property
     def own(self) -> Floats:
         """The variance of each bucket's own measurement."""
-        return own_variances(self.strategy, self.plan, row_variances(self.plan))
+        return self.strategy.own_variances(row_variances(self.plan))
 
     def running(self, buckets: Buckets) -> Floats:
         """The variance of the total of the first 1, 2, ... cells of the buckets."""
@@ -509,7 +508,7 @@ def measured_by_policy(
     """
     best = best_merged_plan(problem.graph, of_cells, summed(allowances))
     cells = best.cells(measured_rows((yield last_stage(best.plan, of_cells, allowances))))
-    own = own_variances(best.strategy, best.plan, best.variances) if with_own else None
+    own = best.strategy.own_variances(best.variances) if with_own else None
     answers = np.asarray(problem.workload.dot(cells))
     return Finding(cells, answers, best.answer_variances(problem.workload), of_cells, own=own)
 
