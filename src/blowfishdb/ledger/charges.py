@@ -256,9 +256,12 @@ class Charging(OpenLedger):
     def finest_links(self, account: str, analyst: str) -> list[tuple[Fraction, int, str]]:
         """Level, entry and chain of an analyst's first answer at the finest level of each chain, the finest first."""
         with self.store.read() as cursor:
-            levels = sorted(cursor.published_levels(account, analyst), key=lambda past: (past[0], -past[1]))
+            levels = cursor.published_levels(account, analyst)
+        # Many entries have few levels: these are compared once, and then their ranks.
+        rank = {level: place for place, level in enumerate(sorted({level for level, _, _ in levels}))}
+        levels.sort(key=lambda past: (rank[past[0]], -past[1]))
         finest = {chain: (level, charge, chain) for level, charge, chain in levels}
-        return sorted(finest.values(), reverse=True)
+        return sorted(finest.values(), key=lambda past: (rank[past[0]], *past[1:]), reverse=True)
 
     def receipt_of(self, account: str, analyst: str, key: str) -> Receipt | None:
         """The receipt that a key of this analyst already has."""

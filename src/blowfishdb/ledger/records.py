@@ -204,7 +204,8 @@ class Cursor(ABC):
         """Level, entry and chain of an analyst's published answers that share their noise."""
         condition = "account = ? AND analyst = ? AND mark IS NOT NULL AND mark <> ?"
         rows = self.rows(f"SELECT level, charge, chain FROM link WHERE {condition}", account, analyst, BROKEN)
-        return [(Fraction(text(level)), whole(charge), text(chain)) for level, charge, chain in rows]
+        levels = {level: Fraction(text(level)) for level in {row[0] for row in rows}}
+        return [(levels[level], whole(charge), text(chain)) for level, charge, chain in rows]
 
     def add_link(self, charge: Charge, sequence: int) -> None:
         """Notes a charge in its chain."""
