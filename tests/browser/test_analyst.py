@@ -385,6 +385,10 @@ def test_a_visit_ends(page: Page, place: Place) -> None:
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     page.goto(f"{place.url}/explore")
     assert "/sign-in?then=" in page.url
+    for refused, words in (("provider-unavailable", "does not answer"), ("sign-in-refused", "vouch"), ("<b>", "")):
+        page.goto(f"{place.url}/sign-in?{urlencode({'refused': refused})}")
+        expect(page.get_by_role("alert")).to_have_text(re.compile(words or "^$"))
+        assert "password is wrong" not in page.content()
 
 
 def test_a_first_password_must_be_changed(page: Page, place: Place) -> None:

@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csc_array
 
 from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
 from blowfishdb.model.graphs import ZERO, CellGraph, CliqueGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rectangles, Stacked, total
 from blowfishdb.plan import certificate, kernels, loss
 from blowfishdb.plan.certificate import Certificate, calibrate, certify, worst_edge
+from blowfishdb.plan.loss import column_losses
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
 from tests.plan.cases import (
     NONE,
@@ -258,6 +260,10 @@ def test_overflow_is_refused_not_wrapped() -> None:
     axes = tuple(Measurement(Identity(4), np.array(2**40)) for _ in range(2))
     with pytest.raises(TooLarge):
         KroneckerMeasurement(axes)
+    edge, entries = np.array([[0, 1]]), csc_array(np.array([[2**32, 0]]))
+    assert column_losses(entries, np.array([2**27]), edge).tolist() == [2**59]
+    with pytest.raises(TooLarge):
+        column_losses(entries, np.array([2**32]), edge)
 
 
 def test_a_plan_over_other_cells_is_refused() -> None:

@@ -244,7 +244,7 @@ def test_the_hint_about_epsilon_is_a_bound_for_what_was_typed(typed: str) -> Non
 
 def test_the_hint_about_epsilon_says_nothing_of_nonsense_and_no_number_of_what_protects_nothing() -> None:
     assert "fold" not in epsilon_hint("a little", "") + epsilon_hint("-1", "")
-    assert "without a bound that matters" in epsilon_hint("100", "")
+    assert "change without a bound that matters" in epsilon_hint("100", "")
     both = epsilon_hint("1", "1/2")
     assert "With epsilon 1 in all" in both and "With the 0.5 of one analyst" in both
     assert "2.72-fold" in both and "1.65-fold" in both

@@ -167,6 +167,13 @@ def test_a_provider_that_does_not_answer_is_no_wrong_password(
     assert (answer.status_code, code(answer)) == (503, "provider-unavailable")
     assert "password is wrong" not in answer.text
     assert "OpenID provider at 127.0.0.1" in caplog.text
+    back = place.browser().get("/api/v1/sessions/oidc", headers={"Accept": "text/html"})
+    assert (back.status_code, back.headers["Location"]) == (303, "/sign-in?refused=provider-unavailable")
+
+
+def test_people_whom_the_provider_does_not_name_are_led_back(place: Place) -> None:
+    back = place.browser().get("/api/v1/sessions/oidc/callback", headers={"Accept": "text/html"})
+    assert (back.status_code, back.headers["Location"]) == (303, "/sign-in?refused=sign-in-refused")
 
 
 @pytest.mark.parametrize("status", [200, 404, 500])

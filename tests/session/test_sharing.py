@@ -95,6 +95,18 @@ def test_analysts_share_and_nobody_is_told(folder: Path) -> None:
         one = ages(ana).release(mechanism="identity", epsilon="0.25")
         after = ages(ben).preview(mechanism="identity", epsilon="0.01").to_dict()
         assert {**after, "left": before["left"]} == before
+        # The data loses nothing more; what may be spent is compared with what the analyst receives.
+        with pytest.raises(SpendingCapReached):
+            ages(ben).release(mechanism="identity", epsilon="0.25", spend="0.2")
+        questions = [
+            (ages(ben), {"epsilon": "0.25", "mechanism": "identity"}),
+            (ben["visits"].count(), {"epsilon": "0.1"}),
+        ]
+        plan = ben.plan(questions)
+        cheaper = tuple(replace(one, price=Fraction(1, 5)) for one in plan.questions)
+        with pytest.raises(SpendingCapReached):
+            replace(plan, questions=cheaper).release()
+        assert ben.budget("visits").spent == 0
         less = ages(ben).release(mechanism="identity", epsilon="0.01")
         assert (less.charged, less.rests_on, less.epsilon) == (None, (), Fraction(1, 100))
         # Each of the five counts stays as it was with probability (0.01 / 0.25)^2.

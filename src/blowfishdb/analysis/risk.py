@@ -89,7 +89,7 @@ class Risk:
         rows = f", and {self.records} records change together" if self.records > 1 else ""
         apart, odds = plural(self.steps, "step"), odds_words(self.odds)
         return (
-            f"{pair} are {apart} apart{rows}: {spent} lets the odds between them change at most {odds}.",
+            f"{pair} are {apart} apart{rows}: {spent} lets the odds between them change {odds}.",
             f"Who believed {self.one} with {_percent(float(probability(prior)))} believes it afterwards with "
             f"{_percent(low, ROUND_FLOOR)} to {_percent(high, ROUND_CEILING)}, whatever else is known about the other "
             "records.",
@@ -295,7 +295,7 @@ def odds_words(odds: float) -> str:
     """The factor by which odds may change, for people: rounded up, because it is a bound."""
     if odds > 1e6:
         return "without a bound that matters (more than a million times)"
-    return f"{readable(upper_end(odds, 3))}-fold"
+    return f"at most {readable(upper_end(odds, 3))}-fold"
 
 
 def _percent(part: float, rounding: str = ROUND_HALF_EVEN) -> str:

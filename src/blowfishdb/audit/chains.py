@@ -133,7 +133,7 @@ def _loss(order: tuple[int, ...], seen: Sequence[int]) -> float:
     return float(np.abs(law[here] - law[there]).max())
 
 
-ANALYSTS_HERE = ("ana", "bob")
+ANALYSTS_HERE = ("ana", "bob", "eve")
 DRAW = "measure_given"
 VALUES, RECORDS, STEPS = 4, 6, 4
 DECLARED = domain({"x": integers(0, VALUES - 1, null=0)})
@@ -145,6 +145,8 @@ QUESTIONS: tuple[Query, ...] = (
     query("cdf", "x"),
     query("histogram", "x", Column("x") >= 1),
 )
+ALONE = query("histogram", "x", Column("x") >= 2)
+"""Rows that no other step measures."""
 LEVELS = tuple(Fraction(level, 10) for level in (1, 3, 6, 10))
 WITHIN = (3, 6, 12, 25)
 SHARPER = 5
@@ -233,7 +235,7 @@ class Session:
 def _session(
     policy: Policy, values: Sequence[int], steps: Sequence[Asked], played: list[Drawn], *, is_silent: bool = False
 ) -> Session:
-    """A real session of two analysts over a table in memory."""
+    """A real session of analysts over a table in memory."""
     session, tape, apart = Session(), Tape(played, is_silent), list[Charge]()
     with scratch(DECLARED, policy) as world, _taped(tape):
         world.fill([{"x": value} for value in values])
@@ -294,16 +296,17 @@ def _way(receipt: Receipt) -> str:
 
 
 def session_chain_lines(*, quick: bool, seed: int) -> Iterator[Line]:
-    """Random sessions of two analysts: on a table, on a neighbour with the same draws, and without noise."""
+    """Random sessions of analysts: on a table, on a neighbour with the same draws, and without noise."""
     sessions = 2 if quick else 25
     for label, policy in POLICIES.items():
         random = np.random.default_rng([seed, len(label), 15])
         losses, violations, ways = Losses(), list[str](), Counter[str]()
-        for _ in range(sessions):
+        for number in range(sessions):
             values = random.integers(VALUES, size=RECORDS).tolist()
             # One record is one step away, which both policies hide.
             other = [values[0] + (1 if values[0] < VALUES - 1 else -1), *values[1:]]
             steps = [*_levels(random), *(_step_of(random) for _ in range(STEPS)), *_always()]
+            steps += _between() if number == 0 else ()
             first = _session(policy, values, steps, [])
             second = _session(policy, other, steps, [draw for _, draw in first.drawn])
             silent = _session(policy, values, steps, [], is_silent=True)
@@ -326,11 +329,18 @@ def _levels(random: np.random.Generator) -> Iterator[Asked]:
 
 def _always() -> Iterator[Asked]:
     """Levels next to others of the same analyst and of the other one, and supplements of these and of a filter."""
-    first, second = ANALYSTS_HERE
+    first, second, _ = ANALYSTS_HERE
     for analyst, place, level in ((first, 1, 1), (first, 1, 3), (second, 1, 0), (second, 1, 2), (first, 2, 3)):
         yield analyst, QUESTIONS[place], accuracy_target(epsilon=LEVELS[level], mechanism="identity")
     for analyst, place in ((first, 0), (second, 0), (first, 1)):
         yield analyst, QUESTIONS[place], accuracy_target(alpha=SHARPER)
+
+
+def _between() -> Iterator[Asked]:
+    """Levels of one chain without any from data but the finest: one below two others, then one between two others."""
+    first, second, third = ANALYSTS_HERE
+    for analyst, level in ((first, 3), (second, 2), (third, 0), (third, 1)):
+        yield analyst, ALONE, accuracy_target(epsilon=LEVELS[level], mechanism="identity")
 
 
 def _step_of(random: np.random.Generator) -> Asked:

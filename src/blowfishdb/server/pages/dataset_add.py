@@ -446,7 +446,7 @@ def epsilon_hint(epsilon: str, per_analyst: str) -> str:
         with suppress(BlowfishError):
             amount = budget_of(text)
             odds = odds_words(math.exp(float(amount)) if amount < LARGEST_POWER else math.inf)
-            change = f"an observer's odds between two hidden neighbours change at most {odds}"
+            change = f"an observer's odds between two hidden neighbours change {odds}"
             sentences.append(f"{who.format(figure(amount))}, {change}, over all answers together.")
     return " ".join(sentences)
 

@@ -9,10 +9,17 @@ from fastapi.responses import RedirectResponse
 from nicegui import __version__ as nicegui_version
 from nicegui import app
 
+from blowfishdb.errors import ProviderUnavailable, SignInRefused
 from blowfishdb.server.access import app_state_of, identity_of
 from blowfishdb.server.pages.layout import PASSWORD, SIGN_IN, home_of, plain_page, refusal_page
 
 OTHER_WAY = '<p class="bf-small"><a href="/api/v1/sessions/oidc">Sign in with your organisation</a></p>'
+REFUSED = {
+    ProviderUnavailable.code: ProviderUnavailable().message,
+    SignInRefused.code: "your organisation does not vouch for you, or nobody gave you an account here. Ask your "
+    "curator, or sign in with a name and a password.",
+}
+"""What the page says to those whom the way over their organisation led back here."""
 BACK = '<p class="bf-small"><a href="/account">Leave it as it is</a></p>'
 FOOT = '<p class="bf-foot">Counts with privacy that is proven, and accuracy that you choose.</p>'
 
@@ -40,6 +47,7 @@ def sign_in(request: Request) -> Response:
     identity = identity_of(request)
     if identity is not None:
         return RedirectResponse(home_of(identity))
+    refusal = escape(REFUSED.get(request.query_params.get("refused", ""), ""))
     then = escape(local_path(request.query_params.get("then", "/")), quote=True)
     body = (
         f'<form class="bf-card" action="/api/v1/sessions" data-method="POST" data-then="{then}">'
@@ -47,7 +55,7 @@ def sign_in(request: Request) -> Response:
         '<label for="name">Name</label><input id="name" name="name" autocomplete="username" required autofocus>'
         '<label for="password">Password</label>'
         '<input id="password" name="password" type="password" autocomplete="current-password" required>'
-        '<button type="submit">Sign in</button><p class="bf-said" role="alert"></p>'
+        f'<button type="submit">Sign in</button><p class="bf-said" role="alert">{refusal}</p>'
         f"{OTHER_WAY if app_state_of(request).settings.oidc_issuer is not None else ''}</form>"
     )
     return plain_page("Sign in", body + FOOT + _soon())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
-from blowfishdb.errors import InvalidInput, SignInRefused
+from blowfishdb.errors import InvalidInput, ProviderUnavailable, SignInRefused
 from blowfishdb.server.access import Anybody, address_of, app_state_of, drop_cookie, secret_of, set_cookie
 from blowfishdb.server.auth.session import Provider, address_to_ask, name_from, new_attempt, read_attempt
 from blowfishdb.server.auth.users import Identity
@@ -68,7 +69,11 @@ def who(caller: Anybody) -> Me:
 @router.get("/oidc", response_class=RedirectResponse, status_code=303)
 def ask_provider(request: Request) -> RedirectResponse:
     """Sends the browser to the OpenID provider, where there is one."""
-    app_state, attempt = app_state_of(request), new_attempt()
+    return _or_back(request, lambda: _asked(app_state_of(request)))
+
+
+def _asked(app_state: AppState) -> RedirectResponse:
+    attempt = new_attempt()
     answer = RedirectResponse(address_to_ask(_provider(app_state), attempt), 303)
     answer.set_cookie(
         ATTEMPT,
@@ -85,6 +90,20 @@ def ask_provider(request: Request) -> RedirectResponse:
 @router.get("/oidc/callback", response_class=RedirectResponse, status_code=303)
 def back_from_provider(request: Request, state: str = "", code: str = "") -> RedirectResponse:
     """Begins a login session of whoever the provider names, if a curator gave them an account."""
+    return _or_back(request, lambda: _begun(request, state, code))
+
+
+def _or_back(request: Request, work: Callable[[], RedirectResponse]) -> RedirectResponse:
+    """Where the browser goes next: after a refusal, which programs get as it is, to the page that says so to people."""
+    try:
+        return work()
+    except (ProviderUnavailable, SignInRefused) as refusal:
+        if "text/html" not in request.headers.get("accept", ""):
+            raise
+        return RedirectResponse(f"/sign-in?refused={refusal.code}", 303)
+
+
+def _begun(request: Request, state: str, code: str) -> RedirectResponse:
     app_state = app_state_of(request)
     provider = _provider(app_state)
     attempt = read_attempt(request.cookies.get(ATTEMPT, ""))
