@@ -194,7 +194,7 @@ def test_instead_offers_what_the_rest_buys() -> None:
 def test_what_is_not_protected_follows_the_policy() -> None:
     assert not_protected(DOMAIN, bf.Policy(presence="secret", unit=bf.person("id", at_most=2, order_by="key"))) == ()
     said = " ".join(not_protected(DOMAIN, bf.Policy({"cost": bf.line(), "ward": bf.public()}, "attribute")))
-    for part in ("how large cost", "Everything about ward", "Several attributes", "How many rows", "several rows"):
+    for part in ("how large cost", "Everything about ward", "Several attributes", "How many rows", "several records"):
         assert part in said
 
 

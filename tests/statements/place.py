@@ -11,10 +11,10 @@ import blowfishdb as bf
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.session import Session
 from blowfishdb.sources.ibis_source import open_source
-from tests.statements.world import WORLDS, World, write_tables
+from tests.statements.world import JOINED, WORLDS, World, joined_domain, write_joined, write_tables
 
-SHARED, LIMITED = "shared", "limited"
-"""Datasets under the full policy: one whose answers share their noise, and one with little to spend."""
+SHARED, APART, LIMITED = "shared", "apart", "limited"
+"""Datasets under the full policy: whose answers share noise, all or each analyst's; and one with little to spend."""
 LITTLE = "3"
 
 
@@ -52,16 +52,42 @@ def dataset(name: str, world: World, address: str, epsilon: str = "1000", sharin
     )
 
 
+def joined_name(policy: str) -> str:
+    """The name of a dataset with joins: "j1"."""
+    return f"j{list(JOINED).index(policy)}"
+
+
+def joined_dataset(place: int, policy: bf.Policy, address: str) -> bf.Dataset:
+    """The table with the people behind its rows and their homes."""
+    return bf.Dataset(
+        f"j{place}",
+        source=address,
+        joins=[
+            bf.Join(f"people{place}", "pid", "id", ["sex", "home"]),
+            bf.Join("homes", "home", "code", ["region"]),
+        ],
+        domain=joined_domain(),
+        policy=policy,
+        epsilon="1000",
+        sharing="off",
+    )
+
+
 @contextmanager
 def opened(folder: Path) -> Iterator[Place]:
     """All datasets, declared in a folder."""
-    addresses = dict(zip([*WORLDS, SHARED, LIMITED], write_tables(folder, len(WORLDS) + 2), strict=True))
+    names = [*JOINED, *WORLDS, SHARED, APART, LIMITED]
+    addresses = dict(zip(names, write_tables(folder, len(names)), strict=True))
+    write_joined(folder, len(JOINED))
     configuration = folder / "blowfish.toml"
     configuration.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
     with bf.curate(configuration, by="cora") as curator:
         for name, world in WORLDS.items():
             curator.add(dataset(data_name(name), world, addresses[name]))
+        for place, (name, policy) in enumerate(JOINED.items()):
+            curator.add(joined_dataset(place, policy, addresses[name]))
         curator.add(dataset(SHARED, WORLDS["full"], addresses[SHARED], sharing="analysts"))
+        curator.add(dataset(APART, WORLDS["full"], addresses[APART], sharing="own"))
         curator.add(dataset(LIMITED, WORLDS["full"], addresses[LIMITED], LITTLE))
     with bf.connect(configuration, analyst="ana") as session:
         yield Place(session, addresses, configuration)

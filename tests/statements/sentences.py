@@ -5,6 +5,7 @@ A sentence that states something and matches no pattern is an error: a new one i
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -49,6 +50,8 @@ class Case:
     rows: int
     left: Fraction
     charged: Fraction
+    entry: int = 0
+    """The entry that paid for the answer."""
 
     @property
     def policy(self) -> Policy:
@@ -73,7 +76,7 @@ NUMBER = r"[\d,.]+(?:e[+-]?\d+)?"
 
 def number(text: str) -> float:
     """A number as it is printed."""
-    return float(text.strip(",.").replace(",", ""))
+    return float(text.removeprefix("about ").strip(",.").replace(",", ""))
 
 
 def near(text: str, value: float | Fraction) -> bool:
@@ -116,7 +119,7 @@ def _budget(case: Case, said: re.Match[str]) -> bool:
 
 
 def _would_cost(case: Case, said: re.Match[str]) -> bool:
-    return near(said["epsilon"], case.answer.epsilon)
+    return near(said["epsilon"], case.preview.epsilon)
 
 
 def _cheaper(case: Case, said: re.Match[str]) -> bool:
@@ -266,6 +269,36 @@ def _constraints(case: Case, said: re.Match[str]) -> bool:
     return said["list"] == constraint_list(case.policy.constraints)
 
 
+def _is_of_people(asked: Query) -> bool:
+    return any(part.function == "people" for part in asked.aggregates)
+
+
+def _columns(case: Case, said: re.Match[str]) -> bool:
+    """No interval of a column is wider than was told beforehand."""
+    told = [number(within) for within in re.findall(rf"within ({NUMBER})", said["columns"])]
+    bounds = [case.answer.column(place).bounds for place in range(len(case.answer.columns))]
+    return len(told) == len(bounds) and all(
+        bool(np.all(both.high - both.low <= 2 * within + 1e-6)) for both, within in zip(bounds, told, strict=True)
+    )
+
+
+def _covered(case: Case, said: re.Match[str]) -> bool:
+    """The entry is the one that paid, it did so on that day, and the replay was not charged."""
+    day = datetime.date.fromisoformat(case.answer.released[:10])
+    is_free = case.preview.epsilon == case.charged == 0 < case.answer.epsilon
+    return is_free and int(said["entry"]) == case.entry and said["day"] == f"{day.day} {day:%b %Y}"
+
+
+def _offered(case: Case, said: re.Match[str]) -> bool:
+    """A line of the price list is the offer, with what it promises rounded up."""
+    (offer,) = [one for one in case.preview.offers if one.mechanism == said["mechanism"]]
+    within = offer.alpha is None
+    if offer.alpha is not None and said["within"] != "-":
+        within = (1 - TOLERANCE) * offer.alpha <= number(said["within"]) <= 1.001 * offer.alpha
+    error = offer.rmse is None if said["error"] == "-" else near(said["error"], offer.rmse or 0.0)
+    return within and error and near(said["epsilon"], offer.epsilon)
+
+
 def _always(case: Case, said: re.Match[str]) -> bool:
     del case, said
     return True
@@ -276,6 +309,14 @@ SURE = rf"\((?P<sure>{NUMBER}) %\)"
 EPSILON = rf"(?P<epsilon>(?:≈ )?{NUMBER}(?:/\d+)?)"
 PRICE = rf"(?P<title>.+)   epsilon {EPSILON} of (?P<dataset>\S+) \(policy v(?P<version>\d+)\)"
 CAPPED = r"(?: +of at most (?P<cap>\d+) rows? per (?P<id>\w+))?"
+ACCURACIES: Registry = (
+    ("exact", _exact),
+    (rf"(?:every value )?within (?P<width>{NUMBER}) {SURE}", _within),
+    (rf"between (?P<low>-?{NUMBER}) and (?P<high>-?{NUMBER}) {SURE}", _between),
+    (rf"(?P<low>-?{NUMBER}) exactly {SURE}", _exact),
+    (rf"all intervals hold together {SURE}", _sure),
+)
+"""How near an answer is, as it stands beside it."""
 REGISTERED: Registry = (
     # Previews.
     (rf"(?P<title>.+): (?P<answers>{NUMBER}) answers?{CAPPED} for epsilon (?P<epsilon>\S+)", _capped(_head_epsilon)),
@@ -292,20 +333,27 @@ REGISTERED: Registry = (
     (r"Why: the policy hides nothing that these answers depend on, so they are exact and free\.", _free),
     (
         r"Why: sums and means are measured as they are, which costs the least\.",
-        lambda case, said: case.preview.epsilon == min(offer.epsilon for offer in case.preview.offers),
+        lambda case, said: case.preview.best.epsilon == min(offer.epsilon for offer in case.preview.offers),
     ),
-    (r"Worst pair: a record .+ <-> .+\.", lambda case, said: case.preview.epsilon > 0),
+    (r"Worst pair: a record .+ <-> .+\.", lambda case, said: case.preview.best.epsilon > 0),
     (rf"would cost epsilon (?P<epsilon>{NUMBER}) by \S+; nothing is charged yet", _would_cost),
     (rf"You have (?P<left>{NUMBER}) left; this leaves (?P<after>{NUMBER})\.?", _budget),
     (r"The filter on (?P<column>\w+) makes this expensive: (?P<ways>.+)\.", _cheaper),
     (r"Public constraints: (?P<list>.+)\.", _constraints),
+    (r"Columns: (?P<columns>.+)\.", _columns),
+    (r"It costs nothing: what entry (?P<entry>\d+) paid on (?P<day>.+) covers it\.", _covered),
+    (r"mechanism +epsilon +within +usual error", _always),
+    (
+        rf"(?P<mechanism>[\w-]+) +(?P<epsilon>{NUMBER}) +(?P<within>{NUMBER}|-) +(?P<error>{NUMBER}|-)(?: +\D+)?",
+        _offered,
+    ),
     # Answers.
-    (rf"{PRICE}   exact{CAPPED}", _priced(_exact)),
-    (rf"{PRICE}   (?:every value )?within (?P<width>{NUMBER}) {SURE}{CAPPED}", _priced(_within)),
-    (rf"{PRICE}   between (?P<low>-?{NUMBER}) and (?P<high>-?{NUMBER}) {SURE}{CAPPED}", _priced(_between)),
-    (rf"{PRICE}   (?P<low>-?{NUMBER}) exactly {SURE}{CAPPED}", _priced(_exact)),
-    (rf"{PRICE}   all intervals hold together {SURE}{CAPPED}", _priced(_sure)),
-    (rf"What is counted: records{CAPPED}; further rows of a person count nowhere\.", _capped(_always)),
+    *((rf"{PRICE}   {words}{CAPPED}", _priced(check)) for words, check in ACCURACIES),
+    (
+        rf"What is counted: (?P<what>persons, each once in a group, by )?records{CAPPED}; further rows of a person "
+        r"count nowhere\.",
+        _capped(lambda case, said: (said["what"] is not None) == _is_of_people(case.query)),
+    ),
     # Notes.
     (
         r"The policy version \d+ hides nothing that these numbers tell, so they are exact and cost nothing\.",
@@ -384,7 +432,7 @@ REGISTERED: Registry = (
     ),
     (
         r"All rows of one pid are protected together: at most (?P<cap>\d+) rows of each count, the first in the order "
-        r"of day, and every loss is multiplied by (?P<times>\d+)\.",
+        r"of day, and in answers about rows every loss is multiplied by (?P<times>\d+)\.",
         lambda case, said: _cap(case, said) and said["cap"] == said["times"],
     ),
     (r"How many rows there are, whose they are, how many of each pid's count \(up to (?P<cap>\d+)\), and .+\.", _cap),

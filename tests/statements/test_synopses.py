@@ -192,6 +192,21 @@ def test_promises_and_free_answers_of_all_synopses_are_so(place: Place, world: s
     assert wrong + read_off(place, world, case) == []
 
 
+def test_free_answers_that_cut_cells_are_not_called_exact(place: Place) -> None:
+    table = place.session[data_name("public ward")]
+    synopsis = table.histogram(bf.col("age").bins(4)).publish(epsilon="0.3")
+    whole, cut = (synopsis.answer(table.where(bf.col("age") < end).count().query) for end in (4, 2))
+    ages = [row.age for row in WORLDS["public ward"].counted if row.age is not None]
+    assert whole.values.tolist() == [sum(age < 4 for age in ages)]
+    assert "   exact" in repr(whole)
+    assert "so they are exact and cost nothing" in whole.note()
+    # Ages are not spread evenly: the number is not the true one, and no word says that it is.
+    assert abs(float(cut.values[0]) - sum(age < 2 for age in ages)) > 10
+    assert "exact" not in repr(cut)
+    assert "so they have no noise and cost nothing" in cut.note()
+    assert "Cells that the question cuts were spread evenly." in cut.note()
+
+
 def test_a_promise_twice_as_close_is_noticed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     error = synopsis_release._error
 

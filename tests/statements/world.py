@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,12 +12,14 @@ import duckdb
 import numpy as np
 
 import blowfishdb as bf
+from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
 
 AGES, SIDE, WARDS = 8, 4, ("A", "B", "C")
 CAP = 2
 ROWS = 360
+PERSON = bf.person("pid", at_most=CAP, order_by="day")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,20 @@ def records() -> list[Record]:
 TABLE = records()
 
 
+def capped() -> list[Record]:
+    """The first CAP rows of each person."""
+    seen: dict[int, int] = {}
+    rows = []
+    for record in sorted(TABLE, key=lambda row: row.day):
+        seen[record.pid] = seen.get(record.pid, 0) + 1
+        if seen[record.pid] <= CAP:
+            rows.append(record)
+    return rows
+
+
+CAPPED = capped()
+
+
 def write_tables(folder: Path, count: int) -> list[str]:
     """The table as often as asked for, since each has one account; their addresses."""
     path = folder / "world.duckdb"
@@ -61,6 +78,38 @@ def write_tables(folder: Path, count: int) -> list[str]:
         for place in range(1, count):
             connection.execute(f"CREATE TABLE t{place} AS SELECT * FROM t0")
     return [f"duckdb:///{path}#t{place}" for place in range(count)]
+
+
+SEXES, REGIONS = ("f", "m"), ("n", "s", "u")
+
+
+def sex_of(pid: int) -> str | None:
+    """What the table of people says; of a third of them nothing."""
+    return (*SEXES, None)[pid % 3]
+
+
+def region_of(pid: int) -> str:
+    """The region of somebody's home; one of five homes is in no table, and so in the region that is unknown."""
+    return "nsnsu"[pid % 5]
+
+
+def write_joined(folder: Path, count: int) -> None:
+    """A table of people for each of the first datasets, and one of homes for all."""
+    people = [[pid, sex_of(pid), pid % 5] for pid in sorted({row.pid for row in TABLE})]
+    with duckdb.connect(str(folder / "world.duckdb")) as connection:
+        connection.execute(
+            "CREATE TABLE homes AS SELECT * FROM (VALUES (0, 'n'), (1, 's'), (2, 'n'), (3, 's')) h(code, region)"
+        )
+        for place in range(count):
+            connection.execute(f"CREATE TABLE people{place} (id INTEGER, sex VARCHAR, home INTEGER)")
+            connection.executemany(f"INSERT INTO people{place} VALUES (?, ?, ?)", people)
+
+
+def joined_domain() -> bf.Domain:
+    """The declared columns with those of people and of their homes."""
+    sex = bf.categorical(list(SEXES), outside="f")
+    region = bf.categorical(list(REGIONS), null="u", outside="u")
+    return bf.domain({**{name: domain()[name] for name in domain()}, "sex": sex, "region": region})
 
 
 def domain(*, null_public: bool = False) -> bf.Domain:
@@ -91,15 +140,7 @@ class World:
     @property
     def counted(self) -> list[Record]:
         """The rows that count: of each person the first CAP where the unit is the person."""
-        if self.policy.rows_per_person == 1:
-            return TABLE
-        seen: dict[int, int] = {}
-        rows = []
-        for record in sorted(TABLE, key=lambda row: row.day):
-            seen[record.pid] = seen.get(record.pid, 0) + 1
-            if seen[record.pid] <= self.policy.rows_per_person:
-                rows.append(record)
-        return rows
+        return TABLE if self.policy.rows_per_person == 1 else CAPPED
 
 
 def worlds() -> Mapping[str, World]:
@@ -119,8 +160,8 @@ def worlds() -> Mapping[str, World]:
         "public ward": World(bf.Policy({"ward": bf.public(), "age": bf.public()}), null_public=True),
         "only": World(bf.Policy(presence="only")),
         "secret presence": World(bf.Policy({"ward": bf.public(), "age": bf.threshold(1)}, presence="secret"), True),
-        "person": World(bf.Policy(unit=bf.person("pid", at_most=CAP, order_by="day"))),
-        "person, only": World(bf.Policy(presence="only", unit=bf.person("pid", at_most=CAP, order_by="day"))),
+        "person": World(bf.Policy(unit=PERSON)),
+        "person, only": World(bf.Policy(presence="only", unit=PERSON)),
         "rows known": World(bf.Policy(presence="secret", constraints=[f"rows = {ROWS}"])),
         "marginal known": World(bf.Policy({"age": bf.threshold(1)}, constraints=["marginal(ward)"]), True),
         "count known": World(bf.Policy(constraints=[f"count(ward = 'A') = {wards[0]}"])),
@@ -129,6 +170,12 @@ def worlds() -> Mapping[str, World]:
     }
 
 
+JOINED = {
+    "joined": bf.Policy({"region": bf.public()}, unit=PERSON),
+    "joined, presence secret": bf.Policy({"age": bf.line(), "region": bf.public()}, presence="secret", unit=PERSON),
+    "joined, presence only": bf.Policy(presence="only", unit=PERSON),
+}
+"""Policies over the rows with people and homes joined to them."""
 Truth = Callable[[Sequence[Record]], list[float]]
 
 
@@ -219,3 +266,46 @@ def questions() -> Mapping[str, Asked]:
 
 
 WORLDS, QUESTIONS = worlds(), questions()
+
+
+def by_sex(rows: Sequence[Record]) -> list[float]:
+    """Rows by the sex of whose they are, NULL last."""
+    return [float(sum(sex_of(row.pid) == sex for row in rows)) for sex in (*SEXES, None)]
+
+
+def people_of(rows: Sequence[Record]) -> list[Record]:
+    """One row for each person."""
+    return list({row.pid: row for row in rows}.values())
+
+
+def _people_by_ward(rows: Sequence[Record]) -> list[float]:
+    return [float(len({row.pid for row in rows if row.ward == ward})) for ward in WARDS]
+
+
+def _rows_each(rows: Sequence[Record]) -> list[float]:
+    """People with one, two, three and four rows, counted past any cap."""
+    times = list(Counter(row.pid for row in TABLE).values())
+    return [float(times.count(number)) for number in range(1, 5)]
+
+
+PEOPLE = Aggregate("people", ("pid",), name="people")
+OF_JOINED = {
+    "sex": Asked(bf.query("histogram", "sex"), by_sex),
+    "ages of women in the north": Asked(
+        bf.query("histogram", "age", (bf.col("sex") == "f") & (bf.col("region") == "n")),
+        _where(_ages, lambda row: sex_of(row.pid) == "f" and region_of(row.pid) == "n"),
+    ),
+    "people": Asked(bf.query("table", aggregates=[PEOPLE]), lambda rows: [float(len(people_of(rows)))]),
+    "people by ward": Asked(bf.query("table", "ward", aggregates=[PEOPLE]), _people_by_ward),
+    "people under 3": Asked(
+        bf.query("table", (), bf.col("age") < 3, aggregates=[PEOPLE]),
+        lambda rows: [float(len({row.pid for row in rows if row.age is not None and row.age < 3}))],
+    ),
+}
+"""Questions about rows with what is joined to them, and about the people behind them."""
+OF_PEOPLE = {
+    "number": Asked(bf.query("count"), lambda rows: [float(len(people_of(rows)))]),
+    "sex": Asked(bf.query("histogram", "sex"), lambda rows: by_sex(people_of(rows))),
+    "rows": Asked(bf.query("ranges", "rows", boxes=[((place, place + 1),) for place in range(4)]), _rows_each),
+}
+"""Questions about people, one record each."""

@@ -11,8 +11,6 @@ import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.program import NOISE_ONLY
-from blowfishdb.engine.synopsis import CUT
 from blowfishdb.errors import QueryError, plural
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Bounds
@@ -209,14 +207,14 @@ def compare(first: Answer, second: Answer | None = None) -> Comparison:
     if second is None:
         _check_answers(first)
         one, two = _groups(first)
-        caveat = first.caveat if _leaves_out(first) else ""
+        caveat = first.caveat if first.leaves_out else ""
         beta = 0.0 if first.is_exact else first.beta
         return Comparison(one, two, beta, None, _difference(one, two), _ratio(one, two), caveat)
     _check_answers(first, second)
     _check_comparable(first, second)
     betas = [Decimal(repr(answer.beta)) for answer in (first, second) if not answer.is_exact]
     beta = min(float(sum(betas)), 1.0)
-    caveat = " ".join(dict.fromkeys(answer.caveat for answer in (first, second) if _leaves_out(answer)))
+    caveat = " ".join(dict.fromkeys(answer.caveat for answer in (first, second) if answer.leaves_out))
     if first.subject and first.subject == second.subject:
         if caveat:
             raise QueryError(f"these answers are not put together, since their intervals may miss the truth: {caveat}")
@@ -230,11 +228,6 @@ def _check_answers(*answers: Answer) -> None:
             raise QueryError("answers are compared with answers; ask a synopsis first, and compare what it says")
         if len(answer.columns) > 1:
             raise QueryError("aggregates are compared one by one: answer.column(0) is the first of them")
-
-
-def _leaves_out(answer: Answer) -> bool:
-    """Whether the true values may lie outside the intervals for other reasons than noise."""
-    return any(part in answer.caveat for part in (NOISE_ONLY, CUT))
 
 
 def _check_comparable(first: Answer, second: Answer) -> None:

@@ -243,8 +243,8 @@ class Preview(AnyPreview):
         return str(self)
 
     def __str__(self) -> str:
-        wide = max(len(offer.mechanism) for offer in self.offers)
         lines = [("mechanism", "epsilon", "within", "usual error", ""), *self.offer_rows()]
+        wide = max(len(name) for name, *_ in lines)
         offers = [
             f"  {name:<{wide}}   {epsilon:>9}   {within:>9}   {error:>11}   {mark}".rstrip()
             for name, epsilon, within, error, mark in lines
@@ -299,7 +299,8 @@ class Preview(AnyPreview):
             summed = ". The price is summed over these records" if self.epsilon else ""
             sentences.append(f"Public constraints: {self.constraint_note}{summed}.")
         unit = "cost" if self.accuracy_target.epsilon is None else "be within"
-        for column in self.expensive_columns:
+        # What was paid before makes it cheap, whatever the filter is.
+        for column in self.expensive_columns if self.shared is None else ():
             others = (("public", column.if_public), ("partitioned where the filter cuts", column.if_partitioned))
             ways = [
                 f"if it were {word} it would {unit} {readable(price)}"
@@ -659,7 +660,7 @@ def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
     elif policy.presence == "public":
         sentences.append("How many rows there are, and whether somebody's row is among them.")
     if not isinstance(unit, Person):
-        sentences.append("Somebody with several rows is protected less: each row counts on its own.")
+        sentences.append("Somebody with several records is protected less: each counts on its own.")
     if policy.constraints:
         sentences.append(f"What is declared public: {constraint_list(policy.constraints)}.")
     return tuple(sentences)

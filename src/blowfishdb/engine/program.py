@@ -39,13 +39,8 @@ from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import COUNTS
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, POSITIONS, Program, certify_program
-from blowfishdb.present.answer_values import Bounds
+from blowfishdb.present.answer_values import NOISE_ONLY, Bounds
 from blowfishdb.present.words import percent, question_words, readable, upper_end
-
-NOISE_ONLY = (
-    "Intervals cover the noise only. Counts were spread evenly over buckets that the mechanism chose; how uneven the "
-    "data is inside them is not covered."
-)
 
 BIAS_TOO = (
     "Counts were spread evenly over buckets that the mechanism chose. Intervals cover the noise and a privately "

@@ -48,7 +48,7 @@ from blowfishdb.model.serialize import Field, Fields
 from blowfishdb.model.workload import Intervals, Rows, Sparse, as_intervals
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
-from blowfishdb.present.answer_values import AnswerAxis, software_version
+from blowfishdb.present.answer_values import CUT, AnswerAxis, software_version
 from blowfishdb.present.table import free_name
 
 if TYPE_CHECKING:
@@ -415,7 +415,6 @@ MOST_OFFERED = 8
 """The number of the newest synopses that are looked at for one that answers a question."""
 BETA = 0.05
 FREE = "Read off a synopsis, at no further charge."
-CUT = "Cells that the question cuts were spread evenly."
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import now
 from blowfishdb.engine.compile import Compiled, DatasetHandle, cell_axes
 from blowfishdb.engine.preview import AnyPreview, not_protected
-from blowfishdb.engine.program import NOISE_ONLY, ProgramRelease
+from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.engine.release import CellsRelease, PlanRelease
 from blowfishdb.engine.synopsis import BETA, Artefact, CellNoise, SynopsisAxis, answer_variances, to_bytes
 from blowfishdb.errors import plural
@@ -26,6 +26,7 @@ from blowfishdb.model.workload import Intervals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
+from blowfishdb.present.answer_values import NOISE_ONLY
 from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.page import BOX, headline, html_table
 from blowfishdb.present.words import (

@@ -266,13 +266,13 @@ def _is_hidden_wholly(attribute: Attribute, policy: Policy, name: str) -> bool:
 def _unit(policy: Policy) -> str:
     if isinstance(policy.unit, Person):
         most = policy.unit.at_most
-        times = f", and every loss is multiplied by {most:,}" if most > 1 else ""
+        times = f", and in answers about rows every loss is multiplied by {most:,}" if most > 1 else ""
         return (
             f"All rows of one {policy.unit.id} are protected together: at most {plural(most, 'row')} of each "
             f"{'counts' if most == 1 else 'count'}, the first in the order of {policy.unit.order_by}{times}. "
             "Nobody can opt out of secrecy."
         )
-    return "Each row is protected on its own: somebody with several rows is protected less. Nobody can opt out."
+    return "Each record is protected on its own: somebody with several records is protected less. Nobody can opt out."
 
 
 MOST_SHOWN = 24

@@ -140,6 +140,13 @@ VALUE_NAMES = {
 """Names of numbers that are not counts."""
 
 
+NOISE_ONLY = (
+    "Intervals cover the noise only. Counts were spread evenly over buckets that the mechanism chose; how uneven the "
+    "data is inside them is not covered."
+)
+CUT = "Cells that the question cuts were spread evenly."
+
+
 @cache
 def software_version() -> str:
     """The version of BlowfishDB that is running."""
@@ -264,6 +271,17 @@ class Released:
     def is_exact(self) -> bool:
         """Whether no noise is in the measured numbers."""
         return self.epsilon == 0 or self.widths.exact.size == self.raw.size
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether the true values may lie outside the intervals for other reasons than noise."""
+        return any(part in self.caveat for part in (NOISE_ONLY, CUT))
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the numbers shown are the true ones: no noise, no interval with a width, and nothing left out."""
+        is_point = self.simultaneous is None or np.array_equal(self.simultaneous.low, self.simultaneous.high)
+        return self.is_exact and is_point and not self.leaves_out
 
     @property
     def is_counts(self) -> bool:

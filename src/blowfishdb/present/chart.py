@@ -272,7 +272,7 @@ def chart_of(
 
 
 def _confidence(answer: Released) -> str:
-    return "" if answer.simultaneous is None and answer.is_exact else confidence_words(answer.beta)
+    return "" if answer.is_true else confidence_words(answer.beta)
 
 
 @dataclass(frozen=True, eq=False)

@@ -364,7 +364,7 @@ def geojson(
     if len(answer.tables) != 1 and not answer.columns:
         raise QueryError("a map shows one table; marginals are several")
     table = answer.tables[0]
-    numbers = {name: column.tolist() for name, column in number_columns(answer).items()}
+    numbers = {name: column.tolist() for name, column in number_columns(answer).items()} | text_columns(answer)
     shapes = _cells(table) if regions is None else _regions(table, _collection(regions), key)
     features = [
         {

@@ -142,7 +142,7 @@ def caption_words(answer: Released) -> str:
 
 def accuracy_words(answer: Released) -> str:
     """The simultaneous accuracy of all values: "every value within 50 (95 %)"."""
-    if answer.simultaneous is None and answer.is_exact:
+    if answer.is_true:
         return "exact"
     digits, one = digits_of(answer), answer.raw.size == 1
     if answer.simultaneous is None:
@@ -183,22 +183,25 @@ def note_parts(answer: Released) -> list[str]:
 
 
 def _counted_sentence(answer: Released) -> str:
-    return (
-        f"What is counted: records {answer.counted}; further rows of a person count nowhere." if answer.counted else ""
-    )
+    if not answer.counted:
+        return ""
+    is_people = bool(answer.columns) and all(column.function == "people" for column in answer.columns)
+    what = "persons, each once in a group, by records" if is_people else "records"
+    return f"What is counted: {what} {answer.counted}; further rows of a person count nowhere."
 
 
 def _price_sentence(answer: Released) -> str:
     version = f" version {answer.policy_version}" if answer.policy_version is not None else ""
     if answer.epsilon == 0:
-        return f"The policy{version} hides nothing that these numbers tell, so they are exact and cost nothing."
+        exact = "have no noise" if answer.leaves_out else "are exact"
+        return f"The policy{version} hides nothing that these numbers tell, so they {exact} and cost nothing."
     noise = f"in {plural(len(answer.stages), 'stage')} with exact noise" if answer.stages else EXACT_NOISE
     price = f"epsilon {epsilon_words(answer.epsilon)}"
     return f"Released with {price} under the policy{version} by the mechanism {answer.mechanism}, {noise}."
 
 
 def _accuracy_sentence(answer: Released) -> str:
-    if answer.simultaneous is None and answer.is_exact:
+    if answer.is_true:
         return "No noise is in these numbers." if answer.epsilon else ""
     sure = percent(answer.beta)
     width = digits_of(answer).high(answer.widths.simultaneous)

@@ -94,9 +94,7 @@ class QuestionWidget:
             return
         price = self._preview.epsilon
         words = "costs nothing" if price == 0 else f"costs epsilon {readable(float(price))} of {amount(left)} left"
-        self.price.value = _line(
-            f"{self._preview.title}: every answer within {readable(float(self._alpha()))} {words}."
-        )
+        self.price.value = _line(f"{self._preview.head()}: this {words}.")
         self.offers.children[0].value = self._preview._repr_html_()
         self.release_button.disabled = price > left
         if price > left:

@@ -1,0 +1,461 @@
+"""What is said of joined tables and people, over the PostgreSQL port, in files, to assistants and in notebooks, is so.
+
+All answers here have intervals that fail with probability 10^-11, so that each may be held against the table.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openpyxl
+import pyarrow.parquet
+import pytest
+from mcp.server.mcpserver.exceptions import ToolError
+
+import blowfishdb as bf
+from blowfishdb.cli.mcp import Conversation
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import UNREAD
+from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.engine.target import accuracy_target
+from blowfishdb.errors import SpendingCapReached
+from blowfishdb.model.numbers import Floats
+from blowfishdb.present.words import note_parts
+from blowfishdb.server.wire.statements import Result, Statements, read_question
+from blowfishdb.session import Session
+from blowfishdb.session.session import SpendingCap, stated_question
+from blowfishdb.sql import parse
+from tests.statements.asking import asked_of
+from tests.statements.place import LIMITED, Place, data_name, joined_name
+from tests.statements.sentences import ACCURACIES, EPSILON, NUMBER, Case, Registry, faults, near, number
+from tests.statements.world import (
+    CAPPED,
+    JOINED,
+    OF_JOINED,
+    OF_PEOPLE,
+    QUESTIONS,
+    SIDE,
+    WORLDS,
+    Asked,
+    Record,
+    people_of,
+)
+
+BETA = 1e-11
+SURELY = "0.99999999999"
+AMOUNT = rf"(?:about )?{NUMBER}"
+
+
+def handle_of(session: Session, name: str) -> DatasetHandle:
+    """A dataset as the engine sees it, without its rows."""
+    table = session[name]
+    return DatasetHandle(name, table.domain, table.policy, "account", 1, 1, 1, UNREAD)
+
+
+def is_inside(answer: Answer, truth: Floats) -> bool:
+    """Whether every true value lies in its interval, which fails with probability BETA."""
+    return bool(np.all(answer.bounds.low - 1e-6 <= truth) and np.all(truth <= answer.bounds.high + 1e-6))
+
+
+# Joined tables and people.
+
+OF_TABLES = [(policy, title, "") for policy in JOINED for title in OF_JOINED]
+OF_PERSONS = [(policy, title, ".people") for policy in JOINED for title in OF_PEOPLE]
+
+
+@pytest.mark.parametrize(("policy", "title", "suffix"), [*OF_TABLES[::2], *OF_PERSONS[::2]])
+def test_sentences_about_joined_tables_and_people_are_so(place: Place, policy: str, title: str, suffix: str) -> None:
+    assert wrong_of_joined(place, policy, title, suffix, {"alpha": "20"}) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("target", [{"epsilon": "0.5"}, {"alpha": "25"}], ids=str)
+@pytest.mark.parametrize(("policy", "title", "suffix"), [*OF_TABLES, *OF_PERSONS])
+def test_all_sentences_about_joined_tables_and_people_are_so(
+    place: Place, policy: str, title: str, suffix: str, target: dict[str, str]
+) -> None:
+    assert wrong_of_joined(place, policy, title, suffix, target) == []
+
+
+def wrong_of_joined(place: Place, policy: str, title: str, suffix: str, target: dict[str, str]) -> list[str]:
+    """What is not so of a question about rows or people."""
+    name, session = f"{joined_name(policy)}{suffix}", place.session
+    asked = (OF_PEOPLE if suffix else OF_JOINED)[title]
+    rows, sure = people_of(CAPPED) if suffix else CAPPED, {**target, "beta": str(BETA)}
+    case, wrong = asked_of(session, handle_of(session, name), name, asked, rows, sure)
+    said = " ".join([*case.preview.notes(), *note_parts(case.answer)])
+    # One record is one person, whom nothing but that record tells of.
+    wrong += ["rows of people are spoken of"] if suffix and "several rows" in said else []
+    return wrong + ([] if is_inside(case.answer, case.truth) else [f"{name} {title}: the truth lies outside"])
+
+
+# The PostgreSQL port.
+
+
+@dataclass(frozen=True)
+class Signed:
+    """Somebody who is signed in at the port."""
+
+    name: str
+    of: Session
+
+    def session(self) -> Session:
+        """What they may ask."""
+        return self.of
+
+    def note(self, *words: object) -> None:
+        """Nothing: what is logged is looked at elsewhere."""
+
+
+WHERE_NORTH = "JOIN people1 p ON pid = p.id JOIN homes ON p.home = homes.code WHERE p.sex = 'm' AND region = 's'"
+STATEMENTS: dict[str, tuple[str, str, Asked]] = {
+    "count": ("full", "SELECT COUNT(*) AS n FROM {}", QUESTIONS["count"]),
+    "wards": ("person", "SELECT ward, COUNT(*) AS n FROM {} GROUP BY ward", QUESTIONS["wards"]),
+    "public wards": ("public ward", "SELECT ward, COUNT(*) AS n FROM {} GROUP BY ward", QUESTIONS["wards"]),
+    "sum": ("only", "SELECT SUM(age) AS n FROM {}", QUESTIONS["sum"]),
+    "mean": ("secret presence", "SELECT AVG(age) AS n FROM {}", QUESTIONS["mean"]),
+    "persons": ("person", "SELECT ward, COUNT(DISTINCT pid) AS n FROM {} GROUP BY ward", OF_JOINED["people by ward"]),
+    "public persons": ("joined", "SELECT COUNT(DISTINCT pid) AS n FROM {}", OF_JOINED["people"]),
+    "people": ("joined", 'SELECT sex, COUNT(*) AS n FROM "{}.people" GROUP BY sex', OF_PEOPLE["sex"]),
+    "joined": (
+        "joined, presence secret",
+        f"SELECT COUNT(*) AS n FROM {{}} {WHERE_NORTH}",
+        Asked(bf.query("count"), lambda rows: [float(sum(row.pid % 3 == 1 and row.pid % 5 in (1, 3) for row in rows))]),
+    ),
+}
+
+
+def _notice(case: Case, said: re.Match[str]) -> bool:
+    charge = Fraction(0) if said["charge"] is None else case.charged
+    is_price = charge == case.charged and (said["charge"] is None or near(said["charge"], charge))
+    return is_price and near(said["left"], case.left) and said["dataset"] == case.handle.name and _accuracy(case, said)
+
+
+def _accuracy(case: Case, said: re.Match[str]) -> bool:
+    known = [check(case, words) for pattern, check in ACCURACIES if (words := re.fullmatch(pattern, said["accuracy"]))]
+    return known == [True]
+
+
+def _cap(case: Case, said: re.Match[str]) -> bool:
+    return case.policy.rows_per_person == number(said["cap"]) and said["id"] == "pid"
+
+
+OF_THE_PORT: Registry = (
+    (
+        rf"(?:charged epsilon (?P<charge>{AMOUNT})|nothing charged); epsilon (?P<left>{AMOUNT}) left of "
+        r"(?P<dataset>\S+); (?P<accuracy>.+)",
+        _notice,
+    ),
+    (r"of at most (?P<cap>\d+) rows? per (?P<id>\w+)", _cap),
+    (r"Run it with: .+", lambda case, said: case.preview.is_affordable),
+)
+"""Sentences that stand beside rows at the port."""
+
+
+@pytest.mark.parametrize("title", STATEMENTS)
+def test_notices_plans_and_hints_of_the_port_are_so(place: Place, title: str) -> None:
+    policy, text, asked = STATEMENTS[title]
+    rows = CAPPED if policy in JOINED else WORLDS[policy].counted
+    with bf.connect(place.configuration, analyst=f"wire {title}") as session:
+        port = Statements(Signed(session.analyst, session), None)  # type: ignore[arg-type]
+        text = text.format(joined_name(policy) if policy in JOINED else data_name(policy))
+        for setting in ("epsilon = '0.7'", f"confidence = '{SURELY}'", "intervals = on"):
+            port.control(f"SET blowfish.{setting}")
+        assert wrong_at_port(session, port, text, asked, rows) == []
+
+
+def wrong_at_port(session: Session, port: Statements, text: str, asked: Asked, rows: Sequence[Record]) -> list[str]:
+    """What is not so in the plan, the refusal with its hint, the notices and the rows of a statement."""
+    statement = parse(text)
+    name = statement.table
+    question = stated_question(session[name], statement)
+    before, target = session.budget(name), accuracy_target(epsilon="0.7", beta=Fraction(1, 10**11))
+    preview = question.preview(epsilon="0.7", confidence=SURELY)
+    plan = port.run(read_question(f"EXPLAIN {text}"))
+    lines = [str(row[0]) for row in plan.rows]
+    ends = {line.index(" epsilon") + 8 for line in lines if line.startswith("  mechanism")}
+    ends |= {match.end(1) for line in lines[2:] if (match := re.match(rf"  [\w-]+ +({NUMBER}) ", line))}
+    assert len(ends) == 1, "prices stand below each other"
+    hint = hint_of(port, text)
+    wrong = [] if hint == ("" if preview.epsilon == 0 else "SET blowfish.spend = '0.7'") else [f"hint: {hint}"]
+    assert session.budget(name) == before, "neither plans nor refusals are charged"
+    if hint:
+        port.control(hint)
+    # The plan's last line is the statement to run.
+    (run,) = [line.removeprefix("Run it with: ") for line in lines if line.startswith("Run it with: ")]
+    result, after = port.run(read_question(run)), session.budget(name)
+    newest = session.history(name)[0]
+    answer = session.reopen(name, newest.number)
+    assert isinstance(answer, Answer)
+    truth = np.array(asked.truth(rows))
+    case = Case(
+        handle_of(session, name),
+        question.query,
+        target,
+        preview,
+        answer,
+        truth,
+        len(rows),
+        before.remaining,
+        after.spent - before.spent,
+        newest.number,
+    )
+    wrong += [fault for line in lines for fault in faults(case, line, OF_THE_PORT)]
+    told = replace(case, left=after.remaining)
+    wrong += [fault for notice in result.notices for fault in faults(told, notice, OF_THE_PORT)]
+    wrong += [] if is_listed(result, answer, truth) else ["the rows are others, or the truth lies outside"]
+    again = replace(told, charged=Fraction(0))
+    notices = port.run(read_question(run)).notices
+    return wrong + [fault for notice in notices for fault in faults(again, notice, OF_THE_PORT)]
+
+
+def hint_of(port: Statements, text: str) -> str:
+    """What a connection that may spend nothing is told; nothing where the answer is free."""
+    try:
+        port.run(read_question(text))
+    except SpendingCapReached as refusal:
+        return port.hint(refusal)
+    return ""
+
+
+def is_listed(result: Result, answer: Answer, truth: Floats) -> bool:
+    """Whether the rows show the answer and its intervals, and the truth lies in them."""
+    names = [column.name for column in result.columns or ()]
+    value, low, high = (
+        np.array([row[names.index(f"n{end}")] for row in result.rows], dtype=np.float64)
+        for end in ("", "_low", "_high")
+    )
+    is_same = np.array_equal(value, answer.values) and np.array_equal(high, answer.bounds.high)
+    return is_same and bool(np.all((low - 1e-6 <= truth) & (truth <= high + 1e-6)))
+
+
+def test_a_hint_that_is_too_small_and_a_false_notice_are_noticed(place: Place) -> None:
+    with bf.connect(place.configuration, analyst="doubter") as session:
+        name = data_name("full")
+        asked = QUESTIONS["count of A"]
+        case, _ = asked_of(session, handle_of(session, name), name, asked, WORLDS["full"].counted, {"epsilon": "0.3"})
+    width = int(case.answer.widths.simultaneous) + 1
+    good = f"charged epsilon 0.3; epsilon {float(case.left):g} left of {name}; within {width} (95 %)"
+    assert faults(case, good, OF_THE_PORT) == []
+    for false in (good.replace("0.3", "0.2"), good.replace(f"within {width}", "exact"), f"nothing {good}"):
+        assert faults(case, false, OF_THE_PORT), false
+
+
+# Files.
+
+SAVED = [
+    ("full", "histogram2d"),
+    ("person", "histogram2d"),
+    ("public ward", "wards"),
+    ("only", "cdf"),
+    ("person", "sum"),
+]
+
+
+@pytest.mark.parametrize(("world", "question"), SAVED)
+def test_files_hold_the_numbers_and_words_of_the_answer(
+    place: Place, tmp_path: Path, world: str, question: str
+) -> None:
+    rows, asked = WORLDS[world].counted, QUESTIONS[question]
+    with bf.connect(place.configuration, analyst="saver") as session:
+        name, target = data_name(world), {"epsilon": "0.6", "beta": str(BETA)}
+        case, wrong = asked_of(session, place.handle(world), name, asked, rows, target)
+    endings = ("csv", "xlsx", "parquet", *(["geojson"] if question == "histogram2d" else []))
+    for ending in endings:
+        path = tmp_path / f"answer.{ending}"
+        case.answer.save(path)
+        table, words = {"csv": csv_of, "xlsx": sheet_of, "parquet": parquet_of, "geojson": map_of}[ending](path)
+        wrong += [f"{ending}: {fault}" for fault in wrong_columns(case, table)]
+        wrong += [f"{ending}: {fault}" for text in words for fault in faults(case, text, OF_SHEETS)]
+    assert wrong == []
+
+
+OF_SHEETS: Registry = (
+    (r"Accuracy: (?P<accuracy>.+)", _accuracy),
+    (r"Counted: of at most (?P<cap>\d+) rows? per (?P<id>\w+)", _cap),
+    (rf"Epsilon: {EPSILON}", lambda case, said: near(said["epsilon"].removeprefix("≈ "), case.charged)),
+    (r"Released: (?P<at>\S+)", lambda case, said: said["at"] == case.answer.released),
+    (r"Dataset: (?P<dataset>\S+)", lambda case, said: said["dataset"] == case.handle.name),
+    (r"Answer: (?P<title>.+)", lambda case, said: said["title"] == case.answer.title),
+)
+"""The lines of the sheet that says what the numbers mean."""
+Table = dict[str, list[Any]]
+
+
+def csv_of(path: Path) -> tuple[Table, list[str]]:
+    with path.open(newline="") as file:
+        heading, *lines = csv.reader(file)
+    return {name: list(column) for name, column in zip(heading, zip(*lines, strict=True), strict=True)}, []
+
+
+def sheet_of(path: Path) -> tuple[Table, list[str]]:
+    book = openpyxl.load_workbook(path)
+    heading, *lines = book["Numbers"].iter_rows(values_only=True)
+    about = {str(what): str(words) for what, words in book["What it means"].iter_rows(values_only=True)}
+    note, mechanism = about.pop("Note"), about.pop("Mechanism")
+    assert mechanism in note or "cost nothing" in note
+    columns = zip(*lines, strict=True)
+    return {str(name): list(column) for name, column in zip(heading, columns, strict=True)}, [
+        note,
+        *(f"{what}: {words}" for what, words in about.items()),
+    ]
+
+
+def parquet_of(path: Path) -> tuple[Table, list[str]]:
+    return pyarrow.parquet.read_table(path).to_pydict(), []
+
+
+def map_of(path: Path) -> tuple[Table, list[str]]:
+    content = json.loads(path.read_text())
+    for feature in content["features"]:
+        ring, labels = np.array(feature["geometry"]["coordinates"][0]), feature["properties"]
+        assert ring.mean(axis=0)[0] < ring.max(axis=0)[0]
+        assert [(ring.min(axis=0) + ring.max(axis=0)).tolist()] == [[2 * int(labels["x"]), 2 * int(labels["y"])]]
+    assert len(content["features"]) == SIDE * SIDE
+    listed = [feature["properties"] for feature in content["features"]]
+    return {name: [one[name] for one in listed] for name in listed[0]}, [content["note"]]
+
+
+def wrong_columns(case: Case, table: Table) -> list[str]:
+    """What a file's columns contradict: the answer, the table's rows, or the cap on rows."""
+    answer = case.answer
+    shown = [np.array(table[name], dtype=np.float64) for name in (answer.value_name, "low", "high")]
+    cap = f"of at most {case.policy.rows_per_person} rows per pid" if answer.counted else None
+    wrong = [] if set(table.get("counted", [None])) == {cap} else ["what is counted is not said in every line"]
+    for numbers, kept in zip(shown, (answer.values, answer.bounds.low, answer.bounds.high), strict=True):
+        # A sheet has sixteen digits.
+        wrong += [] if np.allclose(numbers, kept, rtol=1e-15, atol=0.0) else ["other numbers"]
+    is_in = np.all((shown[1] - 1e-6 <= case.truth) & (case.truth <= shown[2] + 1e-6))
+    if "age_from" in table:
+        pairs = zip(table["age_from"], table["age_to"], strict=True)
+        ends = [(float(low), float(high)) for low, high in pairs if low not in (None, "")]
+        wrong += [] if ends == [(age, age + 1) for age in range(len(ends))] else [f"ends {ends}"]
+    return wrong + ([] if is_in else ["the truth lies outside"])
+
+
+# Assistants.
+
+
+def test_what_an_assistant_is_told_is_so(place: Place) -> None:
+    with bf.connect(place.configuration, analyst="mia") as session:
+        talk = Conversation(session, SpendingCap(Fraction(1)))
+        for world, sql, asked in (
+            ("person", "SELECT ward, COUNT(*) FROM {} GROUP BY ward", QUESTIONS["wards"]),
+            ("public ward", "SELECT ward, COUNT(*) FROM {} GROUP BY ward", QUESTIONS["wards"]),
+            ("line", "SELECT COUNT(*) FROM {} WHERE ward = 'A'", QUESTIONS["count of A"]),
+        ):
+            assert wrong_in_talk(session, talk, world, sql.format(data_name(world)), asked) == []
+        left = talk.cap.left
+        with pytest.raises(ToolError) as refused:
+            talk.release(f"SELECT age, COUNT(*) FROM {data_name('full')} GROUP BY age", epsilon="0.9")
+        said = re.match(rf".*costs epsilon ({AMOUNT}), and ({AMOUNT}) may be spent", str(refused.value))
+        assert said, refused.value
+        assert (near(said[1], Fraction("0.9")), near(said[2], left), talk.cap.left) == (True, True, left)
+
+
+def wrong_in_talk(session: Session, talk: Conversation, world: str, sql: str, asked: Asked) -> list[str]:
+    """What is not so in the tools' replies about a statement."""
+    name, rows = data_name(world), WORLDS[world].counted
+    before, cap = session.budget(name), talk.cap.left
+    (listed,) = [one for one in talk.datasets()["datasets"] if one["name"] == name]
+    preview, question = talk.preview(sql, epsilon="0.4", confidence=SURELY), stated_question(session[name], parse(sql))
+    prices = question.preview(epsilon="0.4", confidence=SURELY)
+    reply = talk.release(sql, epsilon="0.4", confidence=SURELY)
+    again, after = talk.release(sql, epsilon="0.4", confidence=SURELY), session.budget(name)
+    past = talk.history(name)["answers"][0]
+    answer = session.reopen(name, past["number"])
+    assert isinstance(answer, Answer)
+    charged, truth = after.spent - before.spent, np.array(asked.truth(rows))
+    target = accuracy_target(epsilon="0.4", beta=Fraction(1, 10**11))
+    case = Case(
+        *(handle_of(session, name), question.query, target, prices, answer, truth),
+        *(len(rows), before.remaining, charged, past["number"]),
+    )
+    texts = [preview["text"], reply["note"], *listed["policy"]]
+    wrong = [fault for text in texts for fault in faults(case, text, OF_THE_PORT)]
+    told = {
+        "budget": (listed["budget_left"], before.remaining),
+        "price": (preview["epsilon"], charged),
+        "released": (reply["epsilon"], charged),
+        "charged": (reply["charged"], charged),
+        "charged again": (again["charged"], 0),
+        "history": (past["epsilon"], charged),
+        "cap": (reply["cap_left"], cap - charged),
+        "cap after a preview": (preview["cap_left"], cap),
+    }
+    wrong += [f"{what}: {said}, not {true}" for what, (said, true) in told.items() if Fraction(said) != true]
+    opened = talk.answer(name, past["number"])
+    wrong += [] if (opened["rows"], opened["note"]) == (reply["rows"], reply["note"]) else ["it opens differently"]
+    value = answer.value_name
+    inside = [row["low"] <= row[value] <= row["high"] for row in reply["rows"]]
+    wrong += [] if all(inside) and len(inside) == truth.size and is_inside(answer, truth) else ["outside"]
+    return wrong + ([] if (answer.counted != "") == all("counted" in row for row in reply["rows"]) else ["the cap"])
+
+
+# Notebooks.
+
+
+def _widget_price(case: Case, said: re.Match[str]) -> bool:
+    if said["price"] is None:
+        return case.preview.epsilon == 0
+    is_price = near(said["price"], case.preview.epsilon) and near(said["left"], case.left)
+    return is_price and not faults(case, said["head"])
+
+
+OF_WIDGETS: Registry = (
+    (rf"(?P<head>.+): this costs (?:nothing|epsilon (?P<price>{NUMBER}) of (?P<left>{AMOUNT}) left)\.", _widget_price),
+    (r"This is more than is left\.", lambda case, said: case.preview.epsilon > case.left),
+)
+"""The lines of a widget."""
+
+
+def text_of(markup: str) -> str:
+    """The words of a piece of HTML, an element a line."""
+    return html.unescape(re.sub(r"<[^>]+>", "\n", markup))
+
+
+@pytest.mark.parametrize(
+    ("world", "question"), [("person", "histogram"), ("full", "mean"), ("public ward", "wards"), ("line", "quantiles")]
+)
+def test_a_widget_says_what_is_charged(place: Place, world: str, question: str) -> None:
+    name, rows, asked = data_name(world), WORLDS[world].counted, QUESTIONS[question]
+    with bf.connect(place.configuration, analyst="nora") as session:
+        widget = session[name].question(asked.query).widget(alpha=40, confidence=SURELY)
+        before, target = session.budget(name), accuracy_target(alpha=40, beta=Fraction(1, 10**11))
+        preview, line = session[name].question(asked.query).preview(alpha=40, confidence=SURELY), widget.price.value
+        widget.release_button.click()
+        assert session.budget(name) == before
+        button = widget.charge_button.description
+        widget.charge_button.click()
+        answer, after = widget.answer, session.budget(name)
+        assert answer is not None
+        case = Case(
+            *(place.handle(world), asked.query, target, preview, answer, np.array(asked.truth(rows))),
+            *(len(rows), before.remaining, after.spent - before.spent),
+        )
+        assert faults(case, text_of(line), OF_WIDGETS) == []
+        assert case.charged == answer.epsilon == preview.epsilon
+        said = re.fullmatch(rf"Charge epsilon ({NUMBER})", button)
+        assert near(said[1], case.charged) if said else button == "" and case.charged == 0
+        assert is_inside(answer, case.truth)
+        again = replace(case, preview=session[name].question(asked.query).preview(alpha=40, confidence=SURELY))
+        assert faults(again, text_of(widget.price.value), OF_WIDGETS) == []
+        assert "this costs nothing" in widget.price.value
+        widget.release_button.click()
+        assert session.budget(name) == after
+    with bf.connect(place.configuration, analyst="nora") as session:
+        ages = session[LIMITED].histogram("age")
+        case = replace(case, preview=ages.preview(alpha="0.5"), left=session.budget(LIMITED).remaining)
+        costly = ages.widget(alpha="0.5")
+        assert costly.release_button.disabled
+        assert "This is more than is left." in text_of(costly.price.value)
+        assert case.preview.epsilon > case.left
