@@ -79,7 +79,7 @@ def test_an_unknown_sentence_and_a_false_one_are_noticed(place: Place) -> None:
 
 
 def test_a_filter_is_called_expensive_until_the_answer_is_paid(place: Place) -> None:
-    question = place.session[data_name("full")].question(QUESTIONS["histogram of A"].query)
+    question = place.session[data_name("line")].question(QUESTIONS["histogram of A"].query)
     expensive = [any("makes this expensive" in line for line in question.preview(alpha="17").notes())]
     question.release(alpha="17")
     later = question.preview(alpha="17")
