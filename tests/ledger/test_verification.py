@@ -59,6 +59,7 @@ DAMAGES: list[tuple[Damage, int | None, str]] = [
     (lambda c: c.rows("UPDATE version SET document = '[]' WHERE number = 2"), None, "documents"),
     (lambda c: c.rows("DELETE FROM label"), None, "names"),
     (lambda c: rechained(c, 3, '"1/5"', '"9/5"'), 3, "more than the limits"),
+    (lambda c: rechained(c, 3, '"1/5"', '"3/5"'), 3, "more than the limits"),
     (lambda c: rechained(c, 3, '"1/5"', '"1/6"'), 4, "belongs to no charge"),
     (lambda c: rechained(c, 9, '"1/10"', '"1/20"'), None, "spent budget"),
     (lambda c: rechained(c, 3, '"1/5"', '"1/0"'), 3, "cannot be read"),
