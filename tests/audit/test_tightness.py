@@ -60,9 +60,17 @@ def certified_ratios(way: str, seed: int, settings: int, *, tied: bool) -> list[
 
 @pytest.mark.parametrize("tied", RECORDED)
 def test_bounds_are_no_looser_than_recorded(tied: bool) -> None:
-    ratios = certified_ratios("edges listed", 1, 60, tied=tied)
+    ratios = certified_ratios("edges listed", 2, 60, tied=tied)
     assert len(ratios) > 60 and min(ratios) >= 1
     assert float(sum(ratios) / len(ratios)) <= RECORDED[tied]
+
+
+@pytest.mark.nightly
+def test_bounds_under_constraints_are_no_looser_over_several_seeds() -> None:
+    """Two marginals at once, whose general bound is up to 4 times the exact loss, are met now and then."""
+    ratios = [ratio for seed in range(1, 5) for ratio in certified_ratios("edges listed", seed, 60, tied=True)]
+    assert min(ratios) >= 1
+    assert float(sum(ratios) / len(ratios)) <= 1.09
 
 
 @pytest.mark.nightly

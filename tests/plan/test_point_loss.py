@@ -15,7 +15,7 @@ from blowfishdb.audit.definitions import holds, moves, records
 from blowfishdb.errors import BlowfishError, InfiniteLoss, PlanError, PolicyError, QueryError, TooLarge
 from blowfishdb.model.cells import PointGraph, Points, compile_points
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.graphs import GridGraph
+from blowfishdb.model.graphs import GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate
@@ -300,3 +300,19 @@ def test_every_way_to_move_is_covered_however_theta_is_shared(
         assert worst <= loss
         if name == "scattered blocks" or (steps == others == 1 and name not in ("l1", "l2")):
             assert worst == loss
+
+
+@pytest.mark.parametrize(
+    ("reach", "universal"), [([1, 2, 2, 3], [3]), ([0, 2, 3, 3], [0]), ([1, 1, 2, 3], [2, 3]), ([0, 1, 2, 3], [1])]
+)
+def test_a_universal_value_among_the_points_is_joined_to_all(reach: list[int], universal: list[int]) -> None:
+    axis_graph = WindowGraph(np.array(reach), np.array(universal))
+    graph = PointGraph((axis_graph,), (4,), "record", leaves=False, presence="public")
+    places = (0, 2, 3, 6)
+    plan = PointPlan(axes=(PointAxis(2, np.array(places)),), unit=Fraction(1), total=2)
+    weights = np.zeros((4, 5), dtype=np.int64)
+    for value, place in enumerate(places):
+        weights[value, place // 2] += 2 - place % 2
+        weights[value, place // 2 + 1] += place % 2
+    worst = max(int(np.abs(weights[one] - weights[two]).sum()) for one, two in axis_graph.edges().tolist())
+    assert point_loss(plan, graph) == worst

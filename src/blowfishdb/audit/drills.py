@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -39,7 +39,7 @@ from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.engine.release import Release
 from blowfishdb.engine.target import accuracy_target
-from blowfishdb.errors import AllowanceExceeded, UnknownAnswer
+from blowfishdb.errors import AllowanceExceeded, BlowfishError, UnknownAnswer
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import categorical, domain, integers
 from blowfishdb.model.policy import ROW, Person, Policy, Row, full, line, person, threshold
@@ -253,14 +253,22 @@ class Deployment:
 
 def session_lines() -> list[Line]:
     """What one analyst paid for is theirs, and what was quoted or answered under one version stays with it."""
-    subject = partial(judged, "sessions")
+    checks = (
+        ("analysts", _analysts, "each has their own answers", 6),
+        ("shared noise", _shared_noise, "nobody has more than they paid for", 4),
+        ("versions", _versions, "nothing is carried over but loss", 6),
+        ("changed rows", _changed_rows, "nothing is built on answers of other rows", 2),
+    )
     with _deployment() as deployment:
-        return [
-            subject("analysts", _analysts(deployment), "each has their own answers", 6),
-            subject("shared noise", _shared_noise(deployment), "nobody has more than they paid for", 4),
-            subject("versions", _versions(deployment), "nothing is carried over but loss", 6),
-            subject("changed rows", _changed_rows(deployment), "nothing is built on answers of other rows", 2),
-        ]
+        return [judged("sessions", name, _violations(check, deployment), claim, n) for name, check, claim, n in checks]
+
+
+def _violations(check: Callable[[Deployment], list[str]], deployment: Deployment) -> list[str]:
+    """What a check finds; that a session with nothing wrong in it is stopped is a finding too."""
+    try:
+        return check(deployment)
+    except BlowfishError as error:
+        return [f"a session stopped: {error.message}"]
 
 
 @contextmanager

@@ -392,8 +392,8 @@ def _compare_account(random: np.random.Generator, adjacency: Adjacency, losses: 
             plan, proof = calibrate(Plan(Fraction(1), (made_up_part(random, cells.graph.shape),)), cells.graph, price)
         except BlowfishError:
             continue
-        fields = {"compiled": compiled, "plan": plan, "epsilon": proof.epsilon, "loss_on": partial(_loss_on, plan)}
-        release = cast("Release", SimpleNamespace(**fields))
+        fields = {"compiled": compiled, "counted": compiled, "plan": plan, "epsilon": proof.epsilon}
+        release = cast("Release", SimpleNamespace(**fields, loss_on=partial(_loss_on, plan)))
         account = account.plus(proof.epsilon, in_classes(accounting, edge_losses(handle, release)))
         now = NoisyRows.of(plan).losses(steps_of(cells, listed))
         lost = [before + policy.rows_per_person * more for before, more in zip(lost, now, strict=True)]

@@ -207,7 +207,11 @@ def _least_on_axis(graph: AxisGraph, axis: PointAxis, plain: int) -> int:
     """The least that two joined values share; weights only part further as a value moves on (docs/proofs/kmeans.md)."""
     index = np.arange(plain)
     if isinstance(graph, WindowGraph):
-        return int(axis.kept(index, np.minimum(graph.reach[:plain], plain - 1)).min())
+        # A universal value is joined to both ends as well.
+        universal = np.repeat(graph.universal[graph.universal < plain], 2)
+        first = np.concatenate([index, universal])
+        second = np.append(np.minimum(graph.reach[:plain], plain - 1), np.resize([0, plain - 1], universal.size))
+        return int(axis.kept(first, second).min())
     if isinstance(graph, CliqueGraph):
         labels = graph.labels[:plain]
         _, first = np.unique(labels, return_index=True)
