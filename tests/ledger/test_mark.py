@@ -65,6 +65,14 @@ def test_an_unreadable_mark_is_refused_and_an_empty_one_is_none(tmp_path: Path) 
         folder.advance(at(1))
 
 
+def test_a_new_mark_is_durable_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = list[Path]()
+    monkeypatch.setattr("blowfishdb.ledger.mark._sync_folder", synced.append)
+    for sequence in (1, 2):
+        FileMark(tmp_path / "mark").advance(at(sequence))
+    assert synced == [tmp_path], "once, when the file is made"
+
+
 def test_many_writers_leave_the_highest(tmp_path: Path) -> None:
     mark = FileMark(tmp_path / "mark")
     threads = [
