@@ -238,7 +238,7 @@ def is_listed(result: Result, answer: Answer, truth: Floats) -> bool:
     return is_same and bool(np.all((low - 1e-6 <= truth) & (truth <= high + 1e-6)))
 
 
-def test_a_hint_that_is_too_small_and_a_false_notice_are_noticed(place: Place) -> None:
+def test_a_false_notice_is_noticed(place: Place) -> None:
     with bf.connect(place.configuration, analyst="doubter") as session:
         name = data_name("full")
         asked = QUESTIONS["count of A"]
