@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import (
     BudgetExceeded,
+    DocumentError,
     InvalidInput,
     KeyReused,
     NotAllowed,
@@ -24,7 +27,7 @@ from blowfishdb.errors import (
     UnknownAnswer,
     UnknownDataset,
 )
-from blowfishdb.session import Session
+from blowfishdb.session import QuestionPlan, Session
 from tests.server.places import PASSWORD, Place, opened
 from tests.session.places import visits
 
@@ -84,6 +87,73 @@ def test_a_table_of_aggregates_over_rest(db: Session) -> None:
     assert answer.row_count == 2
     assert [column.name for column in answer.columns] == ["n", "mean_age"]
     assert "n within" in str(db.sql(f"EXPLAIN {text}", epsilon="0.2"))
+
+
+def test_a_plan_is_charged_by_one_request_or_not_at_all(
+    place: Place, db: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, before = db["visits"], db.budget("visits").spent
+    cdf, old, wards = table.cdf("age"), table.where(bf.col("age") >= 77).count(), table.histogram("ward")
+    by_epsilon = (wards, {"epsilon": "0.031"})
+    plan = db.plan([cdf, by_epsilon, old], alpha=70)
+    assert [one.together for one in plan.questions] == [0, None, 0]
+    heard: list[str] = []
+    answers = plan.release(key="three", progress=heard.append, spend=plan.total)
+    assert heard == ["charge", "done", "done"]
+    assert [answer.title for answer in answers] == [one.title for one in plan.questions]
+    assert db.budget("visits").spent == before + plan.total
+    for key in ("three", None):
+        assert [one.values.tolist() for one in plan.release(key=key)] == [one.values.tolist() for one in answers]
+    local = place.app_state.session("ana")
+    assert local.history("visits")[0].key.startswith("three ")
+    # Whatever does not fit in all leaves nothing charged, though each of its releases would fit.
+    left = db.budget("visits").remaining
+    apart = db.plan([(question, {"epsilon": left * 2 / 3}) for question in (table.histogram("cost"), wards)])
+    monkeypatch.setattr(QuestionPlan, "check_budget", lambda self: None)
+    with pytest.raises(BudgetExceeded) as refusal:
+        apart.release()
+    assert refusal.value.requested == left * 4 / 3
+    assert db.budget("visits").remaining == left
+    capped = replace(apart, questions=tuple(replace(one, price=Fraction(1, 10)) for one in apart.questions))
+    with pytest.raises(SpendingCapReached):
+        capped.release()
+    assert db.budget("visits").remaining == left
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"releases": []},
+        {"releases": [{"query": {"kind": "count"}, "accuracy_target": {"alpha": "50"}}], "spend": "1"},
+        {"releases": [{"query": {"kind": "count"}, "accuracy_target": {"alpha": "50"}}], "questions": []},
+        {"releases": [{"query": {"kind": "count"}, "accuracy_target": {}}]},
+        {
+            "releases": [
+                {
+                    "query": {"kind": "synopsis", "axes": [{"attribute": "ward"}]},
+                    "accuracy_target": {"epsilon": "0.01"},
+                }
+            ]
+        },
+    ],
+)
+def test_releases_of_a_plan_that_make_no_sense_are_refused(place: Place, wrong: dict[str, object]) -> None:
+    ana = place.program("ana")
+    before = ana.get("/api/v1/datasets/visits/budget").json()["spent"]
+    assert ana.post("/api/v1/datasets/visits/plans/answers", json=wrong).status_code in (400, 422)
+    assert ana.get("/api/v1/datasets/visits/budget").json()["spent"] == before
+
+
+def test_a_reply_without_an_answer_to_each_question_is_refused(db: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = db.plan([(db["visits"].count(), {"epsilon": "0.01"}), (db["visits"].cdf("age"), {"epsilon": "0.01"})])
+
+    def reply(self: httpx.Client, method: str, path: str, json: object, headers: object) -> httpx.Response:
+        return httpx.Response(200, json=[]) if path.endswith("plans/answers") else real(self, method, path, json=json)
+
+    real = httpx.Client.request
+    monkeypatch.setattr(httpx.Client, "request", reply)
+    with pytest.raises(DocumentError, match="each question"):
+        plan.release()
 
 
 def test_synopses_are_published_for_everybody(place: Place, address: str, db: Session) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
+from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Released, Run
 from blowfishdb.engine.preview import AnyPreview
 from blowfishdb.engine.synopsis import Synopsis
@@ -18,6 +19,8 @@ from blowfishdb.model.query import Query
 from blowfishdb.sources.base import Join
 
 Value = TypeVar("Value")
+ReleaseRequest: TypeAlias = tuple[Query, AccuracyTarget, Run]
+"""A query, how accurately it is answered, and the terms of its release."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,8 @@ class Backend:
     """What an analyst may ask for, as functions: an attribute of an object would lead to the catalog and the data.
 
     `preview` and `release` serve every kind of query. They refuse one whose attributes were declared in another way in
-    the domain for which it was made. `charge_all` charges several at once, all of them or none, before the first is
-    released; None over a connection, where each release charges itself.
+    the domain for which it was made. `release_all` charges several requests in one transaction, all of them or none,
+    before the first is answered.
     """
 
     analyst: str
@@ -85,12 +88,12 @@ class Backend:
     budget: Callable[[str], Budget]
     preview: Callable[[str, Query, Domain, AccuracyTarget], AnyPreview]
     release: Callable[[str, Query, Domain, AccuracyTarget, Run], Released]
+    release_all: Callable[[str, Sequence[ReleaseRequest], Domain], list[Answer]]
     history: Callable[[str], list[Past]]
     reopen: Callable[[str, int], Released]
     synopses: Callable[[str], list[Published]]
     synopsis: Callable[[str, int], Synopsis]
     close: Callable[[], None]
-    charge_all: Callable[[str, Sequence[tuple[Query, AccuracyTarget, Run]], Domain], None] | None = None
 
 
 def expect(value: object, kind: type[Value]) -> Value:

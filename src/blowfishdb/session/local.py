@@ -46,7 +46,7 @@ from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import PUBLISHED, Query
-from blowfishdb.session.backend import Backend, Budget, Past, Published, expect
+from blowfishdb.session.backend import Backend, Budget, Past, Published, ReleaseRequest, expect
 
 Result = TypeVar("Result")
 
@@ -189,17 +189,19 @@ def local_backend(
 
         return in_turn(work)
 
-    def charge_all(name: str, requests: Sequence[tuple[Query, AccuracyTarget, Run]], domain: Domain) -> None:
-        def work() -> None:
+    def release_all(name: str, requests: Sequence[ReleaseRequest], domain: Domain) -> list[Answer]:
+        def charge() -> None:
             charged: list[tuple[str, Release, Run]] = []
             for query, target, run in requests:
                 handle = opened(name, query, domain)
                 request = make_request(handle, query, target)
-                release = planned(with_rows(handle, request, free_answer), request).release
-                charged.append((request.digest, release, run))
+                quoted = planned(with_rows(handle, request, free_answer), request).release
+                charged.append((request.digest, quoted, run))
             charge_together(ledger, handle, analyst, charged)
 
-        in_turn(work)
+        if len(requests) > 1:
+            in_turn(charge)
+        return [expect(release(name, query, domain, target, run), Answer) for query, target, run in requests]
 
     def reopen(name: str, number: int) -> Released:
         """Somebody else's number is as unknown as one that was never given."""
@@ -220,7 +222,7 @@ def local_backend(
         budget=lambda name: redact_errors(lambda: _budget(live.now(), name, analyst)),
         preview=preview,
         release=release,
-        charge_all=charge_all,
+        release_all=release_all,
         history=lambda name: redact_errors(lambda: _history(live.now(), name, analyst)),
         reopen=lambda name, number: redact_errors(lambda: reopen(name, number)),
         synopses=lambda name: redact_errors(lambda: _synopses(live.now(), name)),

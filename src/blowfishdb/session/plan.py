@@ -27,7 +27,7 @@ from blowfishdb.model.numbers import show
 from blowfishdb.model.query import MOST_PARTS, Part, Query
 from blowfishdb.model.serialize import write
 from blowfishdb.present.words import budget_words, question_words, readable
-from blowfishdb.session.backend import Backend, expect
+from blowfishdb.session.backend import Backend, ReleaseRequest, expect
 from blowfishdb.session.sizes import sized_question
 from blowfishdb.session.table import Question, with_note
 
@@ -158,21 +158,19 @@ class QuestionPlan:
         """
         refuse_above(self.total, spending_cap(spend))
         self.check_budget()
-        requests: list[tuple[Query, AccuracyTarget, Run]] = []
+        requests: list[ReleaseRequest] = []
         members: list[tuple[int, ...]] = []
-        for number, part in enumerate(self.joint):
-            run = Run(_key(key, f"together {number}"), progress, deadline, part.preview.epsilon)
+        for part in self.joint:
+            # Named by its questions: a second try may find others of the plan answered.
+            run = Run(_key(key, f"together {min(part.members)}"), progress, deadline, part.preview.epsilon)
             requests.append((part.query, part.target, run))
             members.append(part.members)
         for place, one in enumerate(self.questions):
             if one.together is None:
                 requests.append((one.query, one.target, Run(_key(key, str(place)), progress, deadline, one.price)))
                 members.append((place,))
-        if self._backend.charge_all is not None and len(requests) > 1:
-            self._backend.charge_all(self.dataset, requests, self.domain)
         answers: dict[int, Answer] = {}
-        for places, (query, target, run) in zip(members, requests, strict=True):
-            answer = expect(self._backend.release(self.dataset, query, self.domain, target, run), Answer)
+        for places, answer in zip(members, self._backend.release_all(self.dataset, requests, self.domain), strict=True):
             answers |= dict(zip(places, answer.parts or (answer,), strict=True))
         return [
             select_rows(with_note(answers[place], one.note), one.question.selection)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
+from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Released, Run, decode
 from blowfishdb.engine.points import PointPreview
 from blowfishdb.engine.preview import AnyPreview, Preview
@@ -31,7 +33,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field
-from blowfishdb.session.backend import Backend, Budget, Past, Published
+from blowfishdb.session.backend import Backend, Budget, Past, Published, ReleaseRequest
 from blowfishdb.sources.base import Join
 
 if TYPE_CHECKING:
@@ -118,11 +120,23 @@ def open_remote(
     def release(dataset: str, query: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Released:
         del domain
         run.report("charge")
-        spend = None if run.spend is None else str(run.spend)
-        body = {**_body(query, target), "deadline": run.deadline, "spend": spend}
+        body = {**_body(query, target), "deadline": run.deadline, "spend": _spend(run)}
         reply = decode(ask("POST", place(dataset, "answers"), body, run.key).content)
         run.report_done()
         return reply
+
+    def release_all(dataset: str, requests: Sequence[ReleaseRequest], domain: Domain) -> list[Answer]:
+        del domain
+        releases = [{**_body(query, target), "key": run.key, "spend": _spend(run)} for query, target, run in requests]
+        runs = [run for _, _, run in requests]
+        runs[0].report("charge")
+        body = {"releases": releases, "deadline": runs[0].deadline}
+        replies = ask("POST", place(dataset, "plans", "answers"), body).json()
+        if not isinstance(replies, list) or len(replies) != len(requests):
+            raise DocumentError("the server's reply does not hold an answer to each question")
+        for run in runs:
+            run.report_done()
+        return [Answer.from_json(json.dumps(reply)) for reply in replies]
 
     def close() -> None:
         if password is not None:
@@ -138,6 +152,7 @@ def open_remote(
         budget=lambda dataset: cast(Budget, get(Budget, dataset, "budget")),
         preview=preview,
         release=release,
+        release_all=release_all,
         history=lambda dataset: list(get(tuple[Past, ...], dataset, "answers")),
         reopen=lambda dataset, number: decode(ask("GET", place(dataset, "answers", int(number))).content),
         synopses=lambda dataset: list(get(tuple[Published, ...], dataset, "synopses")),
@@ -168,6 +183,10 @@ def error_of(response: httpx.Response) -> BlowfishError:
 
 def _body(query: Query, target: AccuracyTarget) -> dict[str, Any]:
     return {"query": write_query(query), "accuracy_target": target.to_dict()}
+
+
+def _spend(run: Run) -> str | None:
+    return None if run.spend is None else str(run.spend)
 
 
 def _httpx() -> ModuleType:

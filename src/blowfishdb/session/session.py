@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +17,7 @@ from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.target import Number, Relative, TargetOptions, spending_cap, target_options
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.query import Query
-from blowfishdb.session.backend import Backend, Budget, Past, Published
+from blowfishdb.session.backend import Backend, Budget, Past, Published, ReleaseRequest
 from blowfishdb.session.local import open_local
 from blowfishdb.session.plan import Item, QuestionPlan, plan_questions, refuse_above, with_own
 from blowfishdb.session.remote import is_server, open_remote
@@ -161,6 +161,10 @@ class Session:
     def plan_with(self, questions: Iterable[Item], given: TargetOptions) -> QuestionPlan:
         """The plan of questions, those without an accuracy of their own at the given one."""
         return plan_questions(questions, given, self._backend)
+
+    def release_all(self, name: str, requests: Sequence[ReleaseRequest]) -> list[Answer]:
+        """The answers to the releases of a plan that was made before, charged together."""
+        return self._backend.release_all(name, requests, self[name].domain)
 
     def close(self) -> None:
         """Lets go of the ledger."""

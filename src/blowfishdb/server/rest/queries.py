@@ -12,9 +12,11 @@ from blowfishdb.engine.request import read_query
 from blowfishdb.engine.synopsis import Synopsis, to_bytes
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_target, read_target_options, spending_cap
 from blowfishdb.errors import InvalidInput, QueryError
+from blowfishdb.model.query import PUBLISHED
 from blowfishdb.model.serialize import write
 from blowfishdb.server.access import Analyst, Caller, Member
 from blowfishdb.server.rest import Strict
+from blowfishdb.session.backend import ReleaseRequest
 from blowfishdb.session.plan import Item, QuestionPlan
 from blowfishdb.session.session import stated_items, stated_question, with_alpha
 from blowfishdb.session.table import Question
@@ -147,6 +149,13 @@ class SentQuestion(Strict):
     accuracy_target: dict[str, Any] = Field(default_factory=dict)
 
 
+class SentRelease(SentQuestion):
+    """One release of a plan that was made before, with its own key and the most that it may charge."""
+
+    key: str | None = Field(default=None, max_length=200)
+    spend: str | None = None
+
+
 class AskPlan(Strict):
     """Several questions, or `sql` with several statements; the accuracy of those without one; the most to charge."""
 
@@ -155,6 +164,12 @@ class AskPlan(Strict):
     accuracy_target: dict[str, Any] = Field(default_factory=dict)
     deadline: float | None = None
     spend: str | None = None
+
+
+class AskPlanned(AskPlan):
+    """What `AskPlan` takes; or `releases`, the plan itself, as a Python session made it from the prices it was told."""
+
+    releases: list[SentRelease] | None = Field(default=None, min_length=1, max_length=MOST_SENT)
 
 
 plans_router = APIRouter(prefix="/datasets/{name}", tags=["plans"])
@@ -177,6 +192,21 @@ def read_plan(caller: Caller, name: str, sent: AskPlan) -> QuestionPlan:
     return session.plan_with(items, given)
 
 
+def read_releases(caller: Caller, name: str, sent: AskPlanned) -> list[ReleaseRequest]:
+    """The releases of a plan; QueryError or AccuracyError for what makes no sense."""
+    table = caller.session()[name]
+    if sent.questions is not None or sent.sql is not None or sent.accuracy_target or sent.spend is not None:
+        raise InvalidInput("releases have an accuracy and a cap each: send nothing beside them but a deadline")
+    requests: list[ReleaseRequest] = []
+    for one in sent.releases or ():
+        query = table.question(read_query(one.query)).query
+        if query.kind in PUBLISHED:
+            raise QueryError("synopses and points are released by themselves, at the address that ends in answers")
+        run = Run(one.key, None, sent.deadline, spending_cap(one.spend))
+        requests.append((query, read_target(one.accuracy_target), run))
+    return requests
+
+
 @plans_router.post("/plans")
 async def plan(name: str, sent: AskPlan, caller: Analyst, request: Request) -> dict[str, Any]:
     """What several questions cost together, and each one's share. Reads no data and costs nothing."""
@@ -184,13 +214,18 @@ async def plan(name: str, sent: AskPlan, caller: Analyst, request: Request) -> d
 
 
 @plans_router.post("/plans/answers", responses={200: {"content": {JSON: {}}}}, response_class=Response)
-async def release_plan(name: str, sent: AskPlan, caller: Analyst, request: Request, key: PlanKey = None) -> Response:
+async def release_plan(name: str, sent: AskPlanned, caller: Analyst, request: Request, key: PlanKey = None) -> Response:
     """The answers to several questions, in their order; all of them are charged, or nothing is."""
 
     def work() -> Response:
-        planned = read_plan(caller, name, sent)
-        caller.note("asked for several answers", name)
-        answers = planned.release(key=key, deadline=sent.deadline, spend=sent.spend)
+        if sent.releases is None:
+            planned = read_plan(caller, name, sent)
+            caller.note("asked for several answers", name)
+            answers = planned.release(key=key, deadline=sent.deadline, spend=sent.spend)
+        else:
+            requests = read_releases(caller, name, sent)
+            caller.note("asked for several answers", name)
+            answers = caller.session().release_all(name, requests)
         return Response(f"[{','.join(answer.to_json() for answer in answers)}]", media_type=JSON)
 
     return await caller.release(work, request)
