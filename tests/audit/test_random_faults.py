@@ -158,13 +158,17 @@ CASES: list[tuple[Fault, Lines]] = [
     (faults.coupled_by_another_weight, chain_lines),
     (faults.star_for_a_chain, few_levels),
     (faults.drawn_from_the_finest, few_levels),
-    (faults.combined_by_another_weight, chain_sessions),
     (faults.combined_with_its_own_chain, chain_sessions),
+]
+LONG: list[tuple[Fault, Lines]] = [
+    (faults.combined_by_another_weight, chain_sessions),
     (faults.combined_with_other_rows, chain_sessions),
 ]
+PARAMETERS = [pytest.param(*case, id=case[0].__name__) for case in CASES]
+PARAMETERS += [pytest.param(*case, id=case[0].__name__, marks=pytest.mark.nightly) for case in LONG]
 
 
-@pytest.mark.parametrize(("fault", "lines"), CASES, ids=[fault.__name__ for fault, _ in CASES])
+@pytest.mark.parametrize(("fault", "lines"), PARAMETERS)
 def test_the_fault_is_caught(fault: Fault, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
     assert any(line.is_violation for line in lines())
@@ -175,12 +179,16 @@ def test_no_made_up_plan_is_certified_too_low(settings: int) -> None:
     assert not any(faults_of for way in WAYS for faults_of in certificate_checks(way, settings, seed=2))
 
 
-def test_nothing_else_made_up_is_priced_too_low() -> None:
-    found = list[Line]()
-    found += [line for way in WAYS for line in graph_lines(way, quick=True, seed=2)]
-    for lines in (point_lines, declaration_lines, account_lines):
-        found += lines(quick=True, seed=2)
-    assert [line for line in found if line.verdict != "clean"] == []
+@pytest.mark.parametrize(
+    "lines", [point_lines, account_lines, pytest.param(declaration_lines, marks=pytest.mark.nightly)]
+)
+def test_nothing_else_made_up_is_priced_too_low(lines: Callable[..., Iterable[Line]]) -> None:
+    assert [line for line in lines(quick=True, seed=2) if line.verdict != "clean"] == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_made_up_graph_is_projected_too_small(way: str) -> None:
+    assert [line for line in graph_lines(way, quick=True, seed=2) if line.verdict != "clean"] == []
 
 
 def test_drills_find_nothing_without_a_fault() -> None:
