@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from blowfishdb.noise import sampler
 from tests import servers
 from tools.system_parts import CLIENTS, PARTS, SystemParts
 
@@ -45,3 +51,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not item.path.relative_to(ROOT).as_posix().startswith(MEASURED):
             item.add_marker("no_cover")
     items.sort(key=lambda item: item.get_closest_marker("chromium") is not None)
+
+
+SYSTEM = os.urandom
+
+
+def keys_of(name: str) -> Callable[[int], bytes]:
+    """Keys that follow from a name and the number of keys before them; other processes get the system's."""
+    keys, process = itertools.count(), os.getpid()
+
+    def key(size: int) -> bytes:
+        if os.urandom is not SYSTEM or os.getpid() != process:
+            return os.urandom(size)
+        return hashlib.shake_256(f"{os.environ.get('NOISE', '')} {name} {next(keys)}".encode()).digest(size)
+
+    return key
+
+
+@contextmanager
+def repeatable_noise(name: str) -> Iterator[None]:
+    """Noise of this process that is the same in every run, where examples are; NOISE=2 gives other noise."""
+    usual = sampler.os
+    if settings.get_current_profile_name() == "ci":
+        sampler.os = SimpleNamespace(urandom=keys_of(name))  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        sampler.os = usual
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    with repeatable_noise(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> Iterator[None]:
+    """What several tests share does not depend on which of them comes first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    with repeatable_noise(f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param', '')}"):
+        return (yield)

@@ -1,6 +1,6 @@
 """Draws follow the exact law, and every check that says so rejects a wrong scale or a wrong digit.
 
-Fresh secret bits each run. A right sampler fails a check with probability 1e-9; the draws are so many that a
+A right sampler fails a check with probability 1e-9; the draws are so many that a
 wrong one misses the alarm by many standard deviations.
 """
 
