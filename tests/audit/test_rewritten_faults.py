@@ -150,6 +150,20 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "for element in exchanges.elements.tolist()[:0]:",
         plans(LISTED),
     ),
+    "there and back": (
+        loss,
+        "exchange_loss",
+        ", *([(kind, 1), (kind, -1)] for kind in kinds[1:])",
+        "",
+        plans(LISTED),
+    ),
+    "changes of three records": (
+        loss,
+        "exchange_loss",
+        "for element in exchanges.elements.tolist():",
+        "for element in [each for each in exchanges.elements.tolist() if sum(map(abs, each)) != 3]:",
+        plans(LISTED),
+    ),
     "an edge of a filter counted twice": (
         statement,
         "_segment",

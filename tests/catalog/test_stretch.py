@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import shortest_path
 import blowfishdb as bf
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.stretch import domain_stretch, policy_stretch
+from blowfishdb.model import distance
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.distance import value_distance
 
@@ -141,11 +142,11 @@ FIRST = bf.person("id", at_most=1, order_by="key")
         (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("id", at_most=9, order_by="key")), 1),
         (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("other", at_most=3, order_by="key")), None),
         (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 2)]), 1),
-        # Only edges are removed; then more of them than before, one attribute after the other.
+        # Only edges are removed; then there are more of them than before.
         (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 1)]), 1),
         (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["c", "a"], 2, "l1")]), 1),
         (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 2, "linf")]), 2),
-        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 3)]), 3),
+        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 3)]), 2),
         (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(), 3),
         (bf.Policy({"a": bf.public()}), bf.Policy(joint=[bf.grid(["a", "c"], 1)]), None),
     ],
@@ -189,9 +190,13 @@ def test_attributes_may_come_and_go_but_not_change() -> None:
 PLACES = bf.domain({"x": bf.integers(0, 4, null=0), "y": bf.bins(0, 3, width=1), "z": bf.integers(0, 2, null=0)})
 
 
-def joined(policy: bf.Policy) -> np.ndarray:
+NULLS = bf.domain({"x": bf.integers(0, 3), "y": bf.integers(0, 2, null_public=True), "z": bf.integers(0, 1, null=0)})
+"""Places of which NULL is hidden along one attribute, and public along another."""
+
+
+def joined(policy: bf.Policy, domain: bf.Domain = PLACES) -> np.ndarray:
     """Which records, numbered over x, y and z, the policy joins."""
-    cells = compile_cells(PLACES, policy, ("x", "y", "z"))
+    cells = compile_cells(domain, policy, ("x", "y", "z"))
     order = [cells.axes.index(name) for name in "xyz"]
     number = np.arange(cells.graph.cells).reshape(cells.graph.shape).transpose(order)
     edges = np.argsort(number, axis=None)[cells.graph.edges()]
@@ -212,13 +217,48 @@ def joint_policies(draw: st.DrawFn) -> bf.Policy:
     return bf.Policy(families, composition, joint=joint)  # type: ignore[arg-type]
 
 
-@settings(max_examples=60)
-@given(joint_policies(), joint_policies())
-def test_changes_of_joint_thresholds_cover_every_new_edge(old: bf.Policy, new: bf.Policy) -> None:
-    factor = policy_stretch(PLACES, old, new).factor
+@settings(max_examples=90)
+@example(bf.Policy({name: bf.public() for name in "xyz"}), bf.Policy(joint=[bf.grid(["x", "y"], "0.5")]), NULLS)
+@given(joint_policies(), joint_policies(), st.sampled_from([PLACES, NULLS]))
+def test_changes_of_joint_thresholds_cover_every_new_edge(old: bf.Policy, new: bf.Policy, domain: bf.Domain) -> None:
+    factor = policy_stretch(domain, old, new).factor
     if factor is not None:
-        steps = shortest_path(csr_array(joined(old)), directed=False, unweighted=True)
-        assert np.max(steps[joined(new)], initial=0.0) <= factor
+        assert most_steps(old, new, domain) <= factor
+
+
+def most_steps(old: bf.Policy, new: bf.Policy, domain: bf.Domain) -> float:
+    """The most old steps between two records that the new policy joins, by all shortest paths."""
+    steps = shortest_path(csr_array(joined(old, domain)), directed=False, unweighted=True)
+    return float(np.max(steps[joined(new, domain)], initial=0.0))
+
+
+WHOLE = bf.domain({"x": bf.integers(0, 5, null=0), "y": bf.integers(0, 4, null=0), "z": bf.integers(0, 0, null=0)})
+
+
+@pytest.mark.parametrize("domain", [PLACES, NULLS, WHOLE], ids=["bins", "NULL", "whole numbers"])
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_the_factor_of_a_joint_threshold_that_grows(
+    domain: bf.Domain, is_listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exact where places are listed; of whole numbers never too small, and exact wherever balls of l1 or linf grow."""
+    monkeypatch.setattr(distance, "STRETCH_LIMIT", distance.STRETCH_LIMIT if is_listed else 0)
+    for (theta, metric), (wider, other) in itertools.product(
+        itertools.product((1, "1.5", 2), ("l1", "l2", "linf")), itertools.product((2, 3), ("l1", "l2", "linf"))
+    ):
+        old = bf.Policy({"z": bf.public()}, joint=[bf.grid(["x", "y"], theta, metric)])
+        new = bf.Policy({"z": bf.public()}, joint=[bf.grid(["y", "x"], wider, other)])
+        exact = max(1.0, most_steps(old, new, domain))
+        factor = policy_stretch(domain, old, new).factor
+        assert factor is not None
+        assert factor >= exact
+        if is_listed or (domain is WHOLE and (metric, other) in (("l1", "l1"), ("linf", "linf"))):
+            assert factor == exact, (theta, metric, wider, other)
+
+
+def test_a_joint_threshold_twice_as_wide_counts_past_loss_twice() -> None:
+    small, large = (bf.Policy(joint=[bf.grid(["x", "y"], theta, "l1")]) for theta in (1, 2))
+    places = {"x": bf.integers(0, 999, null=0), "y": bf.integers(0, 999, null=0)}
+    assert policy_stretch(bf.domain(places), small, large).factor == 2
 
 
 def test_a_joint_threshold_that_grows_is_not_taken_for_one_that_shrinks() -> None:

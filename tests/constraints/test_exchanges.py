@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -50,6 +52,42 @@ def test_two_marginals_of_two_values_are_kept_by_two_records_that_swap() -> None
     assert certify(product, TABLE).epsilon == 4
     # One cell alone: all cells of the table follow from it, and it changes by 1.
     assert certify(plan_of(Intervals(4, np.array([0]), np.array([1]))), TABLE).epsilon == 1
+
+
+def test_two_records_that_go_there_and_back_count_where_no_other_change_does() -> None:
+    """The marginal of a column with one value overlaps another and adds nothing: two records swap x inside y's counts."""
+    narrow = domain({"x": integers(0, 1, null=0), "y": integers(0, 1, null=0), "z": integers(0, 0, null=0)})
+    graph = compile_cells(narrow, Policy(constraints=["marginal(y)", "marginal(z)"]), ("x", "y"), None).graph
+    exchanges = moves_of(graph).exchanges
+    assert exchanges is not None
+    assert exchanges.elements.shape[0] == 0
+    assert certify(HISTOGRAM, graph).epsilon == 4
+
+
+SIGNATURES = list(itertools.product((0, 1), repeat=2))
+
+
+@pytest.mark.parametrize("signatures", [*itertools.combinations(SIGNATURES, 3), SIGNATURES])
+def test_elements_cover_there_and_back_where_there_are_three_signatures(signatures: Sequence[tuple[int, int]]) -> None:
+    """All changes of two cells for each signature, under rows of any kind (proof: docs/proofs/constraints.md)."""
+    cells = np.repeat(np.array(signatures), 2, axis=0)
+    moves: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for one, two in itertools.product(range(len(cells)), repeat=2):
+        moves.setdefault(tuple((cells[two] - cells[one]).tolist()), []).append((one, two))
+    kinds = [kind for kind in moves if kind > (0, 0)]
+    elements = constraint_graph.graver_basis(tuple(kinds))
+    assert elements is not None
+    random = np.random.default_rng(1)
+    for rows in (1, 2, 3):
+        columns = random.integers(-3, 4, size=(len(cells), rows))
+        differences = [np.unique(np.array([columns[v] - columns[u] for u, v in moves[kind]]), axis=0) for kind in kinds]
+        pairs = max(np.abs(d[:, None] - d[None, :]).sum(axis=2).max() for d in differences)
+        sums = [
+            np.abs(sum(times * d for times, d in zip(element, chosen, strict=True))).sum()
+            for element in elements.tolist()
+            for chosen in itertools.product(*(d if n else d[:1] for n, d in zip(element, differences, strict=True)))
+        ]
+        assert pairs <= max(sums)
 
 
 def test_what_constraints_settle_costs_one_move() -> None:

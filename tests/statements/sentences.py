@@ -33,6 +33,8 @@ from blowfishdb.model.query import Query, query
 STATES = re.compile(r"\d|\bexact|\bfree\b|\bcosts?\b|\bwithin\b|\bat most\b|\bremain|\bcharged\b|\bleft\b")
 """What makes a sentence one that must be registered."""
 SENTENCE_END = re.compile(r"(?<=[.])\s+(?=[A-Z]|\w+(?: and \w+)?: )|\n")
+CONFIDENT = re.compile(r"\bexact(?:ly)?\b(?! discrete)[^.;\n]*(?:\(\d[\d.]* %\)|confidence)")
+"""What is exact has no confidence: it would be true whatever the noise."""
 LEADS = ("What the policy says: ", "Not protected: ")
 TOLERANCE = 1e-9
 
@@ -155,6 +157,12 @@ def _within(case: Case, said: re.Match[str]) -> bool:
 def _between(case: Case, said: re.Match[str]) -> bool:
     low, high = number(said["low"]), number(said["high"])
     return low <= case.answer.bounds.low[0] + 1e-6 and high >= case.answer.bounds.high[0] - 1e-6
+
+
+def _only(case: Case, said: re.Match[str]) -> bool:
+    """One value is left in an interval that holds with some confidence: noise is in it, so nothing is called exact."""
+    both = case.answer.bounds
+    return both.low[0] == both.high[0] == number(said["low"]) and not case.answer.is_exact
 
 
 def _priced(check: Check) -> Check:
@@ -313,7 +321,7 @@ ACCURACIES: Registry = (
     ("exact", _exact),
     (rf"(?:every value )?within (?P<width>{NUMBER}) {SURE}", _within),
     (rf"between (?P<low>-?{NUMBER}) and (?P<high>-?{NUMBER}) {SURE}", _between),
-    (rf"(?P<low>-?{NUMBER}) exactly {SURE}", _exact),
+    (rf"no value but (?P<low>-?{NUMBER}) fits {SURE}", _only),
     (rf"all intervals hold together {SURE}", _sure),
 )
 """How near an answer is, as it stands beside it."""
@@ -466,7 +474,7 @@ def sentences(text: str) -> Iterator[str]:
 
 def faults(case: Any, text: str, more: Registry = ()) -> list[str]:
     """The sentences of a text that are unknown, or not so; `more` are those of a face of its own."""
-    wrong = []
+    wrong = [f"exact, yet with a confidence: {said[0]}" for said in CONFIDENT.finditer(text)]
     for sentence in sentences(text):
         known = [(check, said) for pattern, check in (*more, *REGISTERED) if (said := re.fullmatch(pattern, sentence))]
         if not known:

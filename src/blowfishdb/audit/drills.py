@@ -48,7 +48,7 @@ from blowfishdb.model.query import query
 from blowfishdb.plan.program import Program
 from blowfishdb.session.backend import Backend, expect
 from blowfishdb.session.local import open_local
-from blowfishdb.sources.base import Join
+from blowfishdb.sources.base import Join, People
 from blowfishdb.sources.ibis_source import IbisSource
 from blowfishdb.sources.location import TableName
 
@@ -178,10 +178,12 @@ def _budget(world: Scratch, recorder: Recorder, release: Release, limit: Fractio
     )
 
 
-JOINED = domain({"kind": categorical(["a", "b"], outside="b"), "grade": categorical(["a", "b"], outside="b")})
+JOINED = domain({name: categorical(["a", "b"], outside="b") for name in ("kind", "grade", "tier")})
 KEYS = [(1, "a"), (2, "b"), (3, "a"), (3, "a"), (4, "a"), (4, "b"), (5, None), (6, "c"), (None, "a"), (None, "b")]
 """Of these only 1, 2, 5 and 6 are keys of one row."""
 KINDS = {1: "a", 2: "b", 6: "b"}
+TIERS = {"a": "b", "b": "a", "c": "a"}
+"""A third table, found by what the first one gives."""
 AT_MOST = 2
 UNITS: dict[str, Row | Person] = {"rows": ROW, "people": person("who", at_most=AT_MOST, order_by="nr")}
 
@@ -191,7 +193,8 @@ def joined_lines() -> list[Line]:
 
     The second table is one of people, found by their id.
     """
-    rows = [(place % 8 or None, place % 4, place) for place in range(32)]
+    rows: list[tuple[int | None, int | None, int]] = [(place % 8 or None, place % 4, place) for place in range(32)]
+    rows += [(None, None, 100), (1, None, 101)]
     watch, database = Watch(), duckdb.connect(":memory:", config={"threads": 1})
     database.execute("CREATE TABLE main_rows (ref BIGINT, who BIGINT, nr BIGINT)")
     database.execute("CREATE TABLE kinds (id BIGINT, name VARCHAR)")
@@ -199,21 +202,33 @@ def joined_lines() -> list[Line]:
     database.executemany("INSERT INTO kinds VALUES (?, ?)", KEYS)
     database.execute("CREATE TABLE owners AS SELECT id - 1 AS id, name AS grade FROM kinds")
     engine = watched_engine(database, watch, "joined")
-    joins = [Join("kinds", "ref", "id", {"kind": "name"}), Join("owners", "who", "id", ["grade"])]
+    database.execute("CREATE TABLE tiers (name VARCHAR, tier VARCHAR)")
+    database.executemany("INSERT INTO tiers VALUES (?, ?)", list(TIERS.items()))
+    joins = [
+        Join("kinds", "ref", "id", {"kind": "name"}),
+        Join("owners", "who", "id", ["grade"]),
+        Join("tiers", "kind", "name", ["tier"]),
+    ]
+    of_tier = {key: TIERS[str(dict(KEYS)[key])] for key in KINDS}
     source = IbisSource(engine, TableName("main_rows"), joins)
     lines = []
     for label, unit in UNITS.items():
         counted = rows if isinstance(unit, Row) else [row for row in rows if row[2] < 4 * AT_MOST]
         violations = []
-        for name, keys in (("kind", [row[0] or 0 for row in counted]), ("grade", [row[1] + 1 for row in counted])):
-            wanted = Counter(KINDS.get(key) for key in keys)
+        by_ref, by_owner = [row[0] or 0 for row in counted], [-1 if row[1] is None else row[1] + 1 for row in counted]
+        for name, keys, told in (("kind", by_ref, KINDS), ("grade", by_owner, KINDS), ("tier", by_ref, of_tier)):
+            wanted = Counter(told.get(key) for key in keys)
             for where, kinds in ((None, ("a", "b", None)), (Column(name) == "a", ("a",))):
                 cells = compile_cells(JOINED, Policy(unit=unit), name, where)
                 if not np.array_equal(source.prepare(cells, unit).run(None), [wanted[kind] for kind in kinds]):
                     violations.append("a joined table makes rows count more than once, or not at all")
-        lines.append(judged(f"a joined table, {label}", "counting", violations, "each row counts once", 4))
+        lines.append(judged(f"a joined table, {label}", "counting", violations, "each row counts once", 6))
+    cells = compile_cells(domain({"rows": integers(0, 40, null=0)}), Policy(), "rows", None)
+    numbers = Counter(Counter(row[1] for row in rows if row[1] is not None).values())
+    people = source.of_people(People("who", "rows")).prepare(cells).run(None)
+    wrong = broken({"people are counted whom no row names": people.tolist() != [numbers[each] for each in range(41)]})
     database.close()
-    return lines
+    return [*lines, judged("the people of a table", "counting", wrong, "each person counts once")]
 
 
 VALUES = 16

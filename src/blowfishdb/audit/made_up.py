@@ -99,15 +99,17 @@ def made_up_ties(random: np.random.Generator) -> Adjacency:
         )
     )
     families: tuple[Family, ...] = (full(), full(), line(), public())
-    policy = Policy(
-        {name: one_of(random, families) for name in declared.names},
-        one_of(random, COMPOSITIONS),
-        one_of(random, (*PUBLIC, *PUBLIC, "secret")),
-        constraints=made_up_constraints(random, declared),
-    )
+    chosen = {name: one_of(random, families) for name in declared.names}
+    composition, presence = one_of(random, COMPOSITIONS), one_of(random, (*PUBLIC, *PUBLIC, "secret"))
+    constraints = made_up_constraints(random, declared)
     names = declared.names if random.random() < 0.5 else declared.names[:1]
     axes = tuple(made_up_axis(random, name, declared[name]) if random.random() < 0.3 else Axis(name) for name in names)
     where = made_up_condition(random, declared) if random.random() < 0.5 else None
+    if number == 2 and len(constraints) == 1:
+        # Two marginals: one of a column with a single value, which says no more than the number of rows, or with two.
+        declared = Domain((*declared.attributes, ("z", integers(0, sizes[0] % 2, null=0))))
+        constraints = [marginal_constraint("y"), marginal_constraint("z")]
+    policy = Policy(chosen, composition, presence, constraints=constraints)
     return Adjacency(declared, policy, axes, where)
 
 

@@ -10,6 +10,7 @@ from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.errors import CannotCertify, PolicyError, plural
 from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.constraints import without_values
+from blowfishdb.model.distance import joint_stretch
 from blowfishdb.model.distance import stretch as attribute_stretch
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Grid, Person, Policy
@@ -159,7 +160,10 @@ def _value_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
         steps[name] = count
 
     def old_steps(moved: Sequence[str]) -> int:
-        costs = [sum(steps.get(name, 0) for name in factor) or factor[0] not in steps for factor in old.factors(moved)]
+        costs = [
+            _joint_steps(domain, old, new, factor, sum(steps[name] for name in factor)) if factor[0] in steps else 1
+            for factor in old.factors(moved)
+        ]
         return int(max(costs, default=0) if old.composition == "record" else sum(costs))
 
     moves = [domain.names] if new.composition == "record" else new.factors(domain.names)
@@ -169,6 +173,15 @@ def _value_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     elif factor > max(1, *steps.values(), 1):
         worst = "attributes that may now move at once took their steps one after the other before"
     return Stretch(Fraction(factor), worst)
+
+
+def _joint_steps(domain: Domain, old: Policy, new: Policy, names: Sequence[str], one_by_one: int) -> int:
+    """The most old steps of a new step along attributes that moved together, if they still do; else one by one."""
+    before, after = old.grid_of(names[0]), new.grid_of(names[0])
+    if before is None or after is None or not set(names) == set(before.attributes) == set(after.attributes):
+        return one_by_one
+    together = joint_stretch([domain[name] for name in names], before, after)
+    return one_by_one if together is None else min(one_by_one, together)
 
 
 def _hides_less(old: Grid | None, new: Grid | None) -> bool:

@@ -13,8 +13,8 @@ from scipy.sparse.csgraph import shortest_path
 
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.constraint_graph import changed_constraints
-from blowfishdb.model.domain import Attribute, Domain
-from blowfishdb.model.graphs import EDGE_LIMIT, AxisGraph, GridGraph, adjacency, steps_between
+from blowfishdb.model.domain import Attribute, Domain, Integers
+from blowfishdb.model.graphs import EDGE_LIMIT, Factor, GridGraph, adjacency, steps_between
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Ints, distinct
 from blowfishdb.model.policy import (
@@ -35,6 +35,8 @@ CLOCK_LIMIT = 2**20
 """Windows that a change of the clock widens are compared value by value up to this many values."""
 STRETCH_LIMIT = 2048
 """Graphs that are no windows are compared by all shortest paths, up to this many values."""
+PATHS_LIMIT = 2**25
+"""Joint thresholds are compared by all shortest paths up to this many cells times edges."""
 
 
 def value_distance(domain: Domain, policy: Policy, name: str, one: object, two: object) -> int | None:
@@ -147,7 +149,26 @@ def stretch(attribute: Attribute, old: Family, new: Family) -> int | None:
     return _listed_stretch(project_axis(before, finest_axis(attribute)), project_axis(after, finest_axis(attribute)))
 
 
-def _listed_stretch(before: AxisGraph, after: AxisGraph) -> int | None:
+def joint_stretch(declared: Sequence[Attribute], old: Grid, new: Grid) -> int | None:
+    """At least as many old steps as lie between two places that the new joint threshold joins; None where not known.
+
+    Exact where the places can be listed. On larger grids of whole numbers a walk from place to place, one number at a
+    time and never away from its end, is cut into old steps (proof: docs/proofs/release.md).
+    """
+    axes = [finest_axis(attribute) for attribute in declared]
+    if math.prod(axis.cells for axis in axes) <= STRETCH_LIMIT:
+        before, after = project_joint(old, axes), project_joint(new, axes)
+        if isinstance(before, GridGraph) and before.size * before.edge_count_bound <= PATHS_LIMIT:
+            return _listed_stretch(before, after)
+    if old.theta < 1 or not all(isinstance(attribute, Integers) for attribute in declared):
+        return None
+    step, reach = int(old.theta), int(new.theta)
+    if new.metric != "l1" and old.metric != "linf":
+        reach = math.isqrt(int(len(axes) * new.theta**2)) if new.metric == "l2" else len(axes) * reach
+    return max(1, -(-reach // step))
+
+
+def _listed_stretch(before: Factor, after: Factor) -> int | None:
     edges = after.edges()
     if edges.shape[0] == 0:
         return 0

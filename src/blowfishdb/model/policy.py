@@ -233,6 +233,10 @@ class Custom:
     edges: tuple[tuple[object, object], ...]
 
 
+NO_PAIRS = Custom(())
+"""No two values are hidden from each other; NULL is hidden among them unless it is public."""
+
+
 @dataclass(frozen=True)
 class Grid:
     """Records whose named numeric attributes are jointly at most theta apart are hidden from each other."""
@@ -300,7 +304,7 @@ def value_graph(family: Family, attribute: Attribute) -> ValueGraph:
     """The graph on the attribute's declared values; PolicyError where the family does not fit."""
     if isinstance(family, Full):
         return StepWindow(attribute.size, attribute.size - 1)
-    if isinstance(family, Public):
+    if isinstance(family, Public) or family == NO_PAIRS:
         return StepWindow(attribute.size, 0)
     if isinstance(family, Line):
         if not attribute.ordered:
@@ -573,7 +577,7 @@ class Policy:
         if grid is None:
             return self.family(name)
         theta = Fraction(grid.theta // 1) if isinstance(attribute, Integers) else grid.theta
-        return Threshold(theta) if theta else Public()
+        return Threshold(theta) if theta else NO_PAIRS
 
     def graph(self, domain: Domain, name: str) -> ValueGraph:
         """The graph on an attribute's declared values; its special cells are joined to all of them unless public."""

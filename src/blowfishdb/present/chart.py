@@ -173,7 +173,7 @@ class Chart:
     def number_words(self) -> str:
         """The interval of a single number as a sentence."""
         if self.low[0] == self.high[0]:
-            return "exact" if not self.confidence else f"exactly this, with {self.confidence} confidence"
+            return "exact" if not self.confidence else f"no other value fits, with {self.confidence} confidence"
         return f"between {self.interval(0).replace(' to ', ' and ')}, with {self.confidence} confidence"
 
     def interval(self, mark: int) -> str:

@@ -152,7 +152,7 @@ def accuracy_words(answer: Released) -> str:
         words = "intervals for the noise alone"
     elif one:
         low, high = digits.low(float(answer.bounds.low[0])), digits.high(float(answer.bounds.high[0]))
-        words = f"{low} exactly" if low == high else f"between {low} and {high}"
+        words = f"no value but {low} fits" if low == high else f"between {low} and {high}"
     else:
         words = "all intervals hold together"
     return f"{words} ({percent(answer.beta)})"
