@@ -12,7 +12,7 @@ import pytest
 from blowfishdb.audit.cases import battery
 from blowfishdb.audit.chain_drills import chain_drill_lines
 from blowfishdb.audit.counting import counting_lines
-from blowfishdb.audit.drills import drills, session_lines
+from blowfishdb.audit.drills import drills, joined_lines, session_lines
 from blowfishdb.audit.exact import people_lines, refusal_lines
 from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import edge_violations, float_violations, levels_line, quantiles_line
@@ -32,13 +32,14 @@ from blowfishdb.audit.truths import truth_lines
 from blowfishdb.catalog import stretch
 from blowfishdb.engine import charge, planning, release, sharing
 from blowfishdb.ledger import charges, curation, mark, sqlite, verification
+from blowfishdb.ledger import ledger as opening
 from blowfishdb.ledger import values as ledger_values
 from blowfishdb.mechanisms.data_aware import partition
 from blowfishdb.model import constraint_graph, constraints, graphs, policy, projection
 from blowfishdb.noise import coupling, quantile_sampler, sampler
 from blowfishdb.plan import certificate, loss, points
 from blowfishdb.session import local
-from blowfishdb.sources import keys, number_keys, statement
+from blowfishdb.sources import duckdb, keys, number_keys, statement
 from tests.audit.rewritten import rewrite
 
 pytestmark = pytest.mark.audit
@@ -77,7 +78,7 @@ SHARED, TRUTHS, PERSONS, REFUSALS, FEW = (
 SAMPLER = found(lambda: [levels_line(150_000), quantiles_line(1500)])
 HEADS: Checks = lambda: itertools.chain(edge_violations(), float_violations())  # noqa: E731
 RECEIPTS = found(lambda: drills(next(case for case in battery(quick=True) if case.name in DRILLED), 1))
-TABLES = found(partial(counting_lines, quick=True, seed=1))
+TABLES, JOINS = found(partial(counting_lines, quick=True, seed=1)), found(joined_lines)
 FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "any count bounds the records": (
         constraints,
@@ -192,6 +193,50 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "is_null = np.zeros(len(fetched[1]), dtype=np.bool_)",
         TABLES,
     ),
+    "unknown is false": (
+        statement,
+        "_holds",
+        "passing(predicate, cuts, {name: places})",
+        "passing(part, cuts, {name: places}) == wanted",
+        TABLES,
+    ),
+    "both for either": (
+        statement,
+        "_holds",
+        "if isinstance(part, Both) == wanted",
+        "if isinstance(part, Both)",
+        TABLES,
+    ),
+    "not a number is in no list": (
+        statement,
+        "_union",
+        "[line.value.isnull()] + ([line.value.isnan()] if line.nan else [])",
+        "[line.value.isnull()]",
+        TABLES,
+    ),
+    "long decimals are doubles": (
+        number_keys,
+        "_is_read_by_proxy",
+        "return kind.kind == Kind.DECIMAL and (kind.digits is None or kind.digits > limit)",
+        "return False",
+        TABLES,
+    ),
+    "persons past the cap": (
+        statement,
+        "people_statement",
+        "_rows(tables, homes, unit, engine)",
+        "_rows(tables, homes, replace(unit, at_most=10**6), engine)",
+        TABLES,
+    ),
+    "a file under two names": (
+        duckdb,
+        "matched",
+        "files = {os.path.realpath(name): name for",
+        "files = {name: name for",
+        TABLES,
+    ),
+    "a table found by nothing": (statement, "_used", "            wanted.add(join.foreign_key)\n", "", JOINS),
+    "nobody is a person": (statement, "_people", "ids.filter(ids.person.notnull())", "ids", JOINS),
     "clocks turned the other way": (keys, "_wall_seconds", "second + choice", "second - choice", TABLES),
     "arithmetic that is never corrected": (
         number_keys,
@@ -247,6 +292,13 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         LEDGER,
     ),
     "exact releases forgotten": (curation, "_version_change", "known.charges == 0", "known.spent == 0", LEDGER),
+    "a mark that guards nothing": (
+        opening,
+        "open_ledger",
+        "            check_guard(cursor.guard(), high_water.identity(), head)\n",
+        "",
+        LEDGER,
+    ),
     "NULL beside outside": (
         graphs,
         "WindowGraph.edges",

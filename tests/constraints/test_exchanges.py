@@ -55,7 +55,7 @@ def test_two_marginals_of_two_values_are_kept_by_two_records_that_swap() -> None
 
 
 def test_two_records_that_go_there_and_back_count_where_no_other_change_does() -> None:
-    """The marginal of a column with one value overlaps another and adds nothing: two records swap x inside y's counts."""
+    """The marginal of a column with one value overlaps another and adds nothing: two records swap x inside y."""
     narrow = domain({"x": integers(0, 1, null=0), "y": integers(0, 1, null=0), "z": integers(0, 0, null=0)})
     graph = compile_cells(narrow, Policy(constraints=["marginal(y)", "marginal(z)"]), ("x", "y"), None).graph
     exchanges = moves_of(graph).exchanges

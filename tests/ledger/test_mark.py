@@ -246,6 +246,33 @@ def test_starting_again_in_the_place_of_a_deleted_ledger_is_refused_and_says_wha
         assert (entry.kind, entry.fields["mark_sequence"]) == ("restored", 2), "what stood here is on record"
 
 
+def test_a_mark_that_no_longer_guards_a_ledger_opens_nothing_and_stays_as_it_is(tmp_path: Path) -> None:
+    path, first, second = (tmp_path / name for name in ("ledger.db", "first", "second"))
+    open_ledger(path, mark=first).close()
+    accept_restored_ledger(path, mark=second, by="cora", reason="moved to a new machine")
+    before = first.read_bytes()
+    with pytest.raises(LedgerRolledBack, match="another high-water mark guards this ledger"):
+        open_ledger(path, mark=first)
+    assert first.read_bytes() == before
+
+
+def test_of_two_marks_that_open_a_new_ledger_at_once_one_guards_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other comes after the look at who guards the ledger and before this one does."""
+    path, usual = tmp_path / "ledger.db", FileMark.advance
+
+    def overtaken(mark: FileMark, head: Head) -> None:
+        monkeypatch.setattr(FileMark, "advance", usual)
+        open_ledger(path, mark=tmp_path / "other").close()
+        mark.advance(head)
+
+    monkeypatch.setattr(FileMark, "advance", overtaken)
+    with pytest.raises(LedgerRolledBack, match="another high-water mark guards this ledger"):
+        open_ledger(path, mark=tmp_path / "mine")
+    open_ledger(path, mark=tmp_path / "other").close()
+
+
 AT = "2026-11-16T00:00:00+00:00"
 
 

@@ -25,7 +25,7 @@ from blowfishdb.errors import (
     LedgerRolledBack,
     StaleVersion,
 )
-from blowfishdb.ledger import Charge, Ledger, Terms, open_ledger
+from blowfishdb.ledger import Charge, Ledger, Terms, accept_restored_ledger, open_ledger
 from blowfishdb.ledger import mark as mark_file
 from blowfishdb.ledger.values import BY, MOST_CLASSES, PER_EDGE, SUM, Head, Link, Publication
 
@@ -335,7 +335,25 @@ def _rolled_back(folder: Path) -> list[str]:
             beside.unlink()
         shutil.copyfile(wrong, path)
         rules[f"{name} is taken for the ledger"] = not refused(partial(charge, f"after {name}"), LedgerRolledBack)
-    return broken(rules)
+    return [*broken(rules), *_another_guard(folder)]
+
+
+def _another_guard(folder: Path) -> list[str]:
+    """A ledger that was accepted with another mark: the one it had hears of no charge, and opens nothing any more."""
+    path, first, second = (folder / f"guarded.{ending}" for ending in ("ledger", "first", "second"))
+    with open_ledger(path, mark=first) as ledger:
+        account = ledger.register(TERMS, name="guarded", by="audit").id
+        accept_restored_ledger(path, mark=second, by="audit", reason="audit")
+        before = first.read_bytes()
+        is_charged = not refused(lambda: ledger.charge(_charge(account, "key", Fraction(1))), LedgerRolledBack)
+    is_opened = not refused(lambda: open_ledger(path, mark=first).close(), LedgerRolledBack)
+    return broken(
+        {
+            "a ledger is charged whose mark is another by now": is_charged,
+            "a ledger is opened by a mark that does not guard it": is_opened,
+            "a mark is moved by a ledger that it does not guard": first.read_bytes() != before,
+        }
+    )
 
 
 TEARS = (1, 40, 90, 200, 400, 511)
