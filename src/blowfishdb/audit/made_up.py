@@ -100,7 +100,7 @@ def made_up_ties(random: np.random.Generator) -> Adjacency:
     )
     families: tuple[Family, ...] = (full(), full(), line(), public())
     chosen = {name: one_of(random, families) for name in declared.names}
-    composition, presence = one_of(random, COMPOSITIONS), one_of(random, (*PUBLIC, *PUBLIC, "secret"))
+    composition, presence = one_of(random, COMPOSITIONS), one_of(random, (*PUBLIC, "secret"))
     constraints = made_up_constraints(random, declared)
     names = declared.names if random.random() < 0.5 else declared.names[:1]
     axes = tuple(made_up_axis(random, name, declared[name]) if random.random() < 0.3 else Axis(name) for name in names)
@@ -189,6 +189,8 @@ def _theta(random: np.random.Generator, *, whole: bool = False) -> str:
 def made_up_family(random: np.random.Generator, attribute: Attribute) -> Family:
     """A graph on the attribute."""
     options: list[Family] = [full(), public()]
+    if attribute.size == 1:
+        return one_of(random, options)
     match attribute:
         case Categorical():
             values = list(attribute.values)
@@ -235,7 +237,7 @@ def made_up_axis(random: np.random.Generator, name: str, attribute: Attribute) -
         return Axis(name)
     if isinstance(attribute, Dates | Timestamps) and NESTS[attribute.by]:
         return Axis(name, unit=one_of(random, NESTS[attribute.by]))
-    if isinstance(attribute, Integers):
+    if isinstance(attribute, Integers) and attribute.size > 1:
         inner = int(random.integers(1, attribute.size))
         return one_of(
             random,
@@ -292,7 +294,7 @@ def _comparison(random: np.random.Generator, declared: Domain, name: str) -> Pre
             start = moment.date() if isinstance(attribute, Dates) else moment
             options += (column < start, column >= start, Negation(column < start))
         case Integers():
-            number = attribute.low + int(random.integers(1, attribute.size))
+            number = attribute.low + int(random.integers(1, max(2, attribute.size)))
             options += (column < number, column <= number - 1, column >= number, column == number)
     return one_of(random, options)
 
