@@ -29,9 +29,12 @@ public class Ask {
                 }
             }
             // The driver prepares a statement on the server once it was run a few times; all but the first are free.
+            // Inside a transaction it fetches the rows in pieces, one at a time here.
             for (int time = 0; time < 8; time++) {
+                port.setAutoCommit(time < 4);
                 print(port, question, excluded);
             }
+            port.commit();
         }
     }
 
@@ -62,6 +65,7 @@ public class Ask {
     private static void print(Connection port, String question, String excluded) throws SQLException {
         try (PreparedStatement statement = port.prepareStatement(question)) {
             statement.setString(1, excluded);
+            statement.setFetchSize(1);
             try (ResultSet row = statement.executeQuery()) {
                 while (row.next()) {
                     System.out.println(row.getString(1) + " " + row.getDouble("n") + " in ["

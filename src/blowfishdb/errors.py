@@ -387,14 +387,21 @@ class SpendingCapReached(LedgerError):
     """A charge above what whoever asks allowed for it; nothing was charged and no data was read."""
 
     code = "spending-cap-reached"
+    advice = "may be spent. Allow more, or ask for less accuracy."
 
     def __init__(self, requested: Fraction, allowed: Fraction) -> None:
         super().__init__(
-            f"not run, nothing charged: this costs epsilon {amount(requested)}, and {amount(allowed)} may be spent. "
-            "Allow more, or ask for less accuracy."
+            f"not run, nothing charged: this costs epsilon {amount(requested)}, and {amount(allowed)} {self.advice}"
         )
         self.requested = requested
         self.allowed = allowed
+
+
+class TokenCapReached(SpendingCapReached):
+    """A charge above what a curator lets the token spend with which it was asked; nothing was charged."""
+
+    code = "token-cap-reached"
+    advice = "is left of what this token may spend. A curator can raise its cap, or ask for less accuracy."
 
 
 class AmountTooFine(LedgerError):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from blowfishdb.cli import demo
+from blowfishdb.cli.serve import free_port
+from blowfishdb.server.state import AppState
 from tests.cli.conftest import Run
 
 SLOW = ("what-if", "capital_loss")
@@ -50,7 +53,31 @@ def test_a_taken_port_leaves_no_folder(tmp_path: Path, blowfish: Run) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        ended = blowfish("demo", "--folder", str(tmp_path / "demo"), "--port", port, "--no-browser")
-    assert ended.code == 3
-    assert "somebody listens there already" in " ".join(ended.err.split())
+        for option in ("--port", "--postgres"):
+            ended = blowfish("demo", "--folder", str(tmp_path / "demo"), option, port, "--no-browser")
+            assert ended.code == 3
+            assert "somebody listens there already" in " ".join(ended.err.split())
+            assert option in ended.err
     assert not (tmp_path / "demo").exists()
+
+
+def test_with_a_port_for_tools_the_demo_tells_where_to_connect(
+    tmp_path: Path, blowfish: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = []
+
+    def started(app_state: AppState, when_ready: Callable[[], None]) -> None:
+        """What the server does at its start; a tool's sign-in is what matters here."""
+        when_ready()
+        addresses.append([verifier.token for verifier in app_state.tokens.verifiers("ana")])
+        app_state.close()
+
+    monkeypatch.setattr("blowfishdb.server.app.run_server", started)
+    port = str(free_port(0))
+    ended = blowfish("demo", "--folder", str(tmp_path / "demo"), "--postgres", port, "--no-browser", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["postgres"].startswith("postgresql://ana:bfdb_")
+    assert ended.json["postgres"].endswith(f"@127.0.0.1:{port}/blowfish")
+    assert len(addresses[0]) == 1
+    told = blowfish("demo", "--folder", str(tmp_path / "more"), "--postgres", port, "--no-browser")
+    assert "psql postgresql://ana:bfdb_" in told.out

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
+from blowfishdb.server.auth.audit_log import AuditLog
 from blowfishdb.server.auth.database import open_database
 from blowfishdb.server.auth.session import LoginSessions
-from blowfishdb.server.auth.users import Users
+from blowfishdb.server.auth.users import Tokens, Users
 from tests.cli.conftest import Run
 
 CONFIG = 'ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n'
@@ -28,6 +30,30 @@ def test_users_are_added_shut_out_and_given_passwords(blowfish: Run, folder: Pat
     assert "shut out" in blowfish("user", "list").out
     assert blowfish("user", "disable", "ana", "--undo").code == 0
     assert [line["name"] for line in blowfish("user", "list", "--json").json] == ["ana", "cora"]
+    database.close()
+
+
+def test_a_token_is_capped(blowfish: Run, folder: Path) -> None:
+    (folder / "blowfish.toml").write_text(CONFIG)
+    blowfish("user", "add", "ana")
+    database = open_database(f"sqlite:///{folder}/blowfish.users")
+    _, token = Tokens(Users(database), database).issue("ana", "superset", ["ask"], 30)
+    capped = blowfish("user", "cap", token.id, "0.2")
+    assert "With the token 'superset' ana may spend epsilon 0.2; nothing of it is spent." in " ".join(
+        capped.out.split()
+    )
+    Tokens(Users(database), database).spend(token.id, Fraction(1, 10))
+    assert "0.1 of it is spent" in blowfish("user", "cap", token.id, "0.3").out
+    (listed,) = blowfish("user", "tokens", "ana", "--json").json
+    assert (listed["cap"], listed["spent"], listed["label"]) == ("3/10", "1/10", "superset")
+    assert "superset" in blowfish("user", "tokens").out
+    assert "has no cap" in blowfish("user", "cap", token.id).out
+    assert blowfish("user", "cap", token.id, "much").code == 3
+    assert blowfish("user", "cap", "nobody's", "1").code == 3
+    assert blowfish("user", "tokens", "nobody").code == 3
+    assert "none" in blowfish("user", "tokens", "ana").out
+    lines = [(line.action, line.detail["epsilon"]) for line in AuditLog(database).last() if line.target == token.id]
+    assert lines == [("set the cap of a token", part) for part in ("0.2", "0.3", None)]
     database.close()
 
 

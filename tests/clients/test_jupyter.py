@@ -79,7 +79,7 @@ def test_a_slider_a_price_and_a_confirmed_release(tmp_path: Path) -> None:
         page.get_by_text("widget = db").first.click()
         page.keyboard.press("Control+Enter")
         price = page.get_by_role("status").filter(has_text="costs epsilon")
-        expect(price).to_contain_text("every answer within 50 costs epsilon", timeout=120_000)
+        expect(price).to_contain_text("every answer within 50 (95 %): this costs epsilon", timeout=120_000)
         before = price.inner_text()
         slider = page.get_by_role("slider").first
         slider.focus()

@@ -64,15 +64,18 @@ def test_jdbc_describes_refuses_and_prepares(port: WirePlace) -> None:
 
 
 @pytest.mark.odbc
-def test_odbc_lists_asks_and_refuses(port: WirePlace, tmp_path: Path) -> None:
-    """The driver that Excel uses; `ConnSettings` is where its spending is allowed."""
+@pytest.mark.parametrize("pieces", [0, 1])
+def test_odbc_lists_asks_and_refuses(port: WirePlace, tmp_path: Path, pieces: int) -> None:
+    """The driver that Excel uses, with whole results or by cursors; `ConnSettings` is where its spending is allowed."""
     settings = tmp_path / "odbc.ini"
     settings.write_text(
         "[clinic]\nDriver=PostgreSQL Unicode\nServername=127.0.0.1\nSSLmode=disable\n"
         f"Port={port.port}\nDatabase=blowfish\nUserName=ana\nPassword={port.secrets['ana']}\n"
-        "ConnSettings=SET blowfish.spend = '0.75'\n"
+        f"ConnSettings=SET blowfish.spend = '0.75'\nUseDeclareFetch={pieces}\nFetch=2\n"
     )
-    question = "SELECT ward, COUNT(*) AS n FROM visits WHERE age < 90 GROUP BY ward OPTIONS (epsilon = {})\n"
+    question = (
+        f"SELECT ward, COUNT(*) AS n FROM visits WHERE age < {90 + pieces} GROUP BY ward OPTIONS (epsilon = {{}})\n"
+    )
     lines = f"{question.format('0.75')}{question.format('0.75')}{question.format('1.5')}"
     told = subprocess.run(
         ["isql", "-b", "-v", "-d;", "clinic"],

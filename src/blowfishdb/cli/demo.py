@@ -20,7 +20,7 @@ import typer
 from blowfishdb.cli import run
 from blowfishdb.cli.options import AsJson
 from blowfishdb.cli.output import console, print_json, say
-from blowfishdb.cli.serve import Port
+from blowfishdb.cli.serve import Port, PostgresPort
 from blowfishdb.errors import CatalogError
 
 
@@ -98,6 +98,7 @@ def demo(
     ] = None,
     tour: Annotated[bool, typer.Option("--tour", help="A tour in the terminal in place of the web pages.")] = False,
     port: Port = None,
+    postgres: PostgresPort = None,
     browser: Annotated[bool, typer.Option(help="Open the pages in a browser.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -108,6 +109,7 @@ def demo(
       blowfish demo
       blowfish demo --tour
       blowfish demo --folder demo --port 8080 --no-browser
+      blowfish demo --postgres 5433
     """
     if tour:
         walk(STOPS, folder, as_json=as_json)
@@ -117,7 +119,9 @@ def demo(
     if port is not None:
         # Before a folder is made that would have to be thrown away.
         check_port(HERE, port)
-    run_demo(prepared_demo(STOPS[0], folder), port, browser=browser, as_json=as_json)
+    if postgres is not None:
+        check_port(HERE, postgres, "--postgres")
+    run_demo(prepared_demo(STOPS[0], folder), port, postgres, browser=browser, as_json=as_json)
 
 
 PLOT = "{plot}"

@@ -133,23 +133,33 @@ def first_curator(app_state: AppState, name: str) -> str | None:
     return password
 
 
-def run_demo(place: Path, port: int | None, *, browser: bool, as_json: bool) -> None:
-    """Serves the demo's folder with one curator and one analyst, whose passwords are printed."""
+def run_demo(place: Path, port: int | None, postgres: int | None, *, browser: bool, as_json: bool) -> None:
+    """Serves the demo's folder with one curator and one analyst, whose passwords are printed.
+
+    With a port for the PostgreSQL protocol, the analyst gets a token for it too.
+    """
     from blowfishdb.server.app import run_server
     from blowfishdb.server.auth.users import new_password
 
-    app_state = opened(place / "blowfish.toml", HERE, port or free_port())
+    app_state = opened(place / "blowfish.toml", HERE, port or free_port(), postgres)
     roles, passwords = {"cora": "curator", "ana": "analyst"}, {}
     for name, role in roles.items():
         passwords[name] = new_password()
         app_state.users.add(name, role, passwords[name], must_change=False)
+    address = None
+    if postgres is not None:
+        token = app_state.tokens.issue("ana", "tools of the demo", ["ask"], 1)[0]
+        address = f"postgresql://ana:{token}@{HERE}:{postgres}/blowfish"
 
     def announce() -> None:
         url = app_state.settings.url
         lines = [f"  sign in as the {role}:  {name}  {passwords[name]}" for name, role in roles.items()]
+        if address is not None:
+            lines.append(f"  with a tool, as ana:  psql {address}")
         if not as_json:
             say(f"BlowfishDB is at {url}", style="bold")
-        print_result({"folder": str(place), "url": url, "users": passwords}, *lines, as_json=as_json)
+        result = {"folder": str(place), "url": url, "users": passwords, "postgres": address}
+        print_result(result, *lines, as_json=as_json)
         if as_json:
             return
         say(f"Everything is in {place}. Ctrl-C stops it.", style="dim")

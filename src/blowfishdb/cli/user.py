@@ -98,6 +98,71 @@ def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = Fa
     _show_password(person, new, as_json=as_json)
 
 
+@app.command()
+def tokens(
+    person: Annotated[str | None, typer.Argument(metavar="[PERSON]", help="Theirs alone.")] = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Lists the tokens of programs. With their caps, and what was spent with them.
+
+    \b
+    Examples
+      blowfish user tokens
+      blowfish user tokens ana
+    """
+    from datetime import UTC, datetime
+
+    from blowfishdb.errors import amount
+    from blowfishdb.model.serialize import write
+
+    with server_state(config) as state:
+        listed = state.tokens.all() if person is None else state.tokens.of(state.users.find(person).name)
+    rows = [
+        (
+            one.id,
+            one.name,
+            one.label,
+            datetime.fromtimestamp(one.ends, UTC).date().isoformat(),
+            "none" if one.cap is None else amount(one.cap),
+            "" if one.cap is None else amount(one.spent),
+        )
+        for one in listed
+    ]
+    lines = table("Tokens", ("token", "of", "for", "until", "cap", "spent"), rows)
+    print_result([write(one) for one in listed], lines, as_json=as_json)
+
+
+@app.command()
+def cap(
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id; `blowfish user tokens` lists them.")],
+    epsilon: Annotated[
+        str | None, typer.Argument(metavar="[EPSILON]", help="The most to spend with it in all. Without: no cap.")
+    ] = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Caps what a tool may spend with a token. In all; it may then spend so much without a SET blowfish.spend.
+
+    \b
+    Examples
+      blowfish user cap 3f9c0a12bd77 0.2
+      blowfish user cap 3f9c0a12bd77
+    """
+    from blowfishdb.engine.target import spending_cap
+    from blowfishdb.errors import amount
+    from blowfishdb.model.serialize import write
+
+    with server_state(config) as state:
+        changed = state.tokens.set_cap(token, spending_cap(epsilon))
+        state.audit_log.note(CONSOLE, "set the cap of a token", token, {"of": changed.name, "epsilon": epsilon})
+    message = f"The token {changed.label!r} of {changed.name} has no cap."
+    if changed.cap is not None:
+        spent = f"{amount(changed.spent)} of it is spent" if changed.spent else "nothing of it is spent"
+        message = f"With the token {changed.label!r} {changed.name} may spend epsilon {amount(changed.cap)}; {spent}."
+    print_result(write(changed), message, as_json=as_json)
+
+
 def _show_password(person: str, password: str | None, *, as_json: bool) -> None:
     message = f"{person} signs in with {password}, shown this once, and changes it then."
     if password is None:

@@ -175,13 +175,15 @@ ATTEMPTS = 20
 class Run:
     """Terms of one release: its key, who hears of its steps, its deadline, and the most that it may charge.
 
-    The deadline is the number of seconds of waiting and planning after which nothing is charged any more.
+    The deadline is the number of seconds of waiting and planning after which nothing is charged any more. What
+    `before_charge` names hears the price just before it is charged, and may refuse it; a replay has none.
     """
 
     key: str | None = None
     progress: Progress | None = None
     deadline: float | None = None
     spend: Fraction | None = None
+    before_charge: Callable[[Fraction], None] | None = None
 
     def __post_init__(self) -> None:
         if self.key is not None:
@@ -199,6 +201,15 @@ class Run:
         if self.progress is not None:
             self.progress(step)
 
+    def announce(self, price: Fraction, announced: Fraction) -> Fraction:
+        """Tells a price before it is charged, without what was told for an attempt before; gives what is told by now.
+
+        A second attempt, after others moved the chain on, may cost more than the first.
+        """
+        if self.before_charge is not None:
+            self.before_charge(max(price - announced, Fraction(0)))
+        return max(price, announced)
+
     def report_done(self) -> None:
         """Tells whoever listens; a listener that fails now must not hide an answer that was paid for."""
         with suppress(Exception):
@@ -210,7 +221,7 @@ def charged_payload(
 ) -> bytes:
     """What a request publishes, as it is stored: the kept payload when there is one, else a new one, charged first."""
     started = time.monotonic()
-    key = run.key or request_digest
+    key, announced = run.key or request_digest, Fraction(0)
     record = ledger.replay(handle.account, request_digest, analyst=analyst)
     if record is not None and not (_is_failure(record.payload) and record.receipt.charge.key != key):
         run.report_done()
@@ -232,6 +243,7 @@ def charged_payload(
         if run.deadline is not None and time.monotonic() - started >= run.deadline:
             raise DeadlinePassed(run.deadline)
         run.report("charge")
+        announced = run.announce(charge.received if earlier is None else Fraction(0), announced)
         try:
             receipt = ledger.charge(charge)
             break
@@ -261,6 +273,7 @@ def charge_together(
     What was charged or answered before is left out. So is one that measures the rows of another: it rests on that one's
     answer, and is charged after it.
     """
+    announced = Fraction(0)
     for attempt in itertools.count():
         charges: dict[str, Charge] = {}
         for request_digest, quoted, run in requests:
@@ -274,6 +287,9 @@ def charge_together(
                 raise SpendingCapReached(charge.received, run.spend)
             _prepared_count(handle, release)
             charges.setdefault(charge.key if charge.link is None else charge.link.chain, charge)
+        # All are told of as one price, to whoever listens to the first.
+        total = sum((charge.received for charge in charges.values()), Fraction(0))
+        announced = requests[0][2].announce(total, announced)
         try:
             ledger.charge_all(list(charges.values()))
             return

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import TracebackType
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request, Response
 
 from blowfishdb.catalog.curator import Curator
-from blowfishdb.errors import CsrfTokenMissing, NotAllowed, NotSignedIn, PasswordMustChange
+from blowfishdb.errors import BudgetExceeded, CsrfTokenMissing, NotAllowed, NotSignedIn, PasswordMustChange
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.server.auth.audit_log import NOTHING
@@ -88,9 +90,57 @@ class Caller:
         """The result of their work that reads data, in its turn."""
         return await self.app_state.worker_pools.release(self.name, work, request)
 
-    def note(self, action: str, target: str = "", detail: Mapping[str, str | int | None] = NOTHING) -> None:
+    def note(
+        self,
+        action: str,
+        target: str = "",
+        detail: Mapping[str, str | int | None] = NOTHING,
+        *,
+        durable: bool = True,
+    ) -> None:
         """Writes a line into the audit log."""
-        self.app_state.audit_log.note(self.name, action, target, detail)
+        self.app_state.audit_log.note(self.name, action, target, detail, durable=durable)
+
+
+@dataclass(eq=False)
+class Payment:
+    """What is kept of a release beside the ledger: its line in the audit log, and what its token has spent.
+
+    `Run.before_charge` calls it with the price. The line is on disk before anything is charged; about what is free it
+    is written before the answer leaves, and no disk is waited for.
+    """
+
+    caller: Caller
+    action: str
+    target: str
+    detail: Mapping[str, str | int | None] = field(default_factory=dict)
+    price: Fraction = Fraction(0)
+    """What was charged, all charges of the release together."""
+    _last: Fraction = Fraction(0)
+    _is_noted: bool = False
+
+    def __call__(self, price: Fraction) -> None:
+        if not self._is_noted:
+            self.caller.note(self.action, self.target, self.detail)
+            self._is_noted = True
+        token = self.caller.identity.token
+        if price and token is not None:
+            self.caller.app_state.tokens.spend(token, price)
+        self.price, self._last = self.price + price, price
+
+    def __enter__(self) -> Payment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_noted:
+            self.caller.note(self.action, self.target, self.detail, durable=False)
+        # The ledger refused the last charge; whatever else went wrong may have gone wrong after it.
+        if isinstance(error, BudgetExceeded) and self._last:
+            self.price -= self._last
+            if self.caller.identity.token is not None:
+                self.caller.app_state.tokens.spend(self.caller.identity.token, -self._last)
 
 
 def signed_in(request: Request) -> Caller:

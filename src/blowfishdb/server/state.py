@@ -22,6 +22,7 @@ from blowfishdb.server.auth.audit_log import AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
 from blowfishdb.server.auth.session import LoginSessions
 from blowfishdb.server.auth.users import Drafts, Tokens, Users
+from blowfishdb.server.dashboards import Dashboards
 from blowfishdb.server.settings import Settings, read_settings
 from blowfishdb.server.worker_pools import HeavyWork, WorkerPools
 from blowfishdb.session.backend import Backend
@@ -120,6 +121,7 @@ class AppState:
     audit_log: AuditLog
     pauses: Pauses
     drafts: Drafts
+    dashboards: Dashboards
     _live: LiveCatalog = field(repr=False)
     _database: Database = field(repr=False)
     heavy_work: HeavyWork = field(default_factory=HeavyWork, repr=False)
@@ -204,6 +206,7 @@ def open_app_state(config: str | Path, clock: Clock | None = None, settings: Set
         audit_log=AuditLog(database),
         pauses=Pauses(database),
         drafts=Drafts(database),
+        dashboards=Dashboards(database),
         _live=LiveCatalog(config),
         _database=database,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -149,12 +149,13 @@ class QuestionPlan:
         progress: Progress | None = None,
         deadline: float | None = None,
         spend: Number | None = None,
+        before_charge: Callable[[Fraction], None] | None = None,
     ) -> list[Answer]:
         """An answer to each question, in their order. Nothing is charged where the whole does not fit what is left.
 
         Questions that are answered together are charged once, in one release. Several releases are charged in one
         transaction before the first is answered. `key` names the plan, so that a second try pays nothing again and
-        finishes what was charged. A total above `spend` is refused.
+        finishes what was charged. A total above `spend` is refused. `before_charge` hears each price first.
         """
         refuse_above(self.total, spending_cap(spend))
         self.check_budget()
@@ -162,12 +163,14 @@ class QuestionPlan:
         members: list[tuple[int, ...]] = []
         for part in self.joint:
             # Named by its questions: a second try may find others of the plan answered.
-            run = Run(_key(key, f"together {min(part.members)}"), progress, deadline, part.preview.epsilon)
-            requests.append((part.query, part.target, run))
+            name = _key(key, f"together {min(part.members)}")
+            terms = Run(name, progress, deadline, part.preview.epsilon, before_charge)
+            requests.append((part.query, part.target, terms))
             members.append(part.members)
         for place, one in enumerate(self.questions):
             if one.together is None:
-                requests.append((one.query, one.target, Run(_key(key, str(place)), progress, deadline, one.price)))
+                terms = Run(_key(key, str(place)), progress, deadline, one.price, before_charge)
+                requests.append((one.query, one.target, terms))
                 members.append((place,))
         answers: dict[int, Answer] = {}
         for places, answer in zip(members, self._backend.release_all(self.dataset, requests, self.domain), strict=True):

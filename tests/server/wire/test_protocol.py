@@ -423,6 +423,7 @@ def test_the_app_opens_and_closes_the_port(tmp_path: Path) -> None:
 WORDS = [b"SELECT", b"1", b"FROM", b"pg_class", b"visits", b"COUNT(*)", b"ward", b"GROUP BY", b"'", b'"', b"(", b")"]
 WORDS += [b";", b"$1", b"/*", b"*/", b"--", b"SET", b"blowfish.within", b"=", b"50", b"EXPLAIN", b"BEGIN", b"COPY"]
 WORDS += [b"OPTIONS", b"::regclass", b"unnest", b"WITH", b"AS", b"UNION", b",", b"age", b"\xc3\xa4", b"\xff", b"SHOW"]
+WORDS += [b"DECLARE", b"c", b"CURSOR", b"WITH HOLD", b"FOR", b"FETCH", b"MOVE", b"ALL", b"CLOSE"]
 
 
 def fuzzed(chance: random.Random) -> bytes:

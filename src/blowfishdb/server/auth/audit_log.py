@@ -34,12 +34,23 @@ class AuditLog:
 
     database: Database
 
-    def note(self, who: str, action: str, target: str = "", detail: Mapping[str, str | int | None] = NOTHING) -> None:
-        """Writes a line. Details hold what the user sent or what is public, never a count."""
+    def note(
+        self,
+        who: str,
+        action: str,
+        target: str = "",
+        detail: Mapping[str, str | int | None] = NOTHING,
+        *,
+        durable: bool = True,
+    ) -> None:
+        """Writes a line, which is on disk when this returns unless it need not be `durable`.
+
+        Details hold what the user sent or what is public, never a count.
+        """
         at = self.database.clock.text()
         body = {"at": at, "who": who, "action": action, "target": target, "detail": dict(detail)}
         text = json.dumps(body, sort_keys=True, ensure_ascii=False)
-        with self.database.write() as cursor:
+        with self.database.write(durable=durable) as cursor:
             number, previous = _end(cursor)
             line_hash = digest(f"{previous}:{number + 1}:{text}")
             cursor.insert("audit_log", {"number": number + 1, "body": text, "hash": line_hash})

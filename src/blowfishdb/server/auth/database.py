@@ -28,6 +28,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS token (
         id TEXT PRIMARY KEY, secret_hash TEXT NOT NULL UNIQUE, name TEXT NOT NULL, label TEXT NOT NULL,
         scopes TEXT NOT NULL, created TEXT NOT NULL, ends BIGINT NOT NULL)""",
+    "CREATE TABLE IF NOT EXISTS token_cap (id TEXT PRIMARY KEY, epsilon TEXT NOT NULL, spent TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS token_verifier (
         id TEXT PRIMARY KEY, name TEXT NOT NULL, stored_key TEXT NOT NULL, server_key TEXT NOT NULL)""",
     "CREATE TABLE IF NOT EXISTS failure (who TEXT PRIMARY KEY, times BIGINT NOT NULL, until BIGINT NOT NULL)",
@@ -35,6 +36,9 @@ TABLES = (
         dataset TEXT PRIMARY KEY, who TEXT NOT NULL, at TEXT NOT NULL, reason TEXT NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS draft (
         name TEXT NOT NULL, page TEXT NOT NULL, body TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (name, page))""",
+    """CREATE TABLE IF NOT EXISTS dashboard (
+        id TEXT PRIMARY KEY, owner TEXT NOT NULL, title TEXT NOT NULL, tiles TEXT NOT NULL, access TEXT NOT NULL,
+        changed TEXT NOT NULL, published TEXT)""",
     """CREATE TABLE IF NOT EXISTS audit_log (
         number BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)""",
 )
@@ -112,13 +116,22 @@ class Database:
     _reading: threading.RLock = field(default_factory=threading.RLock)
 
     @contextmanager
-    def write(self) -> Iterator[Cursor]:
-        """One transaction, kept when the block ends well and undone when it does not."""
+    def write(self, *, durable: bool = True) -> Iterator[Cursor]:
+        """One transaction, kept when the block ends well and undone when it does not.
+
+        One that is not `durable` is there for everybody at once, and survives whatever happens to this process; it is
+        on disk with the next durable one, and until then a power failure may undo it.
+        """
+        is_sqlite = self.mark == "?"
         with self._writing, self._connection("writer") as connection:
-            connection.execute("BEGIN IMMEDIATE" if self.mark == "?" else "BEGIN", ())
+            if is_sqlite:
+                connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}", ())
+            connection.execute("BEGIN IMMEDIATE" if is_sqlite else "BEGIN", ())
             try:
+                if not is_sqlite and not durable:
+                    connection.execute("SET LOCAL synchronous_commit = off", ())
                 # Both databases let one writer in at a time: a line of the log has one line before it.
-                if self.mark != "?":
+                if not is_sqlite:
                     connection.execute(TAKE_TURNS, ())
                 yield Cursor(connection, self.mark)
                 connection.execute("COMMIT", ())

@@ -11,12 +11,13 @@ import secrets
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from blowfishdb.errors import InvalidInput, ProtocolViolation, SignInRefused
+from blowfishdb.errors import InvalidInput, ProtocolViolation, SignInRefused, TokenCapReached
 from blowfishdb.ledger.values import check_text
 from blowfishdb.server.auth.database import Cursor, Database, Row
 
@@ -75,6 +76,8 @@ class Identity:
     scopes: frozenset[Scope]
     csrf_token: str | None = None
     must_change: bool = False
+    token: str | None = None
+    """The id of the token by which they did, if it was one."""
 
     def may(self, *scopes: Scope) -> bool:
         """Whether this user has one of these rights; nobody has any whose first password is still in use."""
@@ -142,6 +145,7 @@ class Users:
             cursor.rows("UPDATE users SET disabled = ? WHERE name = ?", int(disabled), name)
             if disabled:
                 cursor.rows("DELETE FROM login_session WHERE name = ?", name)
+                cursor.rows("DELETE FROM token_cap WHERE id IN (SELECT id FROM token WHERE name = ?)", name)
                 cursor.rows("DELETE FROM token WHERE name = ?", name)
                 cursor.rows("DELETE FROM token_verifier WHERE name = ?", name)
                 cursor.rows("DELETE FROM draft WHERE name = ?", name)
@@ -206,11 +210,15 @@ class Token:
     scopes: tuple[Scope, ...]
     created: str
     ends: int
+    cap: Fraction | None = None
+    """The most epsilon that may be spent with it in all, where a curator set one."""
+    spent: Fraction = Fraction(0)
+    """What was spent with it since it has had a cap."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """All tokens: shown once, kept as a hash, with scopes no wider than the user's role, and an end."""
+    """All tokens: shown once, kept as a hash, with scopes no wider than the user's role, an end, and perhaps a cap."""
 
     users: Users
     database: Database
@@ -228,7 +236,8 @@ class Tokens:
         listed = tuple(scope for scope in SCOPES if scope in wanted)
         token = Token(secrets.token_hex(6), name, label, listed, clock.text(), ends)
         with self.database.write() as cursor:
-            cursor.insert("token", vars(token) | {"scopes": " ".join(listed), "secret_hash": hash_secret(secret)})
+            row = {"id": token.id, "secret_hash": hash_secret(secret), "name": name, "label": label}
+            cursor.insert("token", row | {"scopes": " ".join(listed), "created": token.created, "ends": ends})
             cursor.insert("token_verifier", {"id": token.id, "name": name, **scram_keys(name, secret)})
         return secret, token
 
@@ -249,21 +258,56 @@ class Tokens:
     def _identity(self, condition: str, value: str) -> Identity | None:
         with self.database.read() as cursor:
             row = cursor.row(
-                "SELECT t.name, t.scopes, t.ends, p.role FROM token t JOIN users p ON p.name = t.name"
+                "SELECT t.id, t.name, t.scopes, t.ends, p.role FROM token t JOIN users p ON p.name = t.name"
                 f" WHERE {condition} AND p.disabled = 0",
                 value,
             )
         if row is None or row["ends"] <= self.database.clock.now():
             return None
         role = role_of(row["role"])
-        return Identity(row["name"], role, SCOPES_OF[role].intersection(row["scopes"].split()))
+        return Identity(row["name"], role, SCOPES_OF[role].intersection(row["scopes"].split()), token=row["id"])
 
     def of(self, name: str) -> list[Token]:
         """Somebody's tokens."""
-        columns = "id, name, label, scopes, created, ends"
         with self.database.read() as cursor:
-            rows = cursor.rows(f"SELECT {columns} FROM token WHERE name = ? ORDER BY created", name)
-        return [Token(**row | {"scopes": tuple(row["scopes"].split())}) for row in rows]
+            return [_token(row) for row in cursor.rows(f"{TOKENS} WHERE t.name = ? ORDER BY t.created", name)]
+
+    def all(self) -> list[Token]:
+        """Everybody's tokens, by name."""
+        with self.database.read() as cursor:
+            return [_token(row) for row in cursor.rows(f"{TOKENS} ORDER BY t.name, t.created")]
+
+    def find(self, token: str) -> Token:
+        """The token of this id; InvalidInput when there is none."""
+        with self.database.read() as cursor:
+            return _find_token(cursor, token)
+
+    def set_cap(self, token: str, epsilon: Fraction | None) -> Token:
+        """Sets the most that may be spent with a token in all, what was spent before included; None takes it away."""
+        if epsilon is not None and epsilon < 0:
+            raise InvalidInput("a cap is an epsilon of 0 or more")
+        with self.database.write() as cursor:
+            known = _find_token(cursor, token)
+            if "ask" not in known.scopes:
+                raise InvalidInput("a cap is for tokens that may ask")
+            cursor.rows("DELETE FROM token_cap WHERE id = ?", token)
+            if epsilon is not None:
+                cursor.insert("token_cap", {"id": token, "epsilon": str(epsilon), "spent": str(known.spent)})
+            return _find_token(cursor, token)
+
+    def spend(self, token: str, epsilon: Fraction) -> None:
+        """Takes a price off the cap of a token, before it is charged; TokenCapReached where less is left.
+
+        A negative one is given back: nothing was charged after all. Without a cap there is nothing to take.
+        """
+        with self.database.write() as cursor:
+            row = cursor.row("SELECT epsilon, spent FROM token_cap WHERE id = ?", token)
+            if row is None:
+                return
+            cap, spent = Fraction(row["epsilon"]), Fraction(row["spent"])
+            if epsilon > 0 and spent + epsilon > cap:
+                raise TokenCapReached(epsilon, max(Fraction(0), cap - spent))
+            cursor.rows("UPDATE token_cap SET spent = ? WHERE id = ?", str(spent + epsilon), token)
 
     def revoke(self, name: str, token: str) -> None:
         """Ends one of somebody's tokens; InvalidInput when they have none such."""
@@ -272,6 +316,25 @@ class Tokens:
                 raise InvalidInput("there is no such token")
             cursor.rows("DELETE FROM token WHERE id = ? AND name = ?", token, name)
             cursor.rows("DELETE FROM token_verifier WHERE id = ?", token)
+            cursor.rows("DELETE FROM token_cap WHERE id = ?", token)
+
+
+TOKENS = (
+    "SELECT t.id, t.name, t.label, t.scopes, t.created, t.ends, c.epsilon AS cap, c.spent FROM token t"
+    " LEFT JOIN token_cap c ON c.id = t.id"
+)
+
+
+def _find_token(cursor: Cursor, token: str) -> Token:
+    row = cursor.row(f"{TOKENS} WHERE t.id = ?", token)
+    if row is None:
+        raise InvalidInput("there is no such token")
+    return _token(row)
+
+
+def _token(row: Row) -> Token:
+    cap, spent = (None if row[name] is None else Fraction(row[name]) for name in ("cap", "spent"))
+    return Token(**row | {"scopes": tuple(row["scopes"].split()), "cap": cap, "spent": spent or Fraction(0)})
 
 
 MECHANISM = "SCRAM-SHA-256"

@@ -7,7 +7,9 @@ from functools import partial
 
 from nicegui import ui
 
+from blowfishdb.engine.target import spending_cap
 from blowfishdb.errors import InvalidInput, plural
+from blowfishdb.model.numbers import show
 from blowfishdb.server.auth.users import ROLES, SCOPES, Token, User, new_password
 from blowfishdb.server.pages.controls import (
     Cell,
@@ -15,6 +17,8 @@ from blowfishdb.server.pages.controls import (
     blaming,
     called,
     card,
+    decision,
+    figure,
     heading,
     icon_button,
     in_row,
@@ -40,7 +44,7 @@ DUTIES = {
 async def users(context: PageContext) -> None:
     """Everybody, and the form for one more."""
     context.check("curate")
-    everybody = await context.run(context.app_state.users.all)
+    everybody, tokens = await context.run(lambda: (context.app_state.users.all(), context.app_state.tokens.all()))
     with card():
         heading("Let somebody in")
         _form(context)
@@ -49,6 +53,17 @@ async def users(context: PageContext) -> None:
         since = Column("Since (UTC)", "is-time is-spare")
         columns = [Column("Name"), Column("Role"), Column("State"), since, Column("")]
         plain_table(columns, [_row(context, user) for user in everybody], "Users")
+    with card():
+        heading("Tokens of tools")
+        text = "A tool spends nothing by itself, unless its token has a cap: so much it may spend in all, and no more."
+        small(text, "margin:2px 0 12px;max-width:84ch")
+        columns = [Column("Of"), Column("What for"), Column("Until", "is-time is-spare"), Column("Cap", "is-number")]
+        columns += [Column("Spent", "is-number"), Column("")]
+        asking = [_token_row(context, token) for token in tokens if "ask" in token.scopes]
+        if asking:
+            plain_table(columns, asking, "Tokens")
+        else:
+            small("No analyst has made a token yet.")
 
 
 def _form(context: PageContext) -> None:
@@ -105,6 +120,40 @@ def _buttons(context: PageContext, user: User) -> None:
             called(button, test_id=f"disable-{user.name}")
         else:
             small("you", "padding:6px 8px")
+
+
+def _token_row(context: PageContext, token: Token) -> list[Cell]:
+    cap, spent = ("none", "") if token.cap is None else (figure(token.cap), figure(token.spent))
+    label = f"Cap of {token.label} of {token.name}"
+
+    def button() -> None:
+        called(ui.button("Set cap", on_click=lambda: _ask_cap(context, token)).props("flat dense"), label)
+
+    return [token.name, token.label, _end_of(token), cap, spent, button]
+
+
+def _ask_cap(context: PageContext, token: Token) -> None:
+    """A dialog that sets the most to be spent with a token, or takes the cap away."""
+    title = f"What may {token.label} of {token.name} spend?"
+    text = "In all, what was spent before included, and without a word of the tool. Empty takes the cap away."
+    with opened_dialog(title, text) as dialog:
+        usual = "" if token.cap is None else show(token.cap)
+        field = ui.input("Epsilon", value=usual, placeholder="0.2").props('autofocus data-testid="cap"')
+        field.classes("w-full").style("margin-top:12px")
+
+        async def set_cap() -> None:
+            typed = (field.value or "").strip() or None
+            with blaming(field):
+                work = partial(context.app_state.tokens.set_cap, token.id, spending_cap(typed))
+                detail = {"of": token.name, "epsilon": typed}
+                await context.change("set the cap of a token", token.id, lambda _: work(), detail)
+                ui.navigate.reload()
+
+        decision(dialog, "Set it", set_cap, test_id="set-cap")
+
+
+def _end_of(token: Token) -> str:
+    return datetime.fromtimestamp(token.ends, UTC).date().isoformat()
 
 
 def _show_password(name: str, password: str) -> None:
@@ -181,6 +230,6 @@ class TokenList:
     def _row(self, token: Token) -> None:
         with in_row().style("padding:6px 0;border-top:1px solid var(--bf-line)"):
             ui.label(token.label).style("flex:1;font-weight:560")
-            ends = datetime.fromtimestamp(token.ends, UTC).date().isoformat()
-            small(f"may {' and '.join(token.scopes)}, until {ends}")
+            cap = "" if token.cap is None else f"; {figure(token.spent)} spent of its cap of {figure(token.cap)}"
+            small(f"may {' and '.join(token.scopes)}, until {_end_of(token)}{cap}")
             icon_button("delete", f"End the token {token.id}", lambda: self._end(token))

@@ -14,7 +14,7 @@ from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_targe
 from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.model.query import PUBLISHED
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import Analyst, Caller, Member
+from blowfishdb.server.access import Analyst, Caller, Member, Payment
 from blowfishdb.server.rest import Strict
 from blowfishdb.session.backend import ReleaseRequest
 from blowfishdb.session.plan import Item, QuestionPlan
@@ -83,9 +83,9 @@ async def release(name: str, sent: Ask, caller: Analyst, request: Request, key: 
 
     def work() -> Response:
         question, target = read_ask(caller, name, sent)
-        run = Run(key=key, deadline=sent.deadline, spend=spending_cap(sent.spend))
-        caller.note(NOTES.get(question.query.kind, "asked for an answer"), name)
-        return reply(question.release_at(target, run))
+        with Payment(caller, NOTES.get(question.query.kind, "asked for an answer"), name) as payment:
+            run = Run(key, None, sent.deadline, spending_cap(sent.spend), payment)
+            return reply(question.release_at(target, run))
 
     return await caller.release(work, request)
 
@@ -192,7 +192,7 @@ def read_plan(caller: Caller, name: str, sent: AskPlan) -> QuestionPlan:
     return session.plan_with(items, given)
 
 
-def read_releases(caller: Caller, name: str, sent: AskPlanned) -> list[ReleaseRequest]:
+def read_releases(caller: Caller, name: str, sent: AskPlanned, payment: Payment) -> list[ReleaseRequest]:
     """The releases of a plan; QueryError or AccuracyError for what makes no sense."""
     table = caller.session()[name]
     if sent.questions is not None or sent.sql is not None or sent.accuracy_target or sent.spend is not None:
@@ -202,7 +202,7 @@ def read_releases(caller: Caller, name: str, sent: AskPlanned) -> list[ReleaseRe
         query = table.question(read_query(one.query)).query
         if query.kind in PUBLISHED:
             raise QueryError("synopses and points are released by themselves, at the address that ends in answers")
-        run = Run(one.key, None, sent.deadline, spending_cap(one.spend))
+        run = Run(one.key, None, sent.deadline, spending_cap(one.spend), payment)
         requests.append((query, read_target(one.accuracy_target), run))
     return requests
 
@@ -218,14 +218,12 @@ async def release_plan(name: str, sent: AskPlanned, caller: Analyst, request: Re
     """The answers to several questions, in their order; all of them are charged, or nothing is."""
 
     def work() -> Response:
-        if sent.releases is None:
-            planned = read_plan(caller, name, sent)
-            caller.note("asked for several answers", name)
-            answers = planned.release(key=key, deadline=sent.deadline, spend=sent.spend)
-        else:
-            requests = read_releases(caller, name, sent)
-            caller.note("asked for several answers", name)
-            answers = caller.session().release_all(name, requests)
+        with Payment(caller, "asked for several answers", name) as payment:
+            if sent.releases is None:
+                planned = read_plan(caller, name, sent)
+                answers = planned.release(key=key, deadline=sent.deadline, spend=sent.spend, before_charge=payment)
+            else:
+                answers = caller.session().release_all(name, read_releases(caller, name, sent, payment))
         return Response(f"[{','.join(answer.to_json() for answer in answers)}]", media_type=JSON)
 
     return await caller.release(work, request)

@@ -7,7 +7,9 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from blowfishdb.engine.target import spending_cap
 from blowfishdb.errors import InvalidInput, NotAllowed
+from blowfishdb.model.serialize import write
 from blowfishdb.server.access import Auditor, Caller, DataCurator, Member
 from blowfishdb.server.auth.users import new_password
 from blowfishdb.server.rest import Strict
@@ -63,6 +65,28 @@ def new_one(name: str, caller: DataCurator) -> dict[str, Any]:
     return {"name": name, "password": password}
 
 
+class Cap(Strict):
+    """The most epsilon that may be spent with a token in all; null for no cap."""
+
+    epsilon: str | None
+
+
+@router.get("/{name}/tokens")
+def tokens_of(name: str, caller: Auditor) -> list[dict[str, Any]]:
+    """Somebody's tokens, without their secrets: their caps, and what was spent with them."""
+    return [write(token) for token in caller.app_state.tokens.of(caller.app_state.users.find(name).name)]
+
+
+@router.put("/{name}/tokens/{token}/cap")
+def set_cap(name: str, token: str, sent: Cap, caller: DataCurator) -> dict[str, Any]:
+    """Sets how much may be spent with a token of somebody's in all, at once and without a word of the tool."""
+    if caller.app_state.tokens.find(token).name != name:
+        raise InvalidInput("there is no such token")
+    changed = caller.app_state.tokens.set_cap(token, spending_cap(sent.epsilon))
+    caller.note("set the cap of a token", token, {"of": name, "epsilon": sent.epsilon})
+    return dict(write(changed))
+
+
 tokens_router = APIRouter(prefix="/tokens", tags=["tokens"])
 
 
@@ -77,7 +101,7 @@ class NewToken(Strict):
 @tokens_router.get("")
 def tokens(caller: Member) -> list[dict[str, Any]]:
     """One's own tokens, without their secrets."""
-    return [asdict(token) for token in caller.app_state.tokens.of(caller.name)]
+    return [write(token) for token in caller.app_state.tokens.of(caller.name)]
 
 
 @tokens_router.post("", status_code=201)
@@ -86,7 +110,7 @@ def issue(sent: NewToken, caller: Member) -> dict[str, Any]:
     _check_login(caller)
     secret, token = caller.app_state.tokens.issue(caller.name, sent.label, sent.scopes, sent.days)
     caller.note("made a token", token.id, {"scopes": " ".join(token.scopes), "days": sent.days})
-    return {**asdict(token), "secret": secret}
+    return {**write(token), "secret": secret}
 
 
 @tokens_router.delete("/{token}", status_code=204)

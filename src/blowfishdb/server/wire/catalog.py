@@ -103,6 +103,7 @@ pg_enum oid:o enumtypid:o enumsortorder:f enumlabel
 pg_range rngtypid:o rngsubtype:o
 pg_extension oid:o extname extowner:o extnamespace:o extversion
 pg_sequence seqrelid:o seqtypid:o seqstart:o seqincrement:o seqmax:o seqmin:o seqcache:o seqcycle:b
+pg_cursors name statement is_holdable:b is_binary:b is_scrollable:b creation_time
 pg_depend classid:o objid:o objsubid:i refclassid:o refobjid:o refobjsubid:i deptype
 pg_shdescription objoid:o classoid:o description
 pg_language oid:o lanname

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import count, pairwise
 from typing import ClassVar
 
@@ -29,8 +30,10 @@ from blowfishdb.server.wire import messages
 from blowfishdb.server.wire.catalog import SETTINGS, Catalogs
 from blowfishdb.server.wire.messages import Body, Column, message, text
 from blowfishdb.server.wire.statements import (
+    Question,
     Result,
     Statements,
+    declared_cursor,
     first_word,
     parameter_count,
     read_question,
@@ -225,7 +228,9 @@ class Connection:
         if self.server.context is not None and not is_secure:
             raise NotSignedIn
         identity = await self._signed_in(parameters.get("user", ""))
-        statements = Statements(Caller(identity, self.server.app_state), self.server.catalogs)
+        token = await to_thread.run_sync(self.server.app_state.tokens.find, self.token)
+        allowed = Fraction(0) if token.cap is None else max(Fraction(0), token.cap - token.spent)
+        statements = Statements(Caller(identity, self.server.app_state), self.server.catalogs, allowed)
         for name, value in _startup_settings(parameters):
             statements.set(name, value)
         status = SETTINGS | {"session_authorization": identity.name}
@@ -362,7 +367,11 @@ class Connection:
     async def _describe(self, body: Body) -> None:
         kind, name = body.take(1), body.text()
         body.end()
-        if kind == b"P":
+        # Cursors are described as portals are, by their names.
+        columns = self.statements.cursors.columns(name) if kind == b"P" and name not in self.portals else None
+        if columns is not None:
+            formats = (0,) * len(columns)
+        elif kind == b"P":
             portal = self._portal(name)
             columns = await self._described(portal.text)
             portal.columns = columns
@@ -438,6 +447,8 @@ class Connection:
         if first == "SHOW":
             result = self.statements.control(query)
             return None if result is None else result.columns
+        if first == "FETCH":
+            return self.statements.cursors.fetched_columns(query)
         if first not in ("SELECT", "WITH", "EXPLAIN", "VALUES"):
             return None
         quotes = self.server.app_state.worker_pools.quotes
@@ -452,10 +463,15 @@ class Connection:
             if result is not None:
                 self._deallocate(query)
                 return result
-            if await to_thread.run_sync(self.server.app_state.tokens.holder, self.token) is None:
-                raise NotSignedIn
-            what, result = await self._question(query)
-            return result
+            declaration = declared_cursor(query)
+            if declaration is None:
+                what, result = await self._question(query)
+                return result
+            cursors = self.statements.cursors
+            cursors.check(declaration, in_transaction=self.statements.status == "T")
+            what, result = await self._question(declaration.question)
+            cursors.open(declaration, result.columns, result.rows)
+            return Result("DECLARE CURSOR", notices=result.notices)
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
             shown = public_error(error)
             status = status_of(shown)
@@ -466,13 +482,19 @@ class Connection:
 
     async def _question(self, query: str) -> tuple[str, Result]:
         pools, name = self.server.app_state.worker_pools, self.statements.caller.name
-        question = await to_thread.run_sync(read_question, query, limiter=pools.quotes)
+        question = await to_thread.run_sync(self._admitted, query, limiter=pools.quotes)
         if question.kind == "catalog":
             return question.kind, await to_thread.run_sync(self.statements.run, question, limiter=pools.quotes)
         self.cancelled.clear()
         pool = pools.quotes if question.kind == "preview" else pools.releases
         result = await pools.run(name, lambda: self.statements.run(question), pool, self._left)
         return question.kind, result
+
+    def _admitted(self, query: str) -> Question:
+        """What a statement asks; NotSignedIn once the token has ended."""
+        if self.server.app_state.tokens.holder(self.token) is None:
+            raise NotSignedIn
+        return read_question(query)
 
     async def _left(self) -> None:
         """Waits until the client cancels the statement or goes away."""

@@ -17,15 +17,17 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import Run
 from blowfishdb.engine.postprocess import select_rows
 from blowfishdb.engine.synopsis import BETA
-from blowfishdb.engine.target import TargetOptions, short_number, target_options
+from blowfishdb.engine.target import TargetOptions, accuracy_target, short_number, target_options
 from blowfishdb.errors import (
     AccuracyError,
     BlowfishError,
     InvalidInput,
     QueryError,
     SpendingCapReached,
+    TokenCapReached,
     TransactionFailed,
     amount,
     plural,
@@ -33,9 +35,11 @@ from blowfishdb.errors import (
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.present.table import axis_columns, number_columns
 from blowfishdb.present.words import accuracy_words
-from blowfishdb.server.access import Caller
+from blowfishdb.server.access import Caller, Payment
 from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree
+from blowfishdb.server.wire.cursors import Cursors, Declaration, read_declaration
 from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
+from blowfishdb.session.backend import expect
 from blowfishdb.session.plan import with_own
 from blowfishdb.session.session import SpendingCap, stated_question, with_alpha
 from blowfishdb.session.table import Table
@@ -54,7 +58,7 @@ COPY = re.compile(r"COPY\s*\((.*)\)\s*TO\s+STDOUT\b\s*(.*)", re.IGNORECASE | re.
 DELIMITER = re.compile(r"DELIMITER\s+(?:AS\s+)?E?'(\\t|[^'\\])'", re.IGNORECASE)
 TRANSACTIONS = {"BEGIN": "T", "START": "T", "COMMIT": "I", "END": "I", "ROLLBACK": "I", "ABORT": "I"}
 TAGS = {"START": "BEGIN", "END": "COMMIT", "ABORT": "ROLLBACK"}
-IGNORED = ("SAVEPOINT", "RELEASE", "DEALLOCATE", "DISCARD", "UNLISTEN", "CLOSE")
+IGNORED = ("SAVEPOINT", "RELEASE", "DEALLOCATE", "DISCARD", "UNLISTEN")
 """Statements of drivers that change nothing here."""
 
 
@@ -134,13 +138,19 @@ def read_question(text: str) -> Question:
     """The question that a statement asks."""
     match = COPY.fullmatch(text.strip().rstrip(";").strip())
     inner, form = (text, None) if match is None else (match[1], match[2])
-    return Question(inner, catalog_tree(inner), form)
+    return Question(inner, None if is_preview(inner) else catalog_tree(inner), form)
 
 
 def first_word(text: str) -> str:
     """The word that a statement begins with, whatever comments stand before it."""
     tokens = tokens_of(text)
     return text[tokens[0].start :].split(maxsplit=1)[0].upper().rstrip(";") if tokens else ""
+
+
+def declared_cursor(text: str) -> Declaration | None:
+    """The cursor that a statement declares; None for any other statement."""
+    tokens = tokens_of(text)
+    return read_declaration(text[tokens[0].start :], text[: tokens[0].start]) if tokens else None
 
 
 def is_preview(text: str) -> bool:
@@ -154,10 +164,15 @@ class Statements:
 
     caller: Caller
     catalogs: Catalogs
-    cap: SpendingCap = field(default_factory=lambda: SpendingCap(Fraction(0)))
+    allowed: Fraction = Fraction(0)
+    """What may be spent before anybody sets blowfish.spend: what is left of the token's cap, where it has one."""
     settings: dict[str, str] = field(default_factory=dict)
+    cursors: Cursors = field(default_factory=Cursors)
     status: str = "I"
     """I outside of a transaction, T in one, E in one that failed."""
+
+    def __post_init__(self) -> None:
+        self.cap = SpendingCap(self.allowed)
 
     def control(self, text: str) -> Result | None:
         """The result of a statement about the connection itself; None for a question."""
@@ -171,11 +186,19 @@ class Statements:
                 return Result("ROLLBACK")
             tag = "ROLLBACK" if self.status == "E" and first in ("COMMIT", "END") else TAGS.get(first, first)
             self.status = TRANSACTIONS[first]
+            if self.status == "I":
+                self.cursors.end_transaction()
             return Result(tag)
         if self.status == "E":
             raise TransactionFailed
         if first in IGNORED:
             return Result(f"{first} ALL" if words[1:] == ["ALL"] else first)
+        if first in ("FETCH", "MOVE"):
+            cursor, rows = self.cursors.fetch(text)
+            is_move = first == "MOVE"
+            return Result(f"{first} {len(rows)}", None if is_move else cursor.columns, () if is_move else rows)
+        if first == "CLOSE":
+            return Result(self.cursors.close(text))
         if first == "SET":
             return self._set(text)
         if first == "RESET":
@@ -218,11 +241,11 @@ class Statements:
 
     def describe(self, text: str) -> tuple[Column, ...]:
         """The columns of a question, which is not run: a price is paid for rows alone."""
+        if is_preview(text):
+            return (PLAN,)
         tree = catalog_tree(text)
         if tree is not None:
             return self.catalogs.rows(tree, self.caller.name)[0]
-        if is_preview(text):
-            return (PLAN,)
         statement = parse(self._written(text))
         for clause in ("where", "having", "limit", "offset"):
             statement.select.set(clause, None)
@@ -242,7 +265,7 @@ class Statements:
 
     def hint(self, error: BlowfishError) -> str:
         """The one line that lets a refused statement run, where there is one."""
-        if isinstance(error, SpendingCapReached):
+        if isinstance(error, SpendingCapReached) and not isinstance(error, TokenCapReached):
             # Rounded up to what a person would type.
             needed = Fraction(math.ceil((self.cap.spent + error.requested) * 10**4), 10**4)
             return f"SET {OURS}spend = '{show(needed)}'"
@@ -261,19 +284,23 @@ class Statements:
             preview = question.preview(**options).run_by(f"{statement.text} {ending}")
             return Result("EXPLAIN", (PLAN,), [(line,) for line in str(preview).splitlines()])
         columns = result_columns(statement, table.domain, question.query)
-        self.caller.note("asked for an answer", statement.table, {"by": "postgres"})
         number = self.settings.get(f"{OURS}synopsis")
-        if number is None:
-            answer, charge = self.cap.charged(
-                session, statement.table, lambda left: question.release(**options, spend=left)
-            )
-        else:
-            synopsis = session.synopsis(statement.table, int(number))
-            answer = synopsis.answer(question.query, float(options.get("beta", BETA)))
-            answer, charge = select_rows(answer, question.selection), Fraction(0)
+        payment = Payment(self.caller, "asked for an answer", statement.table, {"by": "postgres"})
+        try:
+            with payment:
+                if number is None:
+                    run = Run(spend=self.cap.left, before_charge=payment)
+                    answer = expect(question.release_at(accuracy_target(**options), run), Answer)
+                else:
+                    synopsis = session.synopsis(statement.table, int(number))
+                    answer = synopsis.answer(question.query, float(options.get("beta", BETA)))
+                    answer = select_rows(answer, question.selection)
+        finally:
+            # A charge stands even where counting failed after it.
+            self.cap.spent += payment.price
         rows = _rows(answer, columns, with_intervals=self._is_on("intervals"))
         left = session.budget(statement.table).remaining
-        price = f"charged epsilon {amount(charge)}" if charge else "nothing charged"
+        price = f"charged epsilon {amount(payment.price)}" if payment.price else "nothing charged"
         notices = [f"{price}; epsilon {amount(left)} left of {statement.table}; {accuracy_words(answer)}"]
         notices += [note for note in (answer.counted, answer.consistent.note, answer.caveat) if note]
         return Result(f"SELECT {len(rows)}", self._columns(columns), rows, tuple(notices))
@@ -320,14 +347,14 @@ class Statements:
     def _forget(self, name: str) -> None:
         self.settings.pop(name, None)
         if name == f"{OURS}spend":
-            self.cap.limit = Fraction(0)
+            self.cap.limit = self.allowed
 
     def _show(self, text: str) -> Result:
         name = "".join(text.split()[1:]).rstrip(";").strip('"').lower()
         if name.startswith(OURS) and name.removeprefix(OURS) not in NAMES:
             raise InvalidInput(f"there is no setting {name}; {suggest(name.removeprefix(OURS), NAMES)}")
         usual = {known.lower(): value for known, value in SETTINGS.items()}
-        usual |= {"transactionisolationlevel": SETTINGS["transaction_isolation"], f"{OURS}spend": "0"}
+        usual |= {"transactionisolationlevel": SETTINGS["transaction_isolation"], f"{OURS}spend": show(self.allowed)}
         value = self.settings.get(name, usual.get(name, ""))
         return Result("SHOW", (Column(name),), [(value,)])
 
