@@ -9,6 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -20,6 +21,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import blowfishdb as bf
 from blowfishdb.present.words import shortened
+from blowfishdb.server.dashboards import Tile
 from blowfishdb.server.pages.layout import PageContext
 from tests.browser.fixture import HEARD, PASSWORD, Place, open_page, settle, sign_in
 from tests.browser.test_curator import pick
@@ -106,7 +108,10 @@ def walk_analyst(page: Page, place: Place, check: Callable[[str], object]) -> No
     check("the price")
     collect_and_price(page, place)
     check("my questions")
+    board = made_board(place, "eve", "Wards", answer)
     for path in (
+        "/dashboards",
+        f"/dashboards/view?{urlencode({'of': board})}",
         "/dictionary",
         "/history",
         f"/history/answer?{urlencode({'of': mean})}",
@@ -121,6 +126,14 @@ def walk_analyst(page: Page, place: Place, check: Callable[[str], object]) -> No
     ):
         page.goto(f"{place.url}{path}") if "no-such" in path else open_page(page, place, path)
         check(path)
+
+
+def made_board(place: Place, owner: str, title: str, answer: str) -> str:
+    """The id of a published dashboard with one answer of its owner."""
+    store, (number, dataset) = place.app_state.dashboards, answer.split(maxsplit=1)
+    board = store.create(owner, title).with_tile(Tile(dataset, int(number), title))
+    store.publish(store.save(replace(board, access="offered")), "cora")
+    return board.id
 
 
 def collect_and_price(page: Page, place: Place) -> None:
@@ -303,6 +316,7 @@ def test_hostile_names_and_values_on_every_page_of_an_analyst(calm: Page, place:
     calm.get_by_test_id("run").click()
     calm.get_by_test_id("confirm").wait_for()
     watcher.check("the price")
+    board = made_board(place, analyst, VALUES[1], plain)
     for path, texts in {
         f"/explore?{urlencode({'question': json.dumps(groups)})}": [COLUMN, VALUES[1]],
         f"/dictionary?{urlencode({'dataset': hostile})}": [hostile, COLUMN, LONG],
@@ -314,9 +328,16 @@ def test_hostile_names_and_values_on_every_page_of_an_analyst(calm: Page, place:
         f"/synopses/ask?{urlencode({'of': synopsis})}": [COLUMN],
         "/synopses/publish": [],
         "/account": [analyst, NAMED[:100]],
+        f"/dashboards/view?{urlencode({'of': board})}": [VALUES[1], COLUMN],
     }.items():
         open_page(calm, place, path)
         watcher.check(path.partition("?")[0], *texts)
+    calm.goto(f"{place.url}/published/{board}")
+    assert calm.evaluate("window.bad") is None
+    assert VALUES[1] in calm.evaluate(SHOWN)
+    published = Checker(calm, everywhere=True)
+    published.check("a published dashboard")
+    assert published.faults == set()
     assert watcher.all() == ""
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from blowfishdb.errors import AccountsUnavailable, InvalidInput, SignInRefused
+from blowfishdb.errors import AccountsUnavailable, InvalidInput, SignInRefused, TokenCapReached
 from blowfishdb.server.auth.audit_log import AuditLog
 from blowfishdb.server.auth.database import Clock, Database, open_database
 from blowfishdb.server.auth.session import FREE_TRIES, FREE_TRIES_OF_AN_ADDRESS, IDLE, LONGEST_LOGIN, LoginSessions
 from blowfishdb.server.auth.users import Tokens, Users, hash_password, is_password, new_password
+from blowfishdb.server.dashboards import Dashboards, Tile
 
 PASSWORD = "correct horse battery"
 
@@ -187,6 +189,55 @@ def test_the_log_notices_a_missing_or_changed_line(place: Place) -> None:
     with place.database.write() as cursor:
         cursor.rows("DELETE FROM audit_log WHERE number = 2")
     assert place.audit_log.first_fault() == 2
+
+
+def test_a_line_that_need_not_be_on_disk_is_there_at_once_and_in_the_chain(place: Place) -> None:
+    """What waits for the disk and what does not is asked of the database itself, inside the transaction."""
+    is_sqlite = place.database.mark == "?"
+    asked = "PRAGMA synchronous" if is_sqlite else "SHOW synchronous_commit"
+    levels = []
+    for durable in (False, True, False):
+        with place.database.write(durable=durable) as cursor:
+            levels.append(next(iter((cursor.row(asked) or {}).values())))
+        place.audit_log.note("ana", "looked", durable=durable)
+    assert levels == ([1, 2, 1] if is_sqlite else ["off", "on", "off"])
+    assert len(place.audit_log.lines()) == 3
+    assert place.audit_log.first_fault() is None
+
+
+def test_caps_are_exact_belong_to_tokens_that_ask_and_end_with_them(place: Place) -> None:
+    tokens = place.tokens
+    mine, curators = tokens.issue("ana", "tool", ["ask"], 1)[1], tokens.issue("cora", "tool", ["curate"], 1)[1]
+    for token, cap, words in ((mine.id, -1, "0 or more"), (curators.id, 1, "may ask"), ("nobody's", 1, "no such")):
+        with pytest.raises(InvalidInput, match=words):
+            tokens.set_cap(token, Fraction(cap))
+    # Without a cap there is nothing to take.
+    tokens.spend(mine.id, Fraction(10))
+    tokens.set_cap(mine.id, Fraction(1))
+    for _ in range(3):
+        tokens.spend(mine.id, Fraction(1, 3))
+    with pytest.raises(TokenCapReached) as refused:
+        tokens.spend(mine.id, Fraction(1, 10**9))
+    assert refused.value.allowed == 0
+    tokens.spend(mine.id, Fraction(-1, 3))
+    assert tokens.set_cap(mine.id, Fraction(2)).spent == Fraction(2, 3)
+    assert tokens.set_cap(mine.id, None).cap is None
+    assert [(token.name, token.cap) for token in tokens.all()] == [("ana", None), ("cora", None)]
+    tokens.set_cap(mine.id, Fraction(2))
+    place.users.disable("ana")
+    with place.database.read() as cursor:
+        assert cursor.rows("SELECT * FROM token_cap") == []
+
+
+def test_dashboards_are_kept_by_both_databases(place: Place) -> None:
+    store = Dashboards(place.database)
+    made = store.save(replace(store.create("ana", "Wards").with_tile(Tile("visits", 3)), access="offered"))
+    store.publish(made, "cora")
+    (kept,) = store.of("ana")
+    assert (kept.tiles, kept.published) == (made.tiles, store.edition(made.id)[1])
+    store.withdraw(made.id)
+    store.delete(made)
+    assert store.offered() == []
 
 
 def test_bad_people_are_refused(place: Place) -> None:

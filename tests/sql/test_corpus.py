@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import QueryError
 from blowfishdb.model.domain import Domain
 from blowfishdb.present.chart_terminal import drawing
-from blowfishdb.sql import names_of, parse, query_of, selection_of
+from blowfishdb.sql import names_of, parse, query_of, selection_of, write_statement
 from tests.sql.corpus import ADULT, ADULT_QUESTIONS, REFUSALS, VISIT_QUESTIONS, VISITS, lines
 
 CASES = [
@@ -43,6 +44,23 @@ def test_each_statement_is_the_question_it_looks_like(domain: Domain, given: str
     query = query_of(statement, domain)
     assert query.kind == given
     selection_of(statement, names_of(statement, domain), query)
+
+
+def test_most_questions_are_written_as_statements_that_read_back() -> None:
+    """What is written reads back to the same query, or it is not written."""
+    unwritten = []
+    for domain, _, text in CASES:
+        query = query_of(parse(text), domain)
+        statement = write_statement("visits", query, domain)
+        if statement is None:
+            unwritten.append(text)
+        else:
+            assert query_of(parse(statement), domain) == query
+    assert len(unwritten) <= 0.1 * len(CASES), unwritten
+    marginals = replace(
+        query_of(parse("SELECT age, COUNT(*) FROM adult GROUP BY age"), ADULT), kind="marginals", ways=1
+    )
+    assert write_statement("adult", marginals, ADULT) is None
 
 
 def test_the_share_that_is_answered() -> None:

@@ -2,6 +2,7 @@
 
 from blowfishdb.sql.query import ResultColumn, names_of, query_of, read_axes, read_where, result_columns, selection_of
 from blowfishdb.sql.statement import Statement, merged, parse, split, without_joins, write_options
+from blowfishdb.sql.write import write_statement
 
 __all__ = [
     "ResultColumn",
@@ -17,4 +18,5 @@ __all__ = [
     "split",
     "without_joins",
     "write_options",
+    "write_statement",
 ]

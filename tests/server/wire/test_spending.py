@@ -10,7 +10,6 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from blowfishdb.errors import InvalidInput, TokenCapReached
 from blowfishdb.ledger import Ledger
 from blowfishdb.server.auth.audit_log import AuditLog
 from tests.server.places import AGES, code, opened
@@ -51,32 +50,6 @@ def test_what_the_ledger_refuses_is_given_back_to_the_token(tmp_path: Path) -> N
         with port.connect() as connection, pytest.raises(errors.ConfigurationLimitExceeded):
             connection.execute(WARDS.replace("0.25", "1000").encode())
         assert tokens.find(token.id).spent == 0
-
-
-def test_caps_are_exact_belong_to_tokens_that_ask_and_end_with_them(tmp_path: Path) -> None:
-    with wire_place(tmp_path) as port:
-        tokens = port.app_state.tokens
-        (mine,), (curators,) = tokens.of("ana"), tokens.of("cora")
-        with pytest.raises(InvalidInput, match="0 or more"):
-            tokens.set_cap(mine.id, Fraction(-1))
-        with pytest.raises(InvalidInput, match="may ask"):
-            tokens.set_cap(curators.id, Fraction(1))
-        with pytest.raises(InvalidInput, match="no such token"):
-            tokens.set_cap("nobody's", Fraction(1))
-        # Without a cap there is nothing to take.
-        tokens.spend(mine.id, Fraction(10))
-        tokens.set_cap(mine.id, Fraction(1))
-        for _ in range(3):
-            tokens.spend(mine.id, Fraction(1, 3))
-        with pytest.raises(TokenCapReached) as refused:
-            tokens.spend(mine.id, Fraction(1, 10**9))
-        assert refused.value.allowed == 0
-        assert tokens.set_cap(mine.id, Fraction(2)).spent == 1
-        assert tokens.set_cap(mine.id, None).cap is None
-        tokens.set_cap(mine.id, Fraction(2))
-        port.app_state.users.disable("ana")
-        with tokens.database.read() as cursor:
-            assert cursor.rows("SELECT * FROM token_cap") == []
 
 
 def test_a_curator_caps_a_token_by_rest_and_every_way_to_spend_keeps_it(tmp_path: Path) -> None:

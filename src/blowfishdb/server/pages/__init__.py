@@ -6,6 +6,7 @@ PAGES: tuple[str, ...] = (
     "dictionary",
     "my_questions",
     "history",
+    "dashboards",
     "budget",
     "synopses",
     "datasets",

@@ -43,7 +43,7 @@ from blowfishdb.server.pages.controls import (
     small,
     why_nothing,
 )
-from blowfishdb.server.pages.history import answer_link, answer_name, named
+from blowfishdb.server.pages.history import answer_link, answer_name, keep_on_dashboard, named
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
@@ -327,7 +327,13 @@ class Explorer:
 
     def _show(self, answer: Answer, code: str) -> None:
         is_comparison = self._form.query.draft.template == "compare"
-        redraw(self._result_box, partial(show_answer, self._context, answer, code, is_comparison=is_comparison))
+
+        def draw() -> None:
+            show_answer(self._context, answer, code, is_comparison=is_comparison)
+            if self._answer:
+                keep_on_dashboard(self._context, *named(self._answer))
+
+        redraw(self._result_box, draw)
 
     def _remember(self) -> None:
         """Puts question and answer into the address of the page, so that a reload or a bookmark finds them again."""

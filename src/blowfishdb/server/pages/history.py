@@ -20,6 +20,7 @@ from blowfishdb.errors import BlowfishError, InvalidInput, sentence
 from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL
 from blowfishdb.present.words import accuracy_words, readable
+from blowfishdb.server.dashboards import Tile
 from blowfishdb.server.pages.controls import (
     called,
     card,
@@ -167,6 +168,7 @@ async def one_answer(context: PageContext) -> None:
         code = reopening(dataset, number, context.app_state.settings.url)
         if isinstance(released, Answer):
             show_answer(context, released, code)
+            keep_on_dashboard(context, dataset, number)
             if _may_be_sharper(released):
                 MorePrecise(context, released)
         elif isinstance(released, Synopsis):
@@ -175,6 +177,26 @@ async def one_answer(context: PageContext) -> None:
         elif isinstance(released, PointWeights):
             paragraph("Weights for k-means. They are used from Python:")
             code_block(code)
+
+
+def keep_on_dashboard(context: PageContext, dataset: str, number: int) -> None:
+    """A choice of one's dashboards, or of a new one, for an answer to be put on."""
+    store, owner = context.app_state.dashboards, context.check("ask").name
+    boards = {one.id: one.title for one in store.of(owner)}
+    with in_row().style("margin-top:14px;align-items:flex-start"):
+        chosen = ui.select({**boards, "": "A new dashboard"}, value=next(iter(boards), ""), label="Dashboard")
+        chosen.style("min-width:min(240px,100%)").props('data-testid="board"')
+
+        async def keep() -> None:
+            identity = context.check("ask")
+
+            def work() -> str:
+                made = store.create(owner, dataset) if not chosen.value else store.open(str(chosen.value), identity)
+                return store.save(made.with_tile(Tile(dataset, number))).id
+
+            ui.navigate.to(f"/dashboards/view?{urlencode({'of': await context.run(work)})}")
+
+        ui.button("Put it on a dashboard", icon="dashboard", on_click=keep).props('outline data-testid="keep"')
 
 
 SLID = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum")

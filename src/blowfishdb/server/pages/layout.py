@@ -204,13 +204,14 @@ def address(asset: str) -> str:
     return f"{HOME}/{asset}?{software_version()}"
 
 
-def plain_page(title: str, body: str, status: int = 200) -> HTMLResponse:
+def plain_page(title: str, body: str, status: int = 200, *, is_wide: bool = False) -> HTMLResponse:
     """A whole page of trusted markup around which there is no shell."""
     return HTMLResponse(
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · BlowfishDB</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<link rel="icon" href="{address("mark.svg")}"><link rel="stylesheet" href="{address("theme.css")}"></head>'
-        f'<body class="bf-plain"><main><div class="bf-mark">{MARK}BlowfishDB</div>{body}</main>'
+        f'<body class="bf-plain{" is-wide" if is_wide else ""}"><main>'
+        f'<div class="bf-mark">{MARK}BlowfishDB</div>{body}</main>'
         f'<script src="{address("plain.js")}"></script></body></html>',
         status,
     )
@@ -248,12 +249,14 @@ NAVIGATION = (
     Place("/dictionary", "Dictionary", "menu_book", ("ask",)),
     Place("/questions", "My questions", "playlist_add_check", ("ask",)),
     Place("/history", "History", "history", ("ask",)),
+    Place("/dashboards", "Dashboards", "dashboard", ("ask",)),
     Place("/budget", "Budget", "account_balance_wallet", ("ask",)),
     Place("/synopses", "Synopses", "auto_awesome_mosaic", ("ask",)),
     Place("/datasets", "Datasets", "storage", ("curate",)),
     Place("/policies", "Policies", "hub", ("curate", "audit")),
     Place("/trade-off", "Trade-off", "balance", ("curate",)),
     Place("/ledger", "Budget and log", "receipt_long", ("curate", "audit")),
+    Place("/dashboards", "Dashboards", "dashboard", ("curate",)),
     Place("/users", "Users", "group", ("curate",)),
 )
 """What each role finds at the side."""

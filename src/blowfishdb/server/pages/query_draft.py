@@ -6,13 +6,17 @@ import datetime
 import itertools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import reduce
 from typing import Literal, TypeVar
+from urllib.parse import urlencode
 
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.request import read_query
 from blowfishdb.errors import BlowfishError, QueryError, plural
 from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS
 from blowfishdb.model.aggregates import Aggregate
@@ -20,8 +24,11 @@ from blowfishdb.model.calendar import NESTS, Dates, Timestamps
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.numbers import show
 from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate, condition_code
-from blowfishdb.model.query import MOST_LEVELS, Questions, Span, levels_of
+from blowfishdb.model.query import MOST_LEVELS, Query, Questions, Span, levels_of
+from blowfishdb.present.words import readable, upper_end
+from blowfishdb.session.session import Session
 from blowfishdb.session.table import Question, Table
+from blowfishdb.sql import write_statement
 
 UNITS_OF = frozenset(NESTS)
 COMFORTABLE = 24
@@ -461,6 +468,96 @@ def read_question(text: str, domain_of: Callable[[str], Domain]) -> tuple[QueryD
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BlowfishError):
         return None
     return (draft, sql, accuracy) if is_usable else None
+
+
+def edit_link(answer: Answer, session: Session) -> str:
+    """The address of Explore with the question of an answer, by its controls or in SQL; empty where neither asks it."""
+    document = answer.question or (answer.evidence.question if answer.evidence is not None else None)
+    if document is None:
+        return ""
+    try:
+        table, query = session[answer.dataset], read_query(dict(document))
+        draft, sql = draft_of(query, table)
+    except BlowfishError:
+        return ""
+    confidence = show(1 - Fraction(str(answer.beta)))
+    accuracy = AccuracyDraft(confidence=confidence if confidence in CONFIDENCES else AccuracyDraft.confidence)
+    if answer.is_exact or answer.caveat or answer.columns:
+        accuracy = replace(accuracy, by="budget", epsilon=show(answer.epsilon) if answer.epsilon else accuracy.epsilon)
+    else:
+        accuracy = replace(accuracy, alpha=readable(upper_end(answer.widths.simultaneous)).replace(",", ""))
+    question = write_question(draft, sql, accuracy)
+    return f"/explore?{urlencode({'question': question})}" if question else ""
+
+
+def draft_of(query: Query, table: Table) -> tuple[QueryDraft, str]:
+    """The controls that ask a query, or else the SQL template and its statement; QueryError where neither does."""
+    for draft in _candidates(query, table.name):
+        with suppress(BlowfishError):
+            if _is_usable_draft(draft, table.domain) and build_question(draft, table).query == query:
+                return draft, ""
+    statement = write_statement(table.name, query, table.domain)
+    if statement is None:
+        raise QueryError("this was asked from Python, and the page has no controls for it")
+    return QueryDraft(table.name, "sql"), statement
+
+
+def _candidates(query: Query, dataset: str) -> Iterator[QueryDraft]:
+    """Drafts that may ask the query."""
+    filters = _filters_of(query.where)
+    if filters is None or any(axis.edges or axis.groups for axis in query.axes):
+        return
+    chosen = tuple(
+        AxisChoice(axis.attribute, axis.unit or ("" if axis.width is None else show(Fraction(str(axis.width)))))
+        for axis in query.axes
+    )
+    templates: dict[str, tuple[Template, ...]] = {
+        "histogram": ("histogram", "number"),
+        "histogram2d": ("heat",),
+        "count": ("number",),
+        "cdf": ("cdf",),
+        "ranges": ("ranges",),
+        "marginals": ("marginals",),
+    }
+    for template in templates.get(query.kind, ()):
+        yield QueryDraft(dataset, template, chosen, filters, function="count")
+    if query.kind in ("mean", "sum", "quantiles") and not chosen[0].step:
+        measured: Template = "quantiles" if query.kind == "quantiles" else "number"
+        levels = ", ".join(show(PERCENT * level) for level in query.levels)
+        function: Function = "sum" if query.kind == "sum" else "mean"
+        yield QueryDraft(dataset, measured, (), filters, of=chosen[0].attribute, function=function, levels=levels)
+
+
+def _filters_of(where: Predicate | None) -> tuple[FilterChoice, ...] | None:
+    """The condition as filters of the page; None where it has another form."""
+    match where:
+        case None:
+            return ()
+        case Both(Comparison(one, ">=", low), Comparison(two, "<=", high)) if one == two:
+            return (FilterChoice(one, "between", _typed(low), _typed(high)),)
+        case Both(first, second):
+            before, after = _filters_of(first), _filters_of(second)
+            return None if before is None or after is None else (*before, *after)
+        case Comparison(attribute, ">=", value):
+            return (FilterChoice(attribute, "between", low=_typed(value)),)
+        case Comparison(attribute, "<=", value):
+            return (FilterChoice(attribute, "between", high=_typed(value)),)
+        case Comparison(attribute, "==", value):
+            return (FilterChoice(attribute, "among", values=(_typed(value),)),)
+        case Member(attribute, values):
+            return (FilterChoice(attribute, "among", values=tuple(map(_typed, values))),)
+        case Negation(Comparison(attribute, "==", value)):
+            return (FilterChoice(attribute, "not among", values=(_typed(value),)),)
+        case Negation(Member(attribute, values)):
+            return (FilterChoice(attribute, "not among", values=tuple(map(_typed, values))),)
+    return None
+
+
+def _typed(value: object) -> str:
+    """A value as somebody would type it."""
+    if isinstance(value, Fraction):
+        return show(value)
+    return value.isoformat() if isinstance(value, datetime.date) else str(value)
 
 
 def _is_usable_draft(draft: QueryDraft, domain: Domain) -> bool:

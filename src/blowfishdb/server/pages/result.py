@@ -47,6 +47,7 @@ from blowfishdb.server.pages.controls import (
     small,
 )
 from blowfishdb.server.pages.layout import PageContext, Result
+from blowfishdb.server.pages.query_draft import edit_link
 
 
 def name_of(answer: Answer, ending: str) -> str:
@@ -88,7 +89,11 @@ def show_answer(
         return
     with ui.element("div").classes("bf-top"):
         heading(answer.title)
-        _downloads(context, answer)
+        with in_row().style("gap:6px;flex:none"):
+            link = "" if free else edit_link(answer, context.session())
+            if link:
+                ui.link("Edit this question", link).classes("bf-small").props('data-testid="edit"')
+            _downloads(context, answer)
     version = [f"policy v{answer.policy_version}"] if answer.policy_version else []
     answer_pills(answer, answer.mechanism, *version, cost="free: read off a synopsis" if free else "")
     if answer.caveat:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from urllib.parse import urlencode
 
 from nicegui import ui
 
@@ -29,7 +30,14 @@ from blowfishdb.server.pages.controls import (
 from blowfishdb.server.pages.explore import show_refusal
 from blowfishdb.server.pages.history import named, synopsis_link
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
-from blowfishdb.server.pages.query_draft import QueryDraft, build_query, synopsis_snippet
+from blowfishdb.server.pages.query_draft import (
+    AccuracyDraft,
+    QueryDraft,
+    build_query,
+    read_question,
+    synopsis_snippet,
+    write_question,
+)
 from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryForm
 from blowfishdb.server.pages.result import confirmed, show_answer, show_failure, with_progress
 from blowfishdb.session.table import Question
@@ -70,23 +78,32 @@ async def ask_synopsis(context: PageContext) -> None:
     dataset, number = named(context.request.query_params.get("of", ""))
     synopsis = await context.run(lambda: session.synopsis(dataset, number))
     ui.link("← All synopses", "/synopses").classes("bf-small")
-    Reader(context, dataset, number, synopsis)
+    question = read_question(context.request.query_params.get("question", ""), lambda _: synopsis.domain)
+    draft = None if question is None else question[0]
+    is_ours = draft is not None and draft.dataset == dataset and draft.template in [tile.value for tile in ASKED]
+    Reader(context, dataset, number, synopsis, draft if is_ours else None)
 
 
 class Reader:
     """The state of one open page: the controls, and the answer that follows them."""
 
-    def __init__(self, context: PageContext, dataset: str, number: int, synopsis: Synopsis) -> None:
+    def __init__(
+        self, context: PageContext, dataset: str, number: int, synopsis: Synopsis, draft: QueryDraft | None
+    ) -> None:
         self._context, self._number, self._synopsis = context, number, synopsis
         with ui.element("div").classes("bf-explore").style("margin-top:10px") as root:
             latest = Latest(context, root, self._answer)
             with card().props('aria-label="Question"'):
-                self._form = QueryForm(dataset, synopsis.domain, latest.changed, ASKED)
+                self._form = QueryForm(dataset, synopsis.domain, latest.changed, ASKED, draft)
             with card().classes("bf-result").props('aria-label="Answer" aria-live="polite"'):
                 self._box = ui.element("div")
         latest.changed()
 
     async def _answer(self, is_wanted: IsWanted) -> None:
+        # A reload or a bookmark finds the question again.
+        draft = self._form.draft
+        question = urlencode({"question": write_question(draft, "", AccuracyDraft())})
+        ui.navigate.history.replace(f"{synopsis_link(draft.dataset, self._number)}&{question}")
         try:
             answer, code = await self._context.run(partial(self._read, self._form.draft))
             draw = partial(show_answer, self._context, answer, code, free=True)
