@@ -73,11 +73,12 @@ def test_what_is_published_is_what_the_curator_saw(store: Dashboards) -> None:
     with pytest.raises(InvalidInput, match="has changed since"):
         store.publish(seen, "cora")
     assert store.publish(store.open(made.id, CORA), "cora").by == "cora"
+    assert store.open(made.id, CORA).is_published_as_is
     # Later changes are not published, and neither is a dashboard that is offered no more.
     store.save(replace(made, title="Other", tiles=(), access="private"))
     owner, edition = store.edition(made.id)
     assert (owner, edition.title, edition.tiles) == ("ana", "Wards", (FIRST, SECOND))
-    assert [one.id for one in store.offered()] == [made.id]
+    assert [(one.id, one.is_published_as_is) for one in store.offered()] == [(made.id, False)]
     with pytest.raises(InvalidInput):
         store.publish(store.open(made.id, CORA), "cora")
     store.withdraw(made.id)

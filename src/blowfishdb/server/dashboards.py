@@ -63,6 +63,12 @@ class Dashboard:
         if self.access not in get_args(Access):
             raise InvalidInput(f"the access is one of {', '.join(get_args(Access))}")
 
+    @property
+    def is_published_as_is(self) -> bool:
+        """Whether what is published is what it shows now."""
+        edition = self.published
+        return edition is not None and (edition.title, edition.tiles) == (self.title, self.tiles)
+
     def with_tile(self, tile: Tile) -> Dashboard:
         """The same with one more answer, at the end; an answer is on a dashboard once."""
         if any((one.dataset, one.number) == (tile.dataset, tile.number) for one in self.tiles):

@@ -206,7 +206,7 @@ class Board:
         link = f"{self._context.app_state.settings.url}{published_link(self._dashboard)}"
         with notice(f"Published by {edition.by}; everybody reads it at", icon="public").style("margin-top:12px"):
             ui.link(link, published_link(self._dashboard)).classes("bf-small").props('data-testid="published"')
-        if (edition.title, edition.tiles) != (self._dashboard.title, self._dashboard.tiles):
+        if not self._dashboard.is_published_as_is:
             small("What is published is older than what you see here.", "margin-top:6px")
 
     def _draw_tile(self, place: int, tile: Tile, answer: Answer | str) -> None:
@@ -348,7 +348,7 @@ class Board:
             with self._root:
                 ask_after_warning("Publish to everybody?", text, "Publish it", publish, "confirm-publish")
 
-        if dashboard.access == "offered":
+        if dashboard.access == "offered" and not dashboard.is_published_as_is:
             ui.button("Publish", icon="public", on_click=ask).props('unelevated data-testid="publish"')
         if dashboard.published is not None:
             ui.button("Withdraw", on_click=withdraw).props('flat color=negative data-testid="withdraw"')
