@@ -118,12 +118,12 @@ def test_intervals_hold_and_contain_the_value(kind: str, is_filtered: bool, epsi
     compiled = compile_query(DOMAIN, bf.Policy(), asked)
     ready, rows = PlanRelease(compiled, quotes_for(compiled, accuracy_target(epsilon=epsilon)).best), counts(compiled)
     misses = 0
-    for _ in range(100):
+    for _ in range(110):
         found = ready.answer(rows)
         assert found.bounds.low[0] <= found.values[0] <= found.bounds.high[0]
         misses += not found.bounds.low[0] - 1e-9 <= truth <= found.bounds.high[0] + 1e-9
-    # Each misses with probability at most 0.05; 22 or more of 100 have chance 1e-8. Thrice the noise misses 37 times.
-    assert misses < 22
+    # Each misses with probability at most 0.05; 24 or more of 110 have chance 1e-9. Thrice the noise misses 40 times.
+    assert misses < 24
 
 
 def test_a_mean_of_perhaps_nobody_may_be_anything() -> None:

@@ -143,13 +143,14 @@ def test_stated_variances_of_buckets_are_those_of_the_noise(graph: CellGraph) ->
     certified = CertifiedPlan(plan.plan, merge_graph(graph, of_cells))
     assert certified.certificate.epsilon == 1
     merged = merge_counts(counts, of_cells)
-    cells = np.stack([plan.cells(measure(certified, merged)) for _ in range(1500)])
+    cells = np.stack([plan.cells(measure(certified, merged)) for _ in range(2000)])
     for rows in (workload, Identity(24)):
         observed = np.var([rows.dot(each - counts) for each in cells], axis=0)
         stated = plan.answer_variances(rows)
-        # A single Laplace variable, the worst case, leaves this range with chance 1e-9.
+        # A single Laplace variable, the worst case, leaves this range with chance 1e-10. Half as much noise again is
+        # rejected: the least of the observed shares has a spread of 0.04, and 1.57 is 15 times that above 1.
         assert np.all((observed <= 1.45 * stated + 1e-9) & (observed >= 0.7 * stated - 1e-9))
-        assert not np.all(observed >= 0.7 * 1.25**2 * stated - 1e-9)
+        assert not np.all(observed >= 0.7 * 1.5**2 * stated - 1e-9)
 
 
 def test_a_tree_policy_gets_its_transform_and_a_full_one_the_plain_counts() -> None:

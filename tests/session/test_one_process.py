@@ -47,7 +47,7 @@ def check(answer: bf.Answer, first: str, hidden: str) -> None:
     answer.certificate.verify()
     names = [first] * 4 + ["y" if first == "x" else "x"] * 4
     own = [value for name, value in zip(names, answer.raw.tolist(), strict=True) if name == hidden]
-    # All four counts of the hidden attribute at their true 400: a chance of less than 10^-8 with such noise.
+    # All four counts of the hidden attribute at their true 400: a chance of 1/200 each, of 10^-9 together.
     assert own != [400.0] * 4
 
 
