@@ -48,6 +48,13 @@ def test_a_stop_that_fails_ends_the_tour(blowfish: Run, monkeypatch: pytest.Monk
     assert "The tour ends here" in ended.err
 
 
+@pytest.mark.parametrize("port", ["0", "70000"])
+def test_a_port_that_is_none_leaves_no_folder(port: str, tmp_path: Path, blowfish: Run) -> None:
+    ended = blowfish("demo", "--folder", str(tmp_path / "demo"), "--port", port, "--no-browser")
+    assert (ended.code, f"--port is a number from 1 to 65535, not {port}" in " ".join(ended.err.split())) == (3, True)
+    assert not (tmp_path / "demo").exists()
+
+
 def test_a_taken_port_leaves_no_folder(tmp_path: Path, blowfish: Run) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -44,6 +44,7 @@ def test_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     [
         ("prot = 1", "port"),
         ("port = 0", "1 to 65535"),
+        ("port = 5433\npostgres = 5433", "both 5433; each needs a port of its own"),
         ('port = "8000"', "whole number"),
         ("port = true", "whole number"),
         ("behind_proxy = 1", "true or false"),

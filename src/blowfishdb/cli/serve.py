@@ -105,8 +105,8 @@ def opened(config: Path, host: str | None, port: int | None, postgres: int | Non
     chosen = replace(
         settings,
         host=host or settings.host,
-        port=port or settings.port,
-        postgres=postgres or settings.postgres,
+        port=settings.port if port is None else port,
+        postgres=settings.postgres if postgres is None else postgres,
     )
     return open_app_state(config, settings=chosen)
 
@@ -141,7 +141,7 @@ def run_demo(place: Path, port: int | None, postgres: int | None, *, browser: bo
     from blowfishdb.server.app import run_server
     from blowfishdb.server.auth.users import new_password
 
-    app_state = opened(place / "blowfish.toml", HERE, port or free_port(), postgres)
+    app_state = opened(place / "blowfish.toml", HERE, free_port() if port is None else port, postgres)
     roles, passwords = {"cora": "curator", "ana": "analyst"}, {}
     for name, role in roles.items():
         passwords[name] = new_password()
@@ -187,10 +187,12 @@ def free_port(wanted: int = 8000) -> int:
 
 def check_port(host: str, port: int, option: str = "--port") -> None:
     """CatalogError where a server cannot listen, with what to do about it."""
+    if not 1 <= port <= 65_535:
+        raise CatalogError(f"{option} is a number from 1 to 65535, not {port}")
     faults: list[int | None] = []
     try:
         places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, OverflowError):
+    except OSError:
         places = []
     for family, *_, place in places:
         try:

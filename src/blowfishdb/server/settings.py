@@ -54,6 +54,8 @@ class Settings:
             raise CatalogError("server.port is a number from 1 to 65535")
         if self.postgres is not None and not 1 <= self.postgres <= 65_535:
             raise CatalogError("server.postgres is a number from 1 to 65535")
+        if self.postgres == self.port:
+            raise CatalogError(f"server.port and server.postgres are both {self.port}; each needs a port of its own")
         for name in WHOLE:
             if getattr(self, name) < 1:
                 raise CatalogError(f"server.{name} is a whole number, at least 1")
