@@ -195,12 +195,12 @@ def test_numbers_are_right_when_noise_is_small_and_intervals_hold_when_it_is_not
     sharp = answered(compiled, counts, 100_000)
     assert np.allclose(sharp.values, expected, atol=0.02)
     rough = answered(compiled, counts, 2)
-    assert np.all(rough.bounds.low <= expected + 1e-9), "fails with probability 0.05 to the seventh decimal at most"
+    assert np.all(rough.bounds.low <= expected + 1e-9), "fails with probability 10^-11 at most"
     assert np.all(expected <= rough.bounds.high + 1e-9)
     assert np.all((rough.bounds.low <= rough.values) & (rough.values <= rough.bounds.high))
 
 
-def answered(compiled: Compiled, counts: np.ndarray, epsilon: int, beta: str = "0.0000001") -> Answer:
+def answered(compiled: Compiled, counts: np.ndarray, epsilon: int, beta: str = "0.00000000001") -> Answer:
     best = quotes_for(compiled, accuracy_target(epsilon=epsilon, beta=beta)).best
     return PlanRelease(compiled, best).answer(counts)
 

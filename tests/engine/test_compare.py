@@ -28,13 +28,17 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Session:
     return bf.connect(make_fixture(folder, visits(epsilon="100000")), analyst="ana")
 
 
+SURELY = "0.00000000001"
+"""How rarely intervals fail that are held against the truth."""
+
+
 def ages(db: Session, ward: str | None, epsilon: str, beta: str = "0.05") -> Answer:
     table = db["visits"] if ward is None else db["visits"].where(ward == WARD)
     return table.histogram(bf.col("age").bins(25)).release(epsilon=epsilon, beta=beta)
 
 
 def test_the_same_question_has_one_truth(db: Session) -> None:
-    one, two = ages(db, "A1", "0.5"), ages(db, "A1", "0.7", "0.01")
+    one, two = ages(db, "A1", "0.5", SURELY), ages(db, "A1", "0.7", "0.06")
     both = bf.compare(one, two)
     assert both.is_one_truth
     assert both.pooled is not None
@@ -46,7 +50,7 @@ def test_the_same_question_has_one_truth(db: Session) -> None:
 
 
 def test_different_filters_are_two_groups(db: Session) -> None:
-    one, two = ages(db, "A1", "0.5"), ages(db, None, "0.5")
+    one, two = ages(db, "A1", "0.5", SURELY), ages(db, None, "0.5", SURELY)
     groups = bf.compare(one, two)
     assert not groups.is_one_truth
     assert groups.difference is not None
@@ -189,13 +193,13 @@ def test_two_numbers_say_which_is_larger_where_their_intervals_tell(db: Session)
     turned = WARD.groups({"others": ["A2", "A3"], "A1": ["A1"]})
     assert "The first is larger" in " ".join(bf.compare(db["visits"].histogram(turned).release(epsilon="50")).words())
     alike = WARD.groups({"A1": ["A1"], "A2": ["A2"]})
-    same = bf.compare(db["visits"].where(WARD != "A3").histogram(alike).release(epsilon="0.01"))
+    same = bf.compare(db["visits"].where(WARD != "A3").histogram(alike).release(epsilon="0.01", beta=SURELY))
     assert "not known" in " ".join(same.words())
 
 
 def test_means_of_two_groups_are_compared(db: Session) -> None:
     mean = bf.Aggregate("mean", ("age",))
-    answer = db["visits"].aggregate(mean, by=[TWO]).release(epsilon="50")
+    answer = db["visits"].aggregate(mean, by=[TWO]).release(epsilon="50", beta=SURELY)
     groups = bf.compare(answer)
     assert groups.first.columns == answer.columns
     assert groups.difference is not None
