@@ -46,7 +46,7 @@ def test_the_same_question_has_one_truth(db: Session) -> None:
     assert np.all(both.pooled.bounds.low == np.maximum(one.bounds.low, two.bounds.low))
     assert np.all(both.pooled.bounds.high == np.minimum(one.bounds.high, two.bounds.high))
     assert "same question" in repr(both)
-    assert "94 %" in repr(both)
+    assert "with 93.999999999 % confidence" in repr(both)
 
 
 def test_different_filters_are_two_groups(db: Session) -> None:
