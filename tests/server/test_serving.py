@@ -92,13 +92,14 @@ def test_a_server_over_tls_from_its_first_curator_to_its_end(tmp_path: Path) -> 
             assert "Secure" in signed.headers["set-cookie"]
             client.get("/")
             client.get("/history")
+            assert client.get("/nothing").status_code == 404
     finally:
         process.send_signal(signal.SIGTERM)
         _, logged = process.communicate(timeout=30)
     lines = [json.loads(line) for line in logged.splitlines()]
     routes = [(line["route"], line["who"]) for line in lines if line["message"] == "request"]
     before = [("/ready", None), ("page", None), ("/api/v1/sessions", None)]
-    assert routes == [*before, ("page", "curator"), ("page", "curator")]
+    assert routes == [*before, *[("page", "curator")] * 3]
     assert first["password"] not in logged
 
 

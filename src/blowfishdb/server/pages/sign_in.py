@@ -95,9 +95,10 @@ def change_password(request: Request) -> Response:
 
 
 @app.exception_handler(404)
-async def nowhere(_: Request, error: Exception) -> Response:
-    """What a path that leads nowhere shows."""
+def nowhere(request: Request, error: Exception) -> Response:
+    """What a path that leads nowhere shows; the log says who took it."""
     del error
+    identity_of(request)
     return refusal_page("Nothing is here", "This address leads to no page; perhaps it was mistyped.", 404)
 
 
