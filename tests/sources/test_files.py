@@ -141,12 +141,17 @@ def test_files_that_name_other_columns_are_no_part_of_a_table(tmp_path: Path) ->
         open_source(str(tmp_path / "*.csv")).columns()
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"a,\n1,2\n", b"a,A\n1,2\n", b"a,b\0\n1,2\n", "a,b\n1,2\n".encode("utf-16"), b"a" * 200_000]
-)
+@pytest.mark.parametrize("content", [b"", b"a,\n1,2\n", b"a,A\n1,2\n", b"a" * 200_000])
 def test_a_first_line_that_cannot_name_columns_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(SourceError, match="first line"):
+        open_source(str(tmp_path / "a.csv")).columns()
+
+
+@pytest.mark.parametrize("content", [b"a,b\0\n1,2\n", *("a,b\n1,2\n".encode(name) for name in ("utf-16", "utf-16-le"))])
+def test_a_file_in_utf_16_is_told_from_one_without_names(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(SourceError, match="save it again as CSV in UTF-8"):
         open_source(str(tmp_path / "a.csv")).columns()
 
 

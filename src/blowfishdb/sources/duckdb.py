@@ -55,9 +55,10 @@ def header_of(path: str) -> tuple[str, list[str]]:
     headers = {separator: _first_row(path, separator) for separator in sorted(SEPARATORS, key=lambda one: one != usual)}
     separator = usual if len(headers[usual]) > 1 else max(headers, key=lambda one: len(headers[one]))
     names = headers[separator]
+    if any("\0" in name for name in names):
+        raise SourceError("the file is no text in UTF-8, but perhaps one in UTF-16: save it again as CSV in UTF-8")
     # DuckDB takes names of any case for the same.
-    is_named = all(name.strip() and "\0" not in name for name in names)
-    if not names or len({name.lower() for name in names}) != len(names) or not is_named:
+    if not all(name.strip() for name in names) or not 0 < len(names) == len({name.lower() for name in names}):
         raise SourceError("the first line of a CSV file names every column, each once")
     return separator, names
 
