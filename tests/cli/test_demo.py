@@ -48,10 +48,19 @@ def test_a_stop_that_fails_ends_the_tour(blowfish: Run, monkeypatch: pytest.Monk
     assert "The tour ends here" in ended.err
 
 
-@pytest.mark.parametrize("port", ["0", "70000"])
-def test_a_port_that_is_none_leaves_no_folder(port: str, tmp_path: Path, blowfish: Run) -> None:
-    ended = blowfish("demo", "--folder", str(tmp_path / "demo"), "--port", port, "--no-browser")
-    assert (ended.code, f"--port is a number from 1 to 65535, not {port}" in " ".join(ended.err.split())) == (3, True)
+@pytest.mark.parametrize(
+    ("ports", "refusal"),
+    [
+        (("--port", "0"), "--port is a number from 1 to 65535, not 0"),
+        (("--postgres", "70000"), "--postgres is a number from 1 to 65535, not 70000"),
+        (("--port", "8765", "--postgres", "8765"), "--port and --postgres are both 8765; each needs a port of its own"),
+    ],
+)
+def test_ports_that_cannot_be_leave_no_folder(
+    ports: tuple[str, ...], refusal: str, tmp_path: Path, blowfish: Run
+) -> None:
+    ended = blowfish("demo", "--folder", str(tmp_path / "demo"), *ports, "--no-browser")
+    assert (ended.code, refusal in " ".join(ended.err.split())) == (3, True)
     assert not (tmp_path / "demo").exists()
 
 

@@ -121,6 +121,8 @@ def demo(
         check_port(HERE, port)
     if postgres is not None:
         check_port(HERE, postgres, "--postgres")
+        if postgres == port:
+            raise CatalogError(f"--port and --postgres are both {port}; each needs a port of its own")
     run_demo(prepared_demo(STOPS[0], folder), port, postgres, browser=browser, as_json=as_json)
 
 

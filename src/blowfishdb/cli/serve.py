@@ -141,7 +141,7 @@ def run_demo(place: Path, port: int | None, postgres: int | None, *, browser: bo
     from blowfishdb.server.app import run_server
     from blowfishdb.server.auth.users import new_password
 
-    app_state = opened(place / "blowfish.toml", HERE, free_port() if port is None else port, postgres)
+    app_state = opened(place / "blowfish.toml", HERE, port or free_port(8001 if postgres == 8000 else 8000), postgres)
     roles, passwords = {"cora": "curator", "ana": "analyst"}, {}
     for name, role in roles.items():
         passwords[name] = new_password()
