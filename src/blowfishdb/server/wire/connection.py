@@ -154,13 +154,31 @@ async def listening(app_state: AppState, door: socket.socket | None = None) -> A
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+@dataclass(eq=False)
+class Outgoing:
+    """What is told to a client: kept together until it is sent, so that an answer of many messages wakes it once."""
+
+    writer: asyncio.StreamWriter
+    _waiting: list[bytes] = field(default_factory=list)
+
+    def write(self, data: bytes) -> None:
+        """Adds a message."""
+        self._waiting.append(data)
+
+    async def drain(self) -> None:
+        """Sends everything, and waits until the client has taken most of it."""
+        self.writer.write(b"".join(self._waiting))
+        self._waiting.clear()
+        await self.writer.drain()
+
+
 class Connection:
     """One client."""
 
     def __init__(
         self, server: WireServer, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self.server, self.number, self.reader, self.writer = server, number, reader, writer
+        self.server, self.number, self.reader, self.writer = server, number, reader, Outgoing(writer)
         self.secret = int.from_bytes(os.urandom(4))
         self.cancelled = asyncio.Event()
         self.token = ""
@@ -172,13 +190,13 @@ class Connection:
     @property
     def address(self) -> str:
         """Where the client is."""
-        peer = self.writer.get_extra_info("peername")
+        peer = self.writer.writer.get_extra_info("peername")
         return str(peer[0]) if peer else "unknown"
 
     async def serve(self) -> None:
         """Everything from the first message to the last; what is out of form ends it."""
         # Small messages leave at once. Otherwise each waits until the client has confirmed the one before, up to 40 ms.
-        self.writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.writer.writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             async with asyncio.timeout(SIGN_IN_SECONDS):
                 statements = await self._start()
@@ -197,7 +215,7 @@ class Connection:
     def stop(self) -> None:
         """Tells the client that the server stops."""
         with suppress(ConnectionError, RuntimeError):
-            self.writer.write(messages.report("E", "FATAL", "57P01", "the server stops"))
+            self.writer.writer.write(messages.report("E", "FATAL", "57P01", "the server stops"))
 
     async def _start(self) -> Statements | None:
         """Encryption where the server has a certificate, then signing in; None for a client that wants no more."""
@@ -216,7 +234,7 @@ class Connection:
             self.writer.write(b"S" if wants_tls else b"N")
             await self.writer.drain()
             if wants_tls and self.server.context is not None:
-                await self.writer.start_tls(self.server.context)
+                await self.writer.writer.start_tls(self.server.context)
                 is_secure = True
         if code >> 16 != 3:
             raise ProtocolViolation("this port speaks the PostgreSQL protocol, version 3")

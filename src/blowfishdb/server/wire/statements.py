@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 
 import sqlglot
@@ -74,12 +75,13 @@ class Result:
     """The lines of a COPY to the client, in place of rows."""
 
 
-def tokens_of(text: str) -> list[Token]:
-    """The words of a text; QueryError where it cannot be read."""
+@lru_cache(maxsize=16)
+def tokens_of(text: str) -> tuple[Token, ...]:
+    """The words of a text; QueryError where it cannot be read. Each step of a statement looks at them again."""
     if len(text) > LONGEST_SCRIPT:
         raise QueryError(f"statements have at most {LONGEST_SCRIPT:,} characters")
     try:
-        return list(sqlglot.tokenize(text, read="postgres"))
+        return tuple(sqlglot.tokenize(text, read="postgres"))
     except (SqlglotError, ValueError, RecursionError):
         raise QueryError("the statement cannot be read: a quote or a comment is left open") from None
 
