@@ -63,32 +63,35 @@ class Place:
     clock: MovedClock = field(default_factory=MovedClock)
 
 
+def make_table(folder: Path, name: str) -> bf.Dataset:
+    """A table of visits in a file of its own, and the dataset over it."""
+    parts = " UNION ALL ".join(
+        f"SELECT '{ward}' AS ward, (range * 37 + {place}) % 91 AS age, (range * 13) % 500 AS cost,"
+        f" DATE '2025-01-01' + CAST(range % 365 AS INTEGER) AS admitted, '{SECRET_NOTE}' AS note FROM range({count})"
+        for place, (ward, count) in enumerate(WARDS.items())
+    )
+    with duckdb.connect(str(folder / f"{name}.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE visits AS {parts}")
+    return bf.Dataset(
+        name,
+        source=f"duckdb:///{name}.duckdb#visits",
+        domain={
+            "age": bf.integers(0, 99, null=0),
+            "ward": bf.categorical([*WARDS, "Fir"], null="Fir", outside="Fir"),
+            "cost": bf.bins(0, 500, width=1, null=0),
+            "admitted": bf.dates("2025-01-01", "2025-12-31", null="2025-01-01"),
+        },
+        policy=bf.Policy({"age": bf.threshold(5), "cost": bf.threshold(50)}),
+        epsilon="2",
+        per_analyst="1",
+    )
+
+
 def make_folder(folder: Path) -> Path:
     """The table, its configuration and the dataset `clinic`."""
-    parts = " UNION ALL ".join(
-        f"SELECT '{name}' AS ward, (range * 37 + {place}) % 91 AS age, (range * 13) % 500 AS cost,"
-        f" DATE '2025-01-01' + CAST(range % 365 AS INTEGER) AS admitted, '{SECRET_NOTE}' AS note FROM range({count})"
-        for place, (name, count) in enumerate(WARDS.items())
-    )
-    with duckdb.connect(str(folder / "clinic.duckdb")) as connection:
-        connection.execute(f"CREATE TABLE visits AS {parts}")
-    config = configuration(folder)
+    dataset, config = make_table(folder, "clinic"), configuration(folder)
     with bf.curate(config, by="cora") as keeper:
-        keeper.add(
-            bf.Dataset(
-                "clinic",
-                source="duckdb:///clinic.duckdb#visits",
-                domain={
-                    "age": bf.integers(0, 99, null=0),
-                    "ward": bf.categorical([*WARDS, "Fir"], null="Fir", outside="Fir"),
-                    "cost": bf.bins(0, 500, width=1, null=0),
-                    "admitted": bf.dates("2025-01-01", "2025-12-31", null="2025-01-01"),
-                },
-                policy=bf.Policy({"age": bf.threshold(5), "cost": bf.threshold(50)}),
-                epsilon="2",
-                per_analyst="1",
-            )
-        )
+        keeper.add(dataset)
     return config
 
 
