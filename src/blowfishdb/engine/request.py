@@ -9,16 +9,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
+import numpy as np
+
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import QueryError, TooLarge
-from blowfishdb.model.aggregates import Affine, Aggregate
+from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.document import write_attribute
 from blowfishdb.model.predicate import (
     PREDICATES,
     Axis,
     Both,
     Comparison,
+    Condition,
     Either,
     IsNull,
     IsOutside,
@@ -26,8 +29,8 @@ from blowfishdb.model.predicate import (
     Negation,
     Predicate,
 )
-from blowfishdb.model.query import Part, PartGroup, Query, levels_of
-from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Plain, write, write_literal
+from blowfishdb.model.query import Part, PartGroup, Query
+from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Leaves, Plain, stored_fields, write_literal
 
 STORED_KINDS = {"points": "node weights"}
 """Kinds that requests on record call by another name."""
@@ -76,63 +79,55 @@ MOST_VALUES = 100_000
 
 def write_query(query: Query) -> dict[str, Plain]:
     """Everything the question says; QueryError for values that are no plain numbers, texts or dates."""
-    values = sum(len(axis.edges) + sum(len(members) for _, members in axis.groups) for axis in query.axes)
     _exactly(query, (Query,))
+    values = sum(len(axis.edges) + sum(len(members) for _, members in axis.groups) for axis in query.axes)
     if query.ways is not None and type(query.ways) is not int:
         raise QueryError("ways is a whole number of attributes")
     _check("values that bins and groups list", values + len(query.boxes) + len(query.subsets), MOST_VALUES)
-    content: dict[str, Plain] = {
-        "kind": query.kind,
-        "axes": [_write_axis(axis) for axis in query.axes],
-        "where": None if query.where is None else _write_predicate(query.where, [0]),
-        "boxes": [[[int(low), int(high)] for low, high in box] for box in query.boxes],
-        "subsets": [[_write_text(name) for name in subset] for subset in query.subsets],
-        "ways": query.ways,
-        "levels": [str(level) for level in query.levels],
-    }
-    if query.clusters is not None:
-        content["clusters"] = query.clusters
-    if query.aggregates or (query.rows is not None and not query.parts):
-        content["rows"] = query.rows
-    seen = [0]
-    listed: dict[str, list[Plain]] = {
-        "linear": [[[cell, weight] for cell, weight in row] for row in query.linear],
-        "aggregates": [_write_aggregate(part, seen) for part in query.aggregates],
-        "parts": [_write_part(part) for part in query.parts],
-        "groups": [write(group) for group in query.groups],
-    }
-    return content | {name: entries for name, entries in listed.items() if entries}
+    content = _write_fields(query)
+    return content | {"rows": query.rows} if query.aggregates else content
 
 
-def _write_aggregate(aggregate: Aggregate, seen: list[int]) -> Plain:
-    """What one column asks; what is at its default is left out."""
-    _exactly(aggregate, (Aggregate,))
-    content: dict[str, Plain] = {"function": aggregate.function}
-    content |= {"factors": [_write_text(name) for name in aggregate.factors]} if aggregate.factors else {}
-    content |= {} if aggregate.where is None else {"where": _write_predicate(aggregate.where, seen)}
-    content |= {} if aggregate.level is None else {"level": str(aggregate.level)}
-    content |= {"of": [_write_text(name) for name in aggregate.of]} if aggregate.of else {}
-    content |= {"times": aggregate.times} if aggregate.times != 1 else {}
-    content |= {"affine": [[str(scale), str(more)] for scale, more in aggregate.affine]} if aggregate.affine else {}
-    content |= {"name": _write_text(aggregate.name)} if aggregate.name else {}
-    return content | ({} if aggregate.tolerance is None else {"tolerance": str(aggregate.tolerance)})
+ALWAYS = ("kind", "axes", "where", "boxes", "subsets", "ways", "levels")
+"""Fields that are written even at their default; all others are left out then."""
 
 
-def _write_part(part: Part) -> Plain:
-    _exactly(part, (Part,))
-    content: dict[str, Plain] = {"query": write_query(part.query), "alpha": str(part.alpha), "beta": str(part.beta)}
-    return content | ({"per_query": True} if part.per_query else {})
+def _write_fields(value: Query | Aggregate | Part | PartGroup, seen: list[int] | None = None) -> dict[str, Plain]:
+    """The fields of a value; `seen` counts conditions, in each field of a query by itself."""
+    always = ALWAYS if isinstance(value, Query) else ()
+    parts = {field.name: (getattr(value, field.name), field.default) for field in stored_fields(value)}
+    told = ((name, part) for name, (part, usual) in parts.items() if name in always or part != usual)
+    return {name: _write(part, [0] if seen is None else seen) for name, part in told}
 
 
-def _write_axis(axis: Axis) -> Plain:
-    _exactly(axis, (Axis,))
-    return {
-        "attribute": _write_text(axis.attribute),
-        "width": None if axis.width is None else _literal(axis.width),
-        "edges": [_literal(edge) for edge in axis.edges],
-        "unit": None if axis.unit is None else _write_text(axis.unit),
-        "groups": [[_write_text(name), [_literal(value) for value in values]] for name, values in axis.groups],
-    }
+def _write(value: Any, seen: list[int]) -> Plain:
+    """A part of a question; `seen` counts its conditions. Only exact types, whose behaviour nobody can change."""
+    match value:
+        case Query():
+            return write_query(value)
+        case Axis(attribute, width, edges, unit, groups):
+            _exactly(value, (Axis,))
+            return {
+                "attribute": _write_text(attribute),
+                "width": None if width is None else _literal(width),
+                "edges": [_literal(edge) for edge in edges],
+                "unit": None if unit is None else _write_text(unit),
+                "groups": [[_write_text(name), [_literal(one) for one in values]] for name, values in groups],
+            }
+        case Aggregate() | Part() | PartGroup():
+            _exactly(value, (Aggregate, Part, PartGroup))
+            return _write_fields(value, seen)
+        case Condition():
+            return _write_predicate(cast(Predicate, value), seen)
+        case tuple() | list():
+            return [_write(part, seen) for part in value]
+        case Fraction():
+            return str(value)
+        case None | bool():
+            return value
+        case int() | np.integer():
+            return int(value)
+    return _write_text(value)
 
 
 def _write_predicate(part: Predicate, seen: list[int]) -> Plain:
@@ -174,86 +169,16 @@ def _check(what: str, count: int, limit: int) -> None:
         raise TooLarge(what, count, limit, "Ask for less at once.")
 
 
-QUERY_KEYS = ("kind", "axes", "where", "boxes", "subsets", "ways", "levels", "clusters", "rows", "aggregates", "linear")
-AGGREGATE_KEYS = ("function", "factors", "where", "level", "of", "times", "name", "tolerance", "affine")
-JOINT_KEYS = ("parts", "groups")
-PART_KEYS = ("query", "alpha", "beta", "per_query")
-GROUP_KEYS = ("members", "mechanism", "level")
-AXIS_KEYS = ("attribute", "width", "edges", "unit", "groups")
-
-
 def read_query(content: object) -> Query:
     """The query that `write_query` wrote; QueryError for anything else."""
     try:
-        fields = Field(content, "the query", QueryError).fields((*QUERY_KEYS, *JOINT_KEYS))
-        levels = fields["levels"].each(_level) if "levels" in fields else ()
-        kind = fields["kind"].short_text()
-        query = Query(
-            kind=cast(Any, kind),
-            axes=fields["axes"].each(_read_axis) if "axes" in fields else (),
-            where=fields.optional("where", lambda where: _read_predicate(where, [0])),
-            boxes=fields["boxes"].each(lambda box: box.each(_range)) if "boxes" in fields else (),
-            subsets=fields["subsets"].each(lambda subset: subset.each(Field.short_text)) if "subsets" in fields else (),
-            ways=fields.optional("ways", Field.whole),
-            levels=levels_of(levels) if levels or kind == "quantiles" else (),
-            clusters=fields.optional("clusters", Field.whole),
-            rows=fields.optional("rows", Field.whole),
-            aggregates=fields["aggregates"].each(_read_aggregate) if "aggregates" in fields else (),
-            linear=fields["linear"].each(lambda row: row.each(_range)) if "linear" in fields else (),
-            parts=fields["parts"].each(_read_part) if "parts" in fields else (),
-            groups=fields["groups"].each(_read_group_of_parts) if "groups" in fields else (),
-        )
+        query: Query = Field(content, "the query", QueryError).read(Query, LEAVES)
         write_query(query)
     except QueryError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, RecursionError):
         raise QueryError("this is not a query as BlowfishDB writes it") from None
     return query
-
-
-def _read_aggregate(aggregate: Field) -> Aggregate:
-    fields = aggregate.fields(AGGREGATE_KEYS)
-    return Aggregate(
-        function=cast(Any, fields["function"].short_text()),
-        factors=fields["factors"].each(Field.short_text) if "factors" in fields else (),
-        where=fields.optional("where", lambda where: _read_predicate(where, [0])),
-        level=fields.optional("level", _level),
-        of=fields["of"].each(Field.short_text) if "of" in fields else (),
-        times=fields.optional("times", Field.whole) or 1,
-        name=fields.optional("name", Field.short_text) or "",
-        tolerance=fields.optional("tolerance", _level),
-        affine=fields["affine"].each(_affine) if "affine" in fields else (),
-    )
-
-
-def _read_part(part: Field) -> Part:
-    fields = part.fields(PART_KEYS)
-    content = fields["query"]
-    content.fields(QUERY_KEYS)
-    per_query = fields.optional("per_query", Field.truth) or False
-    return Part(read_query(content.value), _level(fields["alpha"]), _level(fields["beta"]), per_query)
-
-
-def _read_group_of_parts(group: Field) -> PartGroup:
-    fields = group.fields(GROUP_KEYS)
-    members, mechanism = fields["members"].each(Field.whole), fields["mechanism"].short_text()
-    return PartGroup(members, mechanism, _level(fields["level"]))
-
-
-def _read_axis(axis: Field) -> Axis:
-    fields = axis.fields(AXIS_KEYS)
-    return Axis(
-        attribute=fields["attribute"].short_text(),
-        width=fields.optional("width", Field.literal),
-        edges=fields["edges"].each(Field.literal) if "edges" in fields else (),
-        unit=fields.optional("unit", Field.short_text),
-        groups=fields["groups"].each(_read_group) if "groups" in fields else (),
-    )
-
-
-def _read_group(group: Field) -> tuple[str, tuple[object, ...]]:
-    name, values = group.pair()
-    return name.short_text(), values.each(Field.literal)
 
 
 def _read_predicate(condition: Field, seen: list[int]) -> Predicate:
@@ -279,17 +204,17 @@ def _read_predicate(condition: Field, seen: list[int]) -> Predicate:
     raise QueryError("a condition is a comparison, isin, IsNull, IsOutside, Both, Either or Negation")
 
 
-def _affine(pair: Field) -> Affine:
-    scale, more = pair.pair()
-    return _level(scale), _level(more)
-
-
-def _range(span: Field) -> tuple[int, int]:
-    low, high = span.pair()
-    return low.whole(), high.whole()
-
-
 def _level(level: Field) -> Fraction:
     if len(level.text()) > LONGEST_NUMBER:
         raise QueryError("a level is a short number")
     return level.fraction()
+
+
+LEAVES: Leaves = {
+    str: Field.short_text,
+    int: Field.whole,
+    bool: Field.truth,
+    object: Field.literal,
+    Fraction: _level,
+    Predicate: lambda condition: _read_predicate(condition, [0]),
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from typing import Literal, TypeAlias, get_args
@@ -21,7 +21,7 @@ from blowfishdb.model.groups import LEFT_OUT, AxisCells, along
 from blowfishdb.model.numbers import Bools, Ints, show
 from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Both, Predicate, Truth, atoms, truth
-from blowfishdb.model.serialize import encode
+from blowfishdb.model.serialize import PASSING, encode
 from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rows, Sparse, Stacked
 
 Function = Literal[
@@ -87,10 +87,10 @@ class Aggregate:
     level: Fraction | None = None
     of: tuple[str, ...] = ()
     times: int = 1
+    affine: tuple[Affine, ...] = ()
     name: str = ""
     tolerance: Fraction | None = None
-    relative: Fraction | None = None
-    affine: tuple[Affine, ...] = ()
+    relative: Fraction | None = field(default=None, metadata=PASSING)
 
     def __post_init__(self) -> None:
         if self.function not in get_args(Function):

@@ -144,7 +144,7 @@ class Axis:
     """One attribute to group by, and how finely: at most one of width, edges, unit and groups."""
 
     attribute: str
-    width: object = None
+    width: object | None = None
     edges: tuple[object, ...] = ()
     unit: str | None = None
     groups: tuple[tuple[str, tuple[object, ...]], ...] = ()

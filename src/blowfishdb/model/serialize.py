@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import hashlib
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -163,26 +165,54 @@ class Field:
         except (ValueError, KeyError, ArithmeticError):
             raise content.wrong(f"a {kind.value} was expected") from None
 
-    def read(self, kind: Any) -> Any:
-        """The value as the annotated type: a plain type, a Fraction, a list, an optional value or a dataclass."""
-        plain = {str: Field.text, int: Field.whole, bool: Field.truth, float: Field.number, Fraction: Field.fraction}
+    def read(self, kind: Any, leaves: Leaves | None = None) -> Any:
+        """The value as the annotated type: a list, an optional value, a dataclass, or one of the `leaves`.
+
+        The usual leaves are plain types and exact numbers, and a dataclass has all its fields. With others those that
+        are at their default may be left out.
+        """
+        plain = PLAIN if leaves is None else leaves
         if kind in plain:
             return plain[kind](self)
         origin, inner = get_origin(kind), get_args(kind)
-        if origin in (Union, UnionType) and NoneType in inner and len(inner) == 2:
-            return self.optional(lambda field: field.read(next(one for one in inner if one is not NoneType)))
+        if origin in (Union, UnionType) and NoneType in inner:
+            known = reduce(operator.or_, [one for one in inner if one is not NoneType])
+            return self.optional(lambda field: field.read(known, leaves))
         if origin is tuple and inner[1:] == (Ellipsis,):
-            return self.each(lambda field: field.read(inner[0]))
+            return self.each(lambda field: field.read(inner[0], leaves))
+        if origin is tuple and len(inner) == 2:
+            return tuple(field.read(one, leaves) for field, one in zip(self.pair(), inner, strict=True))
         if origin in (dict, Mapping):
-            return {key: field.read(inner[1]) for key, field in self.fields().items()}
+            return {key: field.read(inner[1], leaves) for key, field in self.fields().items()}
         if origin is Literal:
             return self.one_of(*inner)
         if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
             raise TypeError(f"{kind} cannot be read from plain data")
-        kinds = get_type_hints(kind)
-        names = [field.name for field in dataclasses.fields(kind) if field.init]
-        content = self.fields(names)
-        return kind(**{name: content[name].read(kinds[name]) for name in names})
+        kinds, listed = get_type_hints(kind), stored_fields(kind)
+        content = self.fields(field.name for field in listed)
+        names = [one.name for one in listed if leaves is None or one.name in content or not _has_default(one)]
+        return kind(**{name: content[name].read(kinds[name], leaves) for name in names})
+
+
+Leaves: TypeAlias = Mapping[Any, Callable[[Field], Any]]
+PLAIN: Leaves = {
+    str: Field.text,
+    int: Field.whole,
+    bool: Field.truth,
+    float: Field.number,
+    Fraction: Field.fraction,
+}
+PASSING = {"stored": False}
+"""Metadata of a field that is no part of the plain data."""
+
+
+def stored_fields(kind: Any) -> list[dataclasses.Field[Any]]:
+    """The fields of a dataclass, or of one of its values, that its plain data has."""
+    return [one for one in dataclasses.fields(kind) if one.init and one.metadata.get("stored", True)]
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 class Fields(dict[str, Field]):
@@ -207,7 +237,7 @@ def write(value: object) -> Any:
     if isinstance(value, Fraction):
         return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: write(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
+        return {field.name: write(getattr(value, field.name)) for field in stored_fields(value)}
     if isinstance(value, Mapping):
         return {str(key): write(inner) for key, inner in value.items()}
     if isinstance(value, tuple | list):
