@@ -39,7 +39,7 @@ from blowfishdb.model import constraint_graph, constraints, graphs, policy, proj
 from blowfishdb.noise import coupling, quantile_sampler, sampler
 from blowfishdb.plan import certificate, loss, points
 from blowfishdb.session import local
-from blowfishdb.sources import duckdb, keys, number_keys, statement
+from blowfishdb.sources import duckdb, keys, statement
 from tests.audit.rewritten import rewrite
 
 pytestmark = pytest.mark.audit
@@ -180,7 +180,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         TABLES,
     ),
     "not a number is above all": (
-        number_keys,
+        keys,
         "Number.guarded",
         "[(self.value.isnan(), ibis.null(whole))] if self.nan else []",
         "[]",
@@ -215,7 +215,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         TABLES,
     ),
     "long decimals are doubles": (
-        number_keys,
+        keys,
         "_is_read_by_proxy",
         "return kind.kind == Kind.DECIMAL and (kind.digits is None or kind.digits > limit)",
         "return False",
@@ -239,7 +239,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "nobody is a person": (statement, "_people", "ids.filter(ids.person.notnull())", "ids", JOINS),
     "clocks turned the other way": (keys, "_wall_seconds", "second + choice", "second - choice", TABLES),
     "arithmetic that is never corrected": (
-        number_keys,
+        keys,
         "_corrected",
         "near + (below if power == 1 else floor(below / whole_double(power)))",
         "near",

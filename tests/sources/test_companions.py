@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blowfishdb.sources import keys, number_keys, statement
+from blowfishdb.sources import keys, statement
 from blowfishdb.sources.mysql import MySQL
 from tests.audit.rewritten import rewrite
 from tests.sources import stores
@@ -45,8 +45,8 @@ def test_a_clock_that_never_changes(url: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_edges_that_are_one_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    edge = number_keys._edge
-    monkeypatch.setattr(number_keys, "_edge", lambda attribute, index: edge(attribute, index) + 1)
+    edge = keys._edge
+    monkeypatch.setattr(keys, "_edge", lambda attribute, index: edge(attribute, index) + 1)
     fails(url, "irregular")
 
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from ibis.backends.sql.compilers.duckdb import compiler
 
 from blowfishdb.model.domain import Bins, Integers, bins, integers
-from blowfishdb.sources import number_keys as module
-from blowfishdb.sources.keys import exact_double
-from blowfishdb.sources.number_keys import Grid, grid_of, stepping
+from blowfishdb.sources import keys as module
+from blowfishdb.sources.keys import Grid, exact_double, grid_of, stepping
 
 DUCKDB = duckdb.connect()
 

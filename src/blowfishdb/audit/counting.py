@@ -43,7 +43,7 @@ from blowfishdb.model.domain import (
 from blowfishdb.model.numbers import LARGEST
 from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import Axis, Both, Negation
-from blowfishdb.sources import keys, number_keys, statement
+from blowfishdb.sources import keys, statement
 from blowfishdb.sources.base import Engine
 from blowfishdb.sources.duckdb import SEPARATORS
 from blowfishdb.sources.ibis_source import IbisSource, open_source
@@ -58,11 +58,9 @@ LIMITS: tuple[Limit, ...] = (
     (keys, "LIST_LIMIT"),
     (statement, "LIST_LIMIT"),
     (keys, "CHOICE_LIMIT"),
-    (number_keys, "CHOICE_LIMIT"),
     (keys, "STEP_LIMIT"),
-    (number_keys, "STEP_LIMIT"),
     (keys, "DAYS_LIMIT"),
-    (number_keys, "PROOF_LIMIT"),
+    (keys, "PROOF_LIMIT"),
     (statement, "RUN_LIMIT"),
     (statement, "ATOM_LIMIT"),
 )

@@ -32,12 +32,13 @@ from blowfishdb.sources.keys import (
     date_key,
     day_literal,
     null_flag,
+    number_key,
+    number_line,
     raw_key,
     segment_decoder,
     timestamp_key,
 )
 from blowfishdb.sources.location import TableName
-from blowfishdb.sources.number_keys import number_key, number_line
 
 IBIS_TYPES = {
     Kind.INTEGER: "int64",
