@@ -28,7 +28,7 @@ from blowfishdb.audit.report import Line, judged
 from blowfishdb.audit.selections import choice_lines, refinement_lines
 from blowfishdb.catalog import stretch
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.ledger import curation
+from blowfishdb.ledger import ledger
 from blowfishdb.mechanisms.data_aware.partition import WorstBucket
 from blowfishdb.model import constraint_graph
 from blowfishdb.model.graphs import CellGraph, EdgeGraph
@@ -102,7 +102,7 @@ def past_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def past_not_carried_over(patch: pytest.MonkeyPatch) -> None:
     """A new policy leaves the balances as they are."""
-    patch.setattr(curation, "_carry_over", lambda cursor, account, factor: None)
+    patch.setattr(ledger, "_carry_over", lambda cursor, account, factor: None)
 
 
 def keys_occur_twice(patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from blowfishdb.audit.cases import battery
-from blowfishdb.audit.chain_drills import chain_drill_lines
+from blowfishdb.audit.chains import chain_drill_lines
 from blowfishdb.audit.counting import counting_lines
 from blowfishdb.audit.drills import drills, joined_lines, session_lines
 from blowfishdb.audit.exact import people_lines, refusal_lines
@@ -31,8 +31,7 @@ from blowfishdb.audit.selections import cost_lines
 from blowfishdb.audit.truths import truth_lines
 from blowfishdb.catalog import stretch
 from blowfishdb.engine import charge, planning, release, sharing
-from blowfishdb.ledger import charges, curation, mark, sqlite, verification
-from blowfishdb.ledger import ledger as opening
+from blowfishdb.ledger import charges, ledger, mark, sqlite, verification
 from blowfishdb.ledger import values as ledger_values
 from blowfishdb.mechanisms.data_aware import partition
 from blowfishdb.model import constraint_graph, constraints, graphs, policy, projection
@@ -291,9 +290,9 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "return losses",
         LEDGER,
     ),
-    "exact releases forgotten": (curation, "_version_change", "known.charges == 0", "known.spent == 0", LEDGER),
+    "exact releases forgotten": (ledger, "_version_change", "known.charges == 0", "known.spent == 0", LEDGER),
     "a mark that guards nothing": (
-        opening,
+        ledger,
         "open_ledger",
         "            check_guard(cursor.guard(), high_water.identity(), head)\n",
         "",

@@ -11,8 +11,7 @@ from functools import lru_cache, partial
 from importlib import metadata
 
 from blowfishdb.audit.cases import Subject, battery, dataset_cases
-from blowfishdb.audit.chain_drills import chain_drill_lines
-from blowfishdb.audit.chains import chain_lines, session_chain_lines
+from blowfishdb.audit.chains import chain_drill_lines, chain_lines, session_chain_lines
 from blowfishdb.audit.counting import counting_lines
 from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills, joined_lines, session_lines
