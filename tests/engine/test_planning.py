@@ -241,12 +241,12 @@ def test_a_part_of_a_strategy_is_its_rows() -> None:
     release = released(POLICIES["presence"], together(*VIEWS[:3]))
     whole = release.best.strategy
     problem = release.compiled.problem
-    part = PartStrategy(problem, whole, 1, 3, 2)
+    part = PartStrategy(problem, whole, 1, 3)
     assert (part.mechanism, part.direct) == ("joint", None)
     size = release.plan.weights.size
     measured, exact, variances = np.arange(size) + 1.0, np.zeros(0), np.ones(size)
-    assert np.allclose(part.decode(measured, exact, variances), whole.decode(measured, exact, variances)[1:3] / 2)
-    assert np.allclose(part.answer_variances(variances), whole.answer_variances(variances)[1:3] / 4)
+    assert np.allclose(part.decode(measured, exact, variances), whole.decode(measured, exact, variances)[1:3])
+    assert np.allclose(part.answer_variances(variances), whole.answer_variances(variances)[1:3])
     assert part.plan(Fraction(1)).digest() == whole.plan(Fraction(1)).digest()
 
 

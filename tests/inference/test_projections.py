@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.inference import consistency as module
-from blowfishdb.inference.consistency import fill_to_total, isotonic_in_band, nonnegative
+from blowfishdb.inference.consistency import Parts, fill_parts, isotonic_in_band, nonnegative, unreachable
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 numbers = st.integers(-8, 8).map(float)
@@ -109,9 +109,10 @@ def boxes(draw: Any) -> tuple[Vector, Vector, Vector, float]:
     values = np.array(draw(st.lists(numbers, min_size=size, max_size=size)))
     below = draw(st.lists(st.sampled_from([0.0, 1.0, 2.5, 6.0, np.inf]), min_size=size, max_size=size))
     above = draw(st.lists(st.sampled_from([0.0, 1.0, 2.5, 6.0, np.inf]), min_size=size, max_size=size))
-    low, high = values - np.array(below), values + np.array(above)
+    low = np.maximum(values - np.array(below), 0.0)
+    high = np.maximum(values + np.array(above), low)
     place = draw(st.floats(0.0, 1.0))
-    least, most = max(float(low.sum()), -60.0), min(float(high.sum()), 60.0)
+    least, most = float(low.sum()), min(float(high.sum()), 60.0)
     return values, low, high, min(max(least + place * (most - least), least), most)
 
 
@@ -127,23 +128,24 @@ def by_bisection(values: Vector, low: Vector, high: Vector, total: float) -> Vec
 
 
 @settings(max_examples=300)
-@given(boxes())
-def test_filling_equals_bisection(box: tuple[Vector, Vector, Vector, float]) -> None:
-    _, low, high, total = box
-    found = fill_to_total(*box)
+@given(st.lists(boxes(), min_size=1, max_size=3), st.randoms(use_true_random=False))
+def test_filling_equals_bisection(boxes: list[tuple[Vector, Vector, Vector, float]], shuffle: Any) -> None:
+    labels = np.repeat(np.arange(len(boxes)), [box[0].size for box in boxes])
+    order = np.array(shuffle.sample(range(labels.size), labels.size))
+    values, low, high = (np.concatenate([box[place] for box in boxes])[order] for place in range(3))
+    found = fill_parts(Parts.of(labels[order], np.array([box[3] for box in boxes])), values, low, high)
     assert np.all(found >= low)
     assert np.all(found <= high)
-    assert found.sum() == pytest.approx(total, abs=1e-9)
-    assert np.allclose(found, by_bisection(*box), atol=1e-8)
+    for part, box in enumerate(boxes):
+        mine = found[np.argsort(order)][labels == part]
+        assert mine.sum() == pytest.approx(box[3], abs=1e-9)
+        assert np.allclose(mine, by_bisection(*box), atol=1e-8)
 
 
-def test_a_total_out_of_reach_is_refused() -> None:
-    one = np.ones(2)
-    for total in (-0.1, 2.1):
-        with pytest.raises(InvalidInput):
-            fill_to_total(one, 0 * one, one, total)
-    with pytest.raises(InvalidInput):
-        fill_to_total(one, one, 0 * one, 1.0)
+def test_a_total_out_of_reach_is_noticed() -> None:
+    one, labels = np.ones(2), np.zeros(2, dtype=np.int64)
+    for total, is_out in ((-0.1, True), (0.0, False), (2.0, False), (2.1, True)):
+        assert unreachable(Parts.of(labels, np.array([total])), one, 0 * one, one).tolist() == [is_out]
 
 
 @given(st.lists(numbers, min_size=1, max_size=8), st.integers(0, 30))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from typing import Literal
@@ -169,6 +169,10 @@ class HalfWidths:
         widths = np.full(self.per_answer.size, self.simultaneous)
         widths[self.exact] = 0.0
         return widths
+
+    def at(self, places: Ints) -> HalfWidths:
+        """The half-widths of some of the answers."""
+        return replace(self, per_answer=self.per_answer[places], exact=np.flatnonzero(np.isin(places, self.exact)))
 
     def widened(self, by: Floats) -> HalfWidths:
         """Half-widths of answers that may be off by more, each by its entry of `by`."""

@@ -362,13 +362,12 @@ class JoinedPart:
 
 @dataclass(frozen=True, eq=False)
 class PartStrategy(Strategy):
-    """The answers `[start, stop)` of another strategy, divided by `times`."""
+    """The answers `[start, stop)` of another strategy."""
 
     problem: Problem
     inner: Strategy
     start: int
     stop: int
-    times: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mechanism", self.inner.mechanism)
@@ -376,7 +375,7 @@ class PartStrategy(Strategy):
     @property
     def direct(self) -> Ints | None:
         """The noise variable of each answer, where each has one."""
-        return None if self.inner.direct is None or self.times > 1 else self.inner.direct[self.start : self.stop]
+        return None if self.inner.direct is None else self.inner.direct[self.start : self.stop]
 
     def plan(self, unit: Fraction) -> Plan | EdgePlan:
         """The measurements of all answers."""
@@ -384,13 +383,13 @@ class PartStrategy(Strategy):
 
     def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The answers."""
-        if self.times == 1 and isinstance(self.inner, CellStrategy):
+        if isinstance(self.inner, CellStrategy):
             return np.asarray(self.problem.workload.dot(self.inner.estimate_cells(measured, exact, variances)))
-        return self.inner.decode(measured, exact, variances)[self.start : self.stop] / self.times
+        return self.inner.decode(measured, exact, variances)[self.start : self.stop]
 
     def answer_variances(self, variances: Floats) -> Floats:
         """The expected squared error of each answer."""
-        return self.inner.answer_variances(variances)[self.start : self.stop] / self.times**2
+        return self.inner.answer_variances(variances)[self.start : self.stop]
 
 
 @dataclass(frozen=True, eq=False)

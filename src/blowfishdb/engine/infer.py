@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -118,20 +118,27 @@ def infer(
 ) -> Answer:
     """The answer that measured rows and their half-widths tell; `total` is the number of records where it is public."""
     statistic = _statistic(compiled, raw, widths, total)
-    if statistic is None:
-        consistent, together = consistent_answers(compiled, raw, widths, total), None
-    else:
-        raw, together = statistic.values, statistic.together
-        consistent = Consistent(raw, True, statistic.note)
-        far = np.maximum(together.high - raw, raw - together.low)
-        widths = HalfWidths(far, float(far.max(initial=0.0)))
+    if statistic is not None:
+        return statistic_answer(compiled, statistic, beta, mechanism, certificate)
+    even = Statistic(raw, around(raw, widths.together))
+    answer = statistic_answer(compiled, even, beta, mechanism, certificate)
+    consistent = consistent_answers(compiled, raw, widths, total)
+    return replace(answer, consistent=consistent, widths=widths, simultaneous=None, pointwise=None)
+
+
+def statistic_answer(
+    compiled: Compiled, statistic: Statistic, beta: float, mechanism: str, certificate: Certificate
+) -> Answer:
+    """The answer whose values come with intervals of their own."""
+    values, together = statistic.values, statistic.together
+    far = np.maximum(together.high - values, values - together.low)
     return Answer(
         kind=compiled.query.kind,
         title=question_words(compiled.query),
         tables=compiled.tables,
-        raw=raw,
-        consistent=consistent,
-        widths=widths,
+        raw=values,
+        consistent=Consistent(values, True, statistic.note),
+        widths=HalfWidths(far, float(far.max(initial=0.0))),
         beta=beta,
         mechanism=mechanism,
         certificate=certificate,
@@ -161,21 +168,15 @@ def _statistic(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float
 
 def _mean(measure: Measure, raw: Floats, widths: HalfWidths) -> Statistic:
     """offset + sum / count over the box of both, cut to the declared values; all of them when the count may be 0."""
-    ends = measure.numerators[[0, -1]] / measure.scale
-    wide, wide_count = widths.together
-    least, most = ((raw[1] + sign * wide_count) / measure.spread for sign in (-1, 1))
-    count = raw[1] / measure.spread
-    if least <= 0:
-        middle = float(np.clip(_ratio(measure, raw[0], max(count, 1.0)), *ends))
-        note = "so few records may be counted that the mean can be any declared value"
-        return Statistic(np.array([middle]), Bounds(ends[:1].copy(), ends[1:].copy()), note)
-    means = [_ratio(measure, raw[0] + sign * wide, size) for sign in (-1, 1) for size in (least, most)]
-    low, middle, high = np.clip([min(means), _ratio(measure, raw[0], count), max(means)], *ends)
-    return Statistic(np.array([middle]), Bounds(np.array([low]), np.array([high])))
-
-
-def _ratio(measure: Measure, total: float, count: float) -> float:
-    return float(measure.offset + total / count) / measure.scale
+    total, count = (
+        Interval(value, value - wide, value + wide)
+        for value, wide in zip(np.split(raw, 2), np.split(widths.together, 2), strict=True)
+    )
+    ends = (measure.numerators[[0, -1]] - measure.offset).tolist()
+    mean = total.over(count.times(1.0 / measure.spread)).within(*ends)
+    mean = (mean + _constant(mean, float(measure.offset))).times(1.0 / measure.scale)
+    note = "so few records may be counted that the mean can be any declared value" if count.low[0] <= 0 else ""
+    return Statistic(mean.value, Bounds(mean.low, mean.high), note)
 
 
 def _quantiles(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Statistic:

@@ -28,7 +28,7 @@ from blowfishdb.engine.compile import (
     with_tolerances,
 )
 from blowfishdb.engine.infer import infer
-from blowfishdb.engine.preview import Offer, PartPrice, Preview, not_protected, worst_pair
+from blowfishdb.engine.preview import Offer, PartPrice, Preview, bare_preview, worst_pair
 from blowfishdb.engine.release import PlanRelease, described
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError
@@ -38,12 +38,11 @@ from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Part, PartGroup, Query
 from blowfishdb.plan.plan import Plan
 from blowfishdb.present.answer_values import MeasuredRows
-from blowfishdb.present.words import counted_words, question_words, readable
+from blowfishdb.present.words import question_words, readable
 
 TOGETHER = {name: propose for name, propose in MECHANISMS.items() if name != joint.NAME}
 """The mechanisms for rows that are no table's."""
@@ -221,22 +220,13 @@ class JointRelease(PlanRelease):
             PartPrice(question_words(part.query), part.alpha, part.beta, alone, best.epsilon * alone / total)
             for part, alone in zip(query.parts, self.alone, strict=True)
         )
-        return Preview(
-            dataset=handle.name,
-            kind="joint",
-            title=question_words(query),
-            cells=self.compiled.problem.graph.cells,
-            answers=self.compiled.answers,
-            accuracy_target=self.target or AccuracyTarget(Fraction(1), None),
+        return replace(
+            bare_preview(handle, self.compiled, self.target or AccuracyTarget(Fraction(1), None)),
             offers=(Offer(best.mechanism, best.epsilon, best.alpha, None, best.method),),
-            declined={},
             why=_why(query, best.epsilon, total),
             worst_pair=worst_pair(self.compiled, best.certificate),
-            protected=explain(handle.domain, handle.policy),
-            unprotected=not_protected(handle.domain, handle.policy),
-            expensive_columns=(),
             constraint_note=best.certificate.constraint_note,
-            counted=counted_words(handle.policy.unit),
+            rows=None,
             parts=parts,
         )
 

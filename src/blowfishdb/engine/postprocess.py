@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import QueryError, plural
-from blowfishdb.model.numbers import Floats
-from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Bounds
+from blowfishdb.model.numbers import Bools, Floats, Ints
+from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds
 from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.page import BOX, headline, html_table
 from blowfishdb.present.table import axis_columns, column_names, needed, row_labels, shown_rows
@@ -21,13 +21,6 @@ from blowfishdb.present.words import Digits, digits_of, percent, printable
 
 if TYPE_CHECKING:
     import pandas
-import math
-from collections.abc import Sequence
-from typing import Literal
-
-from blowfishdb.inference.consistency import Consistent
-from blowfishdb.model.numbers import Bools, Ints
-from blowfishdb.present.answer_values import AnswerColumn
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,19 +168,14 @@ def _groups(answer: Answer) -> list[Answer]:
     is_scalar = not others and answer.kind == "histogram"
     parts = []
     for place in range(PAIR):
-        part = slice(place * size, (place + 1) * size)
-        ends = [Bounds(bounds.low[part], bounds.high[part]) for bounds in (answer.bounds, answer.pointwise_bounds)]
+        part = np.arange(place * size, (place + 1) * size)
         parts.append(
             replace(
-                answer,
+                answer.at(part, tables, answer.columns),
                 kind="count" if is_scalar else answer.kind if answer.kind == "table" else "histogram",
                 title=f"{axis.name} {axis.labels[place]}",
-                tables=tables,
-                raw=answer.raw[part],
-                consistent=replace(answer.consistent, values=answer.values[part]),
-                widths=HalfWidths(answer.widths.per_answer[part], answer.widths.simultaneous),
-                simultaneous=ends[0],
-                pointwise=ends[1],
+                simultaneous=answer.bounds.at(part),
+                pointwise=answer.pointwise_bounds.at(part),
                 measured=None,
                 subject="",
             )
@@ -427,25 +415,8 @@ def _half_width(column: Answer) -> float:
 def _with_rows(table: Answer, places: Ints, note: str) -> Answer:
     starts = np.cumsum([0, *(one.size for one in table.tables[:-1])])
     flat = np.concatenate([start + places for start in starts]).astype(np.int64)
-
-    def cut(bounds: Bounds | None) -> Bounds | None:
-        return None if bounds is None else Bounds(bounds.low[flat], bounds.high[flat])
-
-    rows = _listed(table, places)
-    widths = replace(
-        table.widths,
-        per_answer=table.widths.per_answer[flat],
-        exact=np.flatnonzero(np.isin(flat, table.widths.exact)),
-    )
-    return replace(
-        table,
-        tables=(rows,) * len(table.tables),
-        raw=table.raw[flat],
-        consistent=Consistent(table.values[flat], table.consistent.feasible, note),
-        widths=widths,
-        simultaneous=cut(table.simultaneous),
-        pointwise=cut(table.pointwise),
-    )
+    chosen = table.at(flat, (_listed(table, places),) * len(table.tables), table.columns)
+    return replace(chosen, consistent=replace(chosen.consistent, note=note))
 
 
 def _listed(table: Answer, places: Sequence[int] | Ints) -> AnswerTable:

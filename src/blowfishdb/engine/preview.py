@@ -327,7 +327,7 @@ class Preview(AnyPreview):
 def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
     """The preview of a query that was compiled and quoted; Declined when no mechanism serves it."""
     best = quotes.best
-    preview = _preview(handle, compiled, target, quotes)
+    preview = bare_preview(handle, compiled, target, quotes)
     if compiled.query.kind == "quantiles" and target.mechanism is None:
         with suppress(Declined):
             preview = replace(preview, offers=(*preview.offers, _quantile_offer(quantile_quote(compiled, target))))
@@ -375,7 +375,7 @@ def quantiles_preview(
     handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, best: QuantileQuote, quotes: Quotes | None
 ) -> Preview:
     """The preview of exponential quantiles, beside what the best CDFs ask or promise for the same."""
-    preview = _preview(handle, compiled, target, quotes)
+    preview = bare_preview(handle, compiled, target, quotes)
     if not preview.offers:
         preview = replace(preview, declined=dict.fromkeys(MECHANISMS, COARSE_TOO))
     if target.mechanism is not None:
@@ -409,7 +409,7 @@ def program_preview(
     """What is known of a data-aware mechanism without data, beside what the others promise at the same price."""
     stages = ", ".join(f"{allowance.stage} {show(allowance.epsilon)}" for allowance in program.allowances)
     how = f"was chosen ({why})" if why else "was asked for"
-    preview = _preview(handle, compiled, target, quotes_for(compiled, replace(target, mechanism=None)))
+    preview = bare_preview(handle, compiled, target, quotes_for(compiled, replace(target, mechanism=None)))
     return replace(
         preview,
         offers=(Offer(program.mechanism, program.epsilon, None, None, "not promised"), *preview.offers),
@@ -417,7 +417,10 @@ def program_preview(
     )
 
 
-def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes | None) -> Preview:
+def bare_preview(
+    handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes | None = None
+) -> Preview:
+    """What every preview says of its query and the policy, with the offers of the quotes if there are any."""
     return Preview(
         dataset=handle.name,
         kind=compiled.query.kind,

@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.accuracy.intervals import HalfWidths, noise_widths
+from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.accuracy.quantiles import QuantileQuote
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import MOST_ANSWERS, Compiled, DatasetHandle, cell_ends, compile_query
-from blowfishdb.engine.infer import infer
+from blowfishdb.engine.infer import Statistic, infer, statistic_answer
 from blowfishdb.engine.measure import choose_quantiles, run_program
 from blowfishdb.engine.preview import (
     Preview,
@@ -25,7 +25,6 @@ from blowfishdb.engine.preview import (
 from blowfishdb.engine.release import CellsRelease, PlanRelease, described, ledger_document, plan_release, public_total
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, Declined, plural
-from blowfishdb.inference.consistency import Consistent
 from blowfishdb.mechanisms.data_aware import dawa, gated
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
 from blowfishdb.mechanisms.table import DATA_AWARE
@@ -40,7 +39,7 @@ from blowfishdb.model.query import COUNTS
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, POSITIONS, Program, certify_program
 from blowfishdb.present.answer_values import NOISE_ONLY, Bounds
-from blowfishdb.present.words import percent, question_words, readable, upper_end
+from blowfishdb.present.words import percent, readable, upper_end
 
 BIAS_TOO = (
     "Counts were spread evenly over buckets that the mechanism chose. Intervals cover the noise and a privately "
@@ -239,21 +238,10 @@ class QuantilesRelease(CellsRelease):
         values = (lows[chosen] + highs[chosen]) / 2.0
         is_public = compiled.cells.plain[0] == compiled.problem.graph.cells
         bounds = self._bounds(ordered, cells, lows, highs, public_total(compiled, counts) if is_public else None)
-        far = np.maximum(bounds.high - values, values - bounds.low)
-        return Answer(
-            kind=compiled.query.kind,
-            title=question_words(compiled.query),
-            tables=compiled.tables,
-            raw=values,
-            consistent=Consistent(values, True, ""),
-            widths=HalfWidths(far, float(far.max())),
-            beta=best.beta,
-            mechanism=EXPONENTIAL_QUANTILES,
-            certificate=self.certificate,
-            simultaneous=bounds,
-            pointwise=bounds,
-            caveat=BY_RANK.format(alpha=readable(upper_end(best.alpha)), sure=percent(best.beta)),
-        )
+        statistic = Statistic(values, bounds)
+        answer = statistic_answer(compiled, statistic, best.beta, EXPONENTIAL_QUANTILES, self.certificate)
+        caveat = BY_RANK.format(alpha=readable(upper_end(best.alpha)), sure=percent(best.beta))
+        return replace(answer, caveat=caveat)
 
     def _bounds(self, ordered: list[Fraction], cells: Ints, lows: Floats, highs: Floats, total: float | None) -> Bounds:
         """From the last quantile surely below each true one to the first surely above, where the total is public."""

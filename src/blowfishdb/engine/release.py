@@ -12,7 +12,7 @@ import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths, intervals
 from blowfishdb.accuracy.quote import Quote, Quotes
-from blowfishdb.engine.answer import Answer, evidence_of, now
+from blowfishdb.engine.answer import Answer, evidence_of, joined_answer, now
 from blowfishdb.engine.combination import CombinedCandidate, Part, family_width
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.infer import infer
@@ -29,7 +29,6 @@ from blowfishdb.engine.preview import (
 from blowfishdb.engine.request import subject_of, write_query
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference.consistency import Consistent
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink
 from blowfishdb.mechanisms import joint
@@ -46,7 +45,7 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, Plan, plan_digest_1
 from blowfishdb.plan.program import Allowance
-from blowfishdb.present.answer_values import Bounds, MeasuredRows
+from blowfishdb.present.answer_values import MeasuredRows
 from blowfishdb.present.words import counted_words, policy_words, question_words, readable, upper_end
 from blowfishdb.sources.base import Counting
 
@@ -592,24 +591,14 @@ class PartsRelease(Release):
         for part, numbers in zip(self.parts, np.split(counts, ends), strict=True):
             table = part.answer(numbers)
             columns |= {one.name: table.column(place) for place, one in enumerate(table.columns)}
-        ordered = [columns[part.title] for part in self.query.aggregates]
-        bounds = Bounds(*(np.concatenate([getattr(one.bounds, end) for one in ordered]) for end in ("low", "high")))
-        values, widths = (
-            np.concatenate(each) for each in zip(*((one.values, one.widths.per_answer) for one in ordered), strict=True)
-        )
-        notes = dict.fromkeys(one.consistent.note for one in ordered if one.consistent.note)
+        ordered = tuple(columns[part.title] for part in self.query.aggregates)
         return replace(
-            ordered[0],
-            title=question_words(self.query),
-            tables=tuple(one.tables[0] for one in ordered),
-            raw=values,
-            consistent=Consistent(values, True, "; ".join(notes)),
-            widths=HalfWidths(widths, float(widths.max(initial=0.0))),
+            joined_answer(question_words(self.query), ordered),
+            kind="table",
             beta=float(self.target.beta),
             mechanism=joint.NAME,
             certificate=self.certificate,
-            simultaneous=bounds,
-            pointwise=bounds,
             stages=self.allowances,
             columns=tuple(one.columns[0] for one in ordered),
+            parts=(),
         )

@@ -93,52 +93,6 @@ SUM_ROUNDING = 1e-12
 """Relative rounding that sums of many floats may carry."""
 
 
-def reaches(values: Floats, low: Floats, high: Floats, total: float) -> bool:
-    """Whether some point between low and high has the given total, up to the rounding of sums."""
-    slack = SUM_ROUNDING * (float(np.abs(values).sum()) + abs(total))
-    return bool(low.sum() - slack <= total <= high.sum() + slack)
-
-
-def fill_to_total(values: Floats, low: Floats, high: Floats, total: float) -> Floats:
-    """The minimiser of sum (x - value)^2 with low <= x <= high and the given sum.
-
-    It is x_i = clip(value_i - level), and its sum never grows with the level, so the level is found exactly between two
-    neighbouring break points. Bounds may be infinite. Never leaves the box, not even by rounding.
-    """
-    if np.any(low > high) or not reaches(values, low, high, total):
-        raise InvalidInput(f"no point of the box has the total {total}")
-    filled = np.clip(values - _level(values, low, high, total), low, high)
-    inner = (filled > low) & (filled < high)
-    if np.any(inner):
-        filled = np.clip(filled + (total - filled.sum()) * (inner / np.count_nonzero(inner)), low, high)
-    return filled
-
-
-def _level(values: Floats, low: Floats, high: Floats, total: float) -> float:
-    """Where the clipped sum crosses the total. Cell i moves while level is between its two break points."""
-    points = np.concatenate([values - high, values - low])
-    slopes = np.repeat([-1.0, 1.0], values.size)
-    finite = np.isfinite(points)
-    always = -float(np.count_nonzero(np.isneginf(values - high)))
-    order = np.argsort(points[finite], kind="stable")
-    breaks = points[finite][order]
-    if breaks.size == 0:
-        return float((values.sum() - total) / values.size)
-    slope = always + np.cumsum(slopes[finite][order])
-    first = float(np.clip(values - breaks[0], low, high).sum())
-    sums = first + np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(breaks))])
-    if total >= sums[0]:
-        return float(breaks[0] + (total - sums[0]) / always) if always < 0.0 else float(breaks[0])
-    place = int(np.searchsorted(-sums, -total, side="left"))
-    if place == sums.size:
-        return float(breaks[-1] + (total - sums[-1]) / slope[-1]) if slope[-1] < 0.0 else float(breaks[-1])
-    return float(breaks[place - 1] + (total - sums[place - 1]) / slope[place - 1])
-
-
-HALVINGS = 200
-"""More than enough to halve any interval of floats until nothing lies between its ends."""
-
-
 @dataclass(frozen=True, eq=False)
 class Parts:
     """Cells put in order of their parts: part p holds `order[starts[p]:starts[p + 1]]`, at least one cell."""
@@ -177,29 +131,36 @@ def unreachable(parts: Parts, values: Floats, low: Floats, high: Floats) -> Bool
 def fill_parts(parts: Parts, values: Floats, low: Floats, high: Floats) -> Floats:
     """The minimiser of the squared distance to `values` with low <= x <= high, low >= 0, and every part's total.
 
-    In each part x_i = clip(value_i - level), whose sum never grows with the level: the level is found by halving.
+    In each part x_i = clip(value_i - level), whose sum never grows with the level: it is found exactly between two
+    neighbouring break points. Never leaves the box, not even by rounding.
     """
     part = parts.part_of
     cells, floor = values[parts.order], low[parts.order]
     # Nothing below 0 makes up for a cell above the part's total, so the upper ends may be taken to be finite.
     ceiling = np.maximum(np.minimum(high[parts.order], parts.totals[part]), floor)
-    least = np.full(parts.totals.size, np.inf)
-    most = np.full(parts.totals.size, -np.inf)
-    np.minimum.at(least, part, cells - ceiling)
-    np.maximum.at(most, part, cells - floor)
-    for _ in range(HALVINGS):
-        middle = least + (most - least) / 2.0
-        if np.all((middle == least) | (middle == most)):
-            break
-        is_high = parts.sums(np.clip(cells - middle[part], floor, ceiling)) > parts.totals
-        least, most = np.where(is_high, middle, least), np.where(is_high, most, middle)
-    filled = np.clip(cells - most[part], floor, ceiling)
+    filled = np.clip(cells - _levels(parts, cells - ceiling, cells - floor, parts.sums(ceiling))[part], floor, ceiling)
     inner = ((filled > floor) & (filled < ceiling)).astype(np.float64)
     share = inner / np.maximum(parts.sums(inner), 1.0)[part]
     filled = np.clip(filled + (parts.totals - parts.sums(filled))[part] * share, floor, ceiling)
     cells = values.copy()
     cells[parts.order] = filled
     return cells
+
+
+def _levels(parts: Parts, begins: Floats, ends: Floats, tops: Floats) -> Floats:
+    """For each part the level at which its sum crosses its total; a cell falls while the level is between its ends."""
+    points, places = np.concatenate([begins, ends]), np.tile(parts.part_of, 2)
+    order = np.lexsort((points, places))
+    breaks, part = points[order], places[order]
+    first = 2 * parts.starts
+    # Each cell begins and ends to fall within its part, so that nothing is left falling where a part ends.
+    slopes = np.cumsum(np.repeat([-1.0, 1.0], begins.size)[order])
+    fallen = np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(breaks))])
+    sums = tops[part] + fallen - fallen[first][part]
+    above = np.add.reduceat((sums > parts.totals[part]).astype(np.int64), first) if first.size else first
+    last = first + np.maximum(above - 1, 0)
+    steps = np.divide(parts.totals - sums[last], slopes[last], out=np.zeros(last.size), where=slopes[last] < 0.0)
+    return np.asarray(breaks[last] + np.maximum(steps, 0.0))
 
 
 ROUNDING = 1e-9
@@ -260,19 +221,15 @@ def consistent_parts(raw: ArrayLike, widths: ArrayLike, labels: Ints, totals: Fl
     missed = unreachable(parts, vector, low, high)
     if np.any(missed):
         total = float(parts.totals[np.argmax(missed)])
-        return _raw(vector, f"no counts inside the intervals add up to the publicly known {total:g}")
+        return _raw(vector, f"no counts inside the intervals add up to the known total {total:g}")
     return Consistent(np.maximum(fill_parts(parts, vector, low, high), 0.0), True, "")
 
 
 def consistent_histogram(raw: ArrayLike, widths: ArrayLike, total: float | None = None) -> Consistent:
     """The nearest counts >= 0 inside raw - width .. raw + width, with the known total if there is one."""
-    clipped = consistent_counts(raw, widths)
-    if total is None or not clipped.feasible:
-        return clipped
-    (vector, low, high), aim = _box(raw, widths), _known_total(total)
-    if not reaches(vector, low, high, aim):
-        return _raw(vector, f"no counts inside the intervals add up to the known total {aim:g}")
-    return Consistent(fill_to_total(vector, low, high, aim), True, "")
+    if total is None:
+        return consistent_counts(raw, widths)
+    return consistent_parts(raw, widths, np.zeros(np.size(raw), dtype=np.int64), np.array([_known_total(total)]))
 
 
 def consistent_cdf(
@@ -329,4 +286,5 @@ def nonnegative(values: ArrayLike, total: float | None = None) -> Floats:
         if aim != 0.0:
             raise InvalidInput("no counts can only have the total 0")
         return vector.copy()
-    return fill_to_total(vector, np.zeros(vector.size), np.full(vector.size, np.inf), aim)
+    parts = Parts.of(np.zeros(vector.size, dtype=np.int64), np.array([aim]))
+    return fill_parts(parts, vector, np.zeros(vector.size), np.full(vector.size, np.inf))

@@ -106,6 +106,10 @@ class Bounds:
     low: Floats
     high: Floats
 
+    def at(self, places: Ints) -> Bounds:
+        """The intervals of some of the answers."""
+        return Bounds(self.low[places], self.high[places])
+
 
 def around(raw: Floats, widths: Floats | float) -> Bounds:
     """Raw answers plus and minus their half-widths."""
@@ -302,25 +306,25 @@ class Released:
         """The number of rows to list: of a table one for each group, else one for each number."""
         return self.tables[0].size if self.columns else int(self.raw.size)
 
+    def at(self, places: Ints, tables: tuple[AnswerTable, ...], columns: tuple[AnswerColumn, ...] = ()) -> Self:
+        """The numbers at some places, under labels of their own."""
+        return replace(
+            self,
+            tables=tables,
+            raw=self.raw[places],
+            consistent=replace(self.consistent, values=self.values[places]),
+            widths=self.widths.at(places),
+            simultaneous=None if self.simultaneous is None else self.simultaneous.at(places),
+            pointwise=None if self.pointwise is None else self.pointwise.at(places),
+            columns=columns,
+        )
+
     def column(self, place: int) -> Self:
         """One column of a table as a table of its own."""
         starts = np.cumsum([0, *(table.size for table in self.tables)])
-        part = slice(int(starts[place]), int(starts[place + 1]))
-
-        def cut(bounds: Bounds | None) -> Bounds | None:
-            return None if bounds is None else Bounds(bounds.low[part], bounds.high[part])
-
-        widths = self.widths.per_answer[part]
-        return replace(
-            self,
-            tables=(self.tables[place],),
-            raw=self.raw[part],
-            consistent=replace(self.consistent, values=self.values[part]),
-            widths=HalfWidths(widths, float(widths.max(initial=0.0))),
-            simultaneous=cut(self.simultaneous),
-            pointwise=cut(self.pointwise),
-            columns=(self.columns[place],),
-        )
+        column = self.at(np.arange(*starts[place : place + 2]), (self.tables[place],), (self.columns[place],))
+        widths = column.widths.per_answer
+        return replace(column, widths=HalfWidths(widths, float(widths.max(initial=0.0))))
 
     @property
     def labels(self) -> tuple[str, ...]:
