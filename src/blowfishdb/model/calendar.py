@@ -229,16 +229,9 @@ def dates(
     outside_public: bool = False,
 ) -> Dates:
     """A date column from start to end, both included, by day, week (from Monday), month, quarter or year."""
-    first, last = as_day(start, "the start"), as_day(end, "the end")
-    return Dates(
-        start=EPOCH_DAY + datetime.timedelta(days=first),
-        end=EPOCH_DAY + datetime.timedelta(days=last),
-        by=by,
-        null=null,
-        outside=outside,
-        null_public=null_public,
-        outside_public=outside_public,
-    )
+    days = (as_day(start, "the start"), as_day(end, "the end"))
+    first, last = (EPOCH_DAY + datetime.timedelta(days=day) for day in days)
+    return Dates(null, outside, null_public, outside_public, start=first, end=last, by=by)
 
 
 Moment = datetime.datetime
@@ -394,16 +387,8 @@ def timestamps(
 ) -> Timestamps:
     """A timestamp column from start until end (not included), by second, minute, hour or day."""
     clock = find_zone(zone)
-    return Timestamps(
-        start=wall_clock(start, clock, "the start"),
-        end=wall_clock(end, clock, "the end"),
-        by=by,
-        zone=zone,
-        null=null,
-        outside=outside,
-        null_public=null_public,
-        outside_public=outside_public,
-    )
+    first, last = wall_clock(start, clock, "the start"), wall_clock(end, clock, "the end")
+    return Timestamps(null, outside, null_public, outside_public, start=first, end=last, by=by, zone=zone)
 
 
 FIRST_SECOND = -62_135_596_800

@@ -47,7 +47,7 @@ class Slot:
     public: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Attribute(ABC):
     """One declared column. Values are indices 0 .. size-1; code `size` is NULL, `size + 1` is outside.
 
@@ -278,14 +278,7 @@ def categorical(
     """A column with the listed values; anything else counts as outside: a cell of its own, or one of the values."""
     if isinstance(values, str):
         raise DomainError("give the values as a list, not as one text")
-    return Categorical(
-        values=tuple(values),
-        is_ordered=ordered,
-        null=null,
-        outside=outside,
-        null_public=null_public,
-        outside_public=outside_public,
-    )
+    return Categorical(null, outside, null_public, outside_public, values=tuple(values), is_ordered=ordered)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -396,14 +389,8 @@ def integers(
     outside_public: bool = False,
 ) -> Integers:
     """A column of whole numbers from low to high, both included."""
-    return Integers(
-        low=whole(low, "low", DomainError),
-        high=whole(high, "high", DomainError),
-        null=null,
-        outside=outside,
-        null_public=null_public,
-        outside_public=outside_public,
-    )
+    first, last = whole(low, "low", DomainError), whole(high, "high", DomainError)
+    return Integers(null, outside, null_public, outside_public, low=first, high=last)
 
 
 EDGE_COUNT_LIMIT = 2**20
@@ -588,16 +575,7 @@ def bins(
         if steps.denominator != 1:
             raise DomainError(f"the width {show(step)} does not divide the range from low to high")
         cuts, count = (), int(steps)
-    return Bins(
-        start=start,
-        width=step,
-        count=count,
-        edges=cuts,
-        null=null,
-        outside=outside,
-        null_public=null_public,
-        outside_public=outside_public,
-    )
+    return Bins(null, outside, null_public, outside_public, start=start, width=step, count=count, edges=cuts)
 
 
 @dataclass(frozen=True)
