@@ -148,7 +148,14 @@ def test_weights_read_back_as_they_were_written(tmp_path: Path) -> None:
     points, weights = sharpened(again)
     assert points.shape == (weights.size, 2)
     assert from_weights(again, 2, ("x", "y")).cluster_centers_.shape == (2, 2)
-    for broken in ("{}", "[", '{"schema": "blowfishdb-answer/1"}', released.to_json().replace('"scale":', '"scaled":')):
+    longer = released.to_json().replace('"weights":[', '"weights":[1,')
+    for broken in (
+        "{}",
+        "[",
+        '{"schema": "blowfishdb-answer/1"}',
+        released.to_json().replace('"scale":', '"scaled":'),
+        longer,
+    ):
         with pytest.raises(DocumentError):
             PointWeights.from_json(broken)
 

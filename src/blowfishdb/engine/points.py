@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
@@ -19,7 +20,7 @@ from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Points, compile_points
 from blowfishdb.model.numbers import Floats, Ints, check_sum
 from blowfishdb.model.query import Query
-from blowfishdb.model.serialize import Field
+from blowfishdb.model.serialize import PLAIN, Field, Leaves
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.points import PointPlan, certify_points
 from blowfishdb.present.words import counted_words, epsilon_words, policy_words, question_words
@@ -90,11 +91,15 @@ class PointWeights:
     counted: str = ""
 
     def __post_init__(self) -> None:
-        if self.weights.shape != tuple(column.grid_points.size for column in self.columns):
-            raise InvalidInput("weights have one axis per column, with one entry per grid point")
-        blocks = tuple(int(column.point_blocks.max()) + 1 for column in self.columns)
-        if self.block_counts is not None and self.block_counts.shape != blocks:
-            raise InvalidInput("block counts have one axis per column, with one entry per block")
+        shapes = {
+            "weights": tuple(column.grid_points.size for column in self.columns),
+            "block_counts": tuple(int(column.point_blocks.max()) + 1 for column in self.columns),
+        }
+        for name, shape in shapes.items():
+            numbers = getattr(self, name)
+            if numbers is not None and numbers.size != math.prod(shape):
+                raise InvalidInput("there is a weight for each grid point, and a count for each block or none")
+            object.__setattr__(self, name, None if numbers is None else numbers.reshape(shape))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -122,32 +127,14 @@ class PointWeights:
     def from_json(text: str | bytes) -> PointWeights:
         """The weights that `to_json` wrote; DocumentError for anything else."""
         content = read_stored(text, SCHEMA, "weights on points")
-        columns = content["columns"].each(_read_column)
-        sizes = [column.grid_points.size for column in columns]
-        blocks = [int(column.point_blocks.max()) + 1 for column in columns]
-        counts = content["block_counts"].optional(_finite)
+        stored = {key: field.value for key, field in content.items() if key != "schema"}
         try:
-            return PointWeights(
-                dataset=content["dataset"].text(),
-                title=content["title"].text(),
-                kind=content["kind"].text(),
-                columns=columns,
-                weights=_finite(content["weights"]).reshape(sizes),
-                block_counts=None if counts is None else counts.reshape(blocks),
-                scale=content["scale"].number(),
-                epsilon=content["epsilon"].fraction(),
-                policy_version=content["policy_version"].whole(),
-                protected=content["protected"].texts(),
-                unprotected=content["unprotected"].texts(),
-                released=content["released"].text(),
-                plan_digest=content["plan_digest"].text(),
-                graph_digest=content["graph_digest"].text(),
-                counted=content.optional("counted", Field.text) or "",
-            )
-        except InvalidInput:
+            weights: PointWeights = replace(content.whole, value=stored).read(PointWeights, LEAVES)
+        except DocumentError:
             raise
-        except ValueError:
-            raise DocumentError("the stored weights on points are not of the size of their grid") from None
+        except InvalidInput as error:
+            raise DocumentError(f"the stored weights on points contradict themselves: {error}") from None
+        return weights
 
 
 def _read_column(column: Field) -> PointColumn:
@@ -176,6 +163,7 @@ def _ints(values: Field) -> Ints:
         raise values.wrong("smaller numbers were expected") from None
 
 
+LEAVES: Leaves = {**PLAIN, Floats: _finite, Ints: _ints, tuple[str, ...]: Field.texts, PointColumn: _read_column}
 SAMPLES = 2**14
 """The number of combinations of sample values that stand for the values between grid points, about."""
 AT_ONCE = 2**16
