@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.accuracy.quantiles import MOST_LEVELS, quantiles_at, quantiles_within
+from blowfishdb.accuracy.quote import MOST_LEVELS, quantiles_at, quantiles_within
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import decode, edge_losses, prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query

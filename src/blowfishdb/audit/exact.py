@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from scipy.sparse import csr_array
 
-from blowfishdb.accuracy.quantiles import QuantileQuote, quantiles_at
+from blowfishdb.accuracy.quote import QuantileQuote, quantiles_at
 from blowfishdb.audit.cases import LIMITS, limited
 from blowfishdb.audit.definitions import NoisyRows, measured_once
 from blowfishdb.audit.report import Line, Losses, amount, broken, judged, not_tested, refused

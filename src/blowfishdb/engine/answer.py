@@ -16,7 +16,7 @@ import numpy as np
 
 from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.accuracy.intervals import HalfWidths
-from blowfishdb.accuracy.quantiles import propose as propose_quantiles
+from blowfishdb.accuracy.quote import propose_quantiles
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError, InvalidInput

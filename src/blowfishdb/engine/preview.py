@@ -12,8 +12,16 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from blowfishdb.accuracy.quantiles import QuantileQuote, quantiles_at, quantiles_within
-from blowfishdb.accuracy.quote import ALIKE, Quote, Quotes, accuracy_at, quote
+from blowfishdb.accuracy.quote import (
+    ALIKE,
+    QuantileQuote,
+    Quote,
+    Quotes,
+    accuracy_at,
+    quantiles_at,
+    quantiles_within,
+    quote,
+)
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
 from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError, plural

@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.accuracy.intervals import noise_widths
-from blowfishdb.accuracy.quantiles import QuantileQuote
-from blowfishdb.accuracy.quote import Quote, Quotes
+from blowfishdb.accuracy.quote import QuantileQuote, Quote, Quotes
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import MOST_ANSWERS, Compiled, DatasetHandle, cell_ends, compile_query
 from blowfishdb.engine.infer import Statistic, infer, statistic_answer
