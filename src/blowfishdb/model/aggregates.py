@@ -206,8 +206,8 @@ class Blocks(Stacked):
 class AggregateTable:
     """The cells and blocks of a table of aggregates; `places` are the blocks that each column is read off.
 
-    `cells` are as fine as the rows need, `groups` the groups themselves. With `is_targeted` the blocks are scaled so
-    that all columns keep their tolerances where every answer of `workload` is within `alpha`.
+    `cells` are as fine as the rows need, `groups` the groups themselves. Where every column has a tolerance, the blocks
+    are scaled so that all keep theirs where every answer of `workload` is within `alpha`.
     """
 
     aggregates: tuple[Aggregate, ...]
@@ -216,7 +216,6 @@ class AggregateTable:
     blocks: tuple[BlockRows, ...]
     places: tuple[Mapping[str, int], ...]
     size: int | None
-    is_targeted: bool
 
     @property
     def counts_people(self) -> bool:
@@ -254,15 +253,15 @@ def compile_table(
         raise QueryError(f"a table has 1 to {MOST_AGGREGATES} aggregates, not {len(aggregates)}")
     groups = compile_cells(domain, policy, axes, where)
     cells = table_cells(domain, policy, axes, where, aggregates)
-    is_targeted = all(aggregate.tolerance is not None for aggregate in aggregates)
     if aggregates[0].function == "people":
         if cells.graph.shape != groups.graph.shape:
             raise QueryError("a FILTER of COUNT(DISTINCT ...) is about attributes that are not grouped; use WHERE")
         block = _Builder(cells, groups).rows(Block(tuple(axis.attribute for axis in axes)))
         places = ({"count": 0},) * len(aggregates)
-        return AggregateTable(aggregates, cells, groups, (block,), places, size, is_targeted)
+        return AggregateTable(aggregates, cells, groups, (block,), places, size)
     named = {axis.attribute: axis for axis in axes}
     builder = _Builder(cells, groups)
+    is_targeted = all(aggregate.tolerance is not None for aggregate in aggregates)
     choices = []
     # Less the middle of the declared values a sum costs less, but then its count is needed as well.
     for is_centred in (True, False):
@@ -281,7 +280,7 @@ def compile_table(
         )
         choices.append((cost, places, blocks, wanted))
     _, places, blocks, wanted = min(choices, key=lambda choice: choice[0] if is_targeted else 0.0)
-    return AggregateTable(aggregates, cells, groups, _multiplied(blocks, wanted), places, size, is_targeted)
+    return AggregateTable(aggregates, cells, groups, _multiplied(blocks, wanted), places, size)
 
 
 def fine_axes(axes: tuple[Axis, ...], aggregates: Iterable[Aggregate]) -> tuple[Axis, ...]:
