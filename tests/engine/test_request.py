@@ -17,8 +17,9 @@ from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.request import make_request, read_query, write_query
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_target
 from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
+from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
-from blowfishdb.model.query import Query, synopsis_of
+from blowfishdb.model.query import Part, Query, synopsis_of
 from tests.engine.held import Rows
 
 DOMAIN = bf.domain({"x": bf.integers(0, 7), "y": bf.integers(0, 5)})
@@ -206,3 +207,12 @@ def test_a_demand_survives() -> None:
 def test_odd_demands_are_refused(written: object) -> None:
     with pytest.raises(AccuracyError):
         read_target(written)
+
+
+def test_rows_are_stored_where_means_are_asked_and_never_beside_parts() -> None:
+    table = bf.query("table", "x", aggregates=[Aggregate("mean", ("y",))])
+    assert list(write_query(table))[-2:] == ["rows", "aggregates"]
+    assert write_query(table)["rows"] is None
+    joint = Query("joint", parts=(Part(table, Fraction(5), Fraction(1, 20)),), rows=4)
+    assert "rows" not in write_query(joint)
+    assert read_query(write_query(joint)).rows is None

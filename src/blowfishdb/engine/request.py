@@ -84,17 +84,18 @@ def write_query(query: Query) -> dict[str, Plain]:
     if query.ways is not None and type(query.ways) is not int:
         raise QueryError("ways is a whole number of attributes")
     _check("values that bins and groups list", values + len(query.boxes) + len(query.subsets), MOST_VALUES)
-    content = _write_fields(query)
-    return content | {"rows": query.rows} if query.aggregates else content
+    content = _write_fields(query, always=(*ALWAYS, "rows") if query.aggregates else ALWAYS)
+    return {name: part for name, part in content.items() if name != "rows" or not query.parts}
 
 
 ALWAYS = ("kind", "axes", "where", "boxes", "subsets", "ways", "levels")
-"""Fields that are written even at their default; all others are left out then."""
+"""Fields of a query that are written even at their default; all others are left out then."""
 
 
-def _write_fields(value: Query | Aggregate | Part | PartGroup, seen: list[int] | None = None) -> dict[str, Plain]:
+def _write_fields(
+    value: Query | Aggregate | Part | PartGroup, seen: list[int] | None = None, always: tuple[str, ...] = ()
+) -> dict[str, Plain]:
     """The fields of a value; `seen` counts conditions, in each field of a query by itself."""
-    always = ALWAYS if isinstance(value, Query) else ()
     parts = {field.name: (getattr(value, field.name), field.default) for field in stored_fields(value)}
     told = ((name, part) for name, (part, usual) in parts.items() if name in always or part != usual)
     return {name: _write(part, [0] if seen is None else seen) for name, part in told}
