@@ -30,6 +30,7 @@ from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import VERSION, Field, Fields, version_of
 from blowfishdb.plan.certificate import Certificate, certify
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, Allowance, certify_program, certify_quantiles
+from blowfishdb.present import page, table, words
 from blowfishdb.present.answer_values import (
     AnswerAxis,
     AnswerColumn,
@@ -39,7 +40,6 @@ from blowfishdb.present.answer_values import (
     MeasuredRows,
     Released,
 )
-from blowfishdb.present.words import counted_words
 
 if TYPE_CHECKING:
     import pandas
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
     from rich.console import RenderableType
-
-    from blowfishdb.present.page import Interactive
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,27 +77,19 @@ class Answer(Released):
 
     def rows(self) -> list[dict[str, str | float | None]]:
         """One dictionary per answer: labels, value, low, high, raw, pointwise_low, pointwise_high."""
-        from blowfishdb.present.table import rows
-
-        return rows(self)
+        return table.rows(self)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas frame."""
-        from blowfishdb.present.table import to_pandas
-
-        return to_pandas(self)
+        return table.to_pandas(self)
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a polars frame."""
-        from blowfishdb.present.table import to_polars
-
-        return to_polars(self)
+        return table.to_polars(self)
 
     def to_arrow(self) -> pyarrow.Table:
         """The rows as a pyarrow table."""
-        from blowfishdb.present.table import to_arrow
-
-        return to_arrow(self)
+        return table.to_arrow(self)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draws the answer with matplotlib, on the given axes or on new ones."""
@@ -109,26 +99,22 @@ class Answer(Released):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes a table (.csv, .xlsx, .parquet), a map (.geojson), or the whole answer, with certificate (.json)."""
-        from blowfishdb.present.table import TABLES, map_file
-
         match Path(path).suffix.lower():
             case ".json":
                 content = f"{self.to_json(indent=2)}\n".encode()
             case ".geojson":
-                content = map_file(self)
-            case ending if ending in TABLES:
-                content = TABLES[ending][1](self)
+                content = table.map_file(self)
+            case ending if ending in table.TABLES:
+                content = table.TABLES[ending][1](self)
             case _:
-                raise InvalidInput(f"an answer is saved as {', '.join(TABLES)}, .geojson or .json")
+                raise InvalidInput(f"an answer is saved as {', '.join(table.TABLES)}, .geojson or .json")
         Path(path).write_bytes(content)
 
     def to_geojson(
         self, regions: Mapping[str, Any] | str | PathLike[str] | None = None, key: str = "name"
     ) -> dict[str, Any]:
         """The answers on a map: the cells of a grid of longitude and latitude, or the shapes of the grouped values."""
-        from blowfishdb.present.table import geojson
-
-        return geojson(self, regions, key)
+        return table.geojson(self, regions, key)
 
     def save_plot(self, path: str | PathLike[str], dpi: int = 160) -> None:
         """Writes the matplotlib picture to a file; the ending chooses the format."""
@@ -136,11 +122,9 @@ class Answer(Released):
 
         save_plot(self, path, dpi)
 
-    def interactive(self) -> Interactive:
+    def interactive(self) -> page.Interactive:
         """A picture with values under the pointer, for notebooks and files; needs no network and no script."""
-        from blowfishdb.present.page import interactive
-
-        return interactive(self)
+        return page.interactive(self)
 
     def terminal(self) -> RenderableType:
         """The plot for a terminal, to print with rich."""
@@ -150,19 +134,13 @@ class Answer(Released):
 
     def note(self) -> str:
         """The paragraph to paste under a figure."""
-        from blowfishdb.present.words import note
-
-        return note(self)
+        return words.note(self)
 
     def __repr__(self) -> str:
-        from blowfishdb.present.table import as_text
-
-        return as_text(self)
+        return table.as_text(self)
 
     def _repr_html_(self) -> str:
-        from blowfishdb.present.page import answer_fragment
-
-        return answer_fragment(self)
+        return page.answer_fragment(self)
 
 
 def joined_answer(title: str, parts: tuple[Answer, ...]) -> Answer:
@@ -333,7 +311,7 @@ def _counted_of(evidence: Evidence | None) -> str:
     unit = policy.get("unit") if isinstance(policy, dict) else None
     if not isinstance(unit, dict):
         return ""
-    return counted_words(Person(str(unit.get("person")), unit.get("at_most", 0), str(unit.get("order_by"))))
+    return words.counted_words(Person(str(unit.get("person")), unit.get("at_most", 0), str(unit.get("order_by"))))
 
 
 def _read_widths(content: Fields) -> HalfWidths:
