@@ -181,7 +181,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "not a number is above all": (
         keys,
         "Number.guarded",
-        "[(self.value.isnan(), ibis.null(whole))] if self.nan else []",
+        "[(self.value.isnan(), ibis().null(whole))] if self.nan else []",
         "[]",
         TABLES,
     ),

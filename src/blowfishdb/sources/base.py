@@ -140,6 +140,15 @@ def driver(module: str, scheme: str, extra: str) -> ModuleType:
 Expr: TypeAlias = Any
 """An Ibis expression; Ibis ships no types."""
 
+
+@functools.cache
+def ibis() -> Any:
+    """Ibis, loaded when the first statement is made."""
+    import ibis as loaded
+
+    return loaded
+
+
 TEXT_MARK = "blowfish_text"
 """A function that exists in no engine: `Engine.write` replaces it by what makes text compare byte by byte."""
 
@@ -147,10 +156,8 @@ TEXT_MARK = "blowfish_text"
 @functools.cache
 def function(name: str, result: str, arguments: int = 1) -> Callable[..., Expr]:
     """An engine's own function of one or two arguments, called by name; it gets no casts around it."""
-    import ibis
-
     shape = (lambda one: one) if arguments == 1 else (lambda one, two: (one, two))
-    call: Callable[..., Expr] = ibis.udf.scalar.builtin(shape, name=name, signature=((None,) * arguments, result))
+    call: Callable[..., Expr] = ibis().udf.scalar.builtin(shape, name=name, signature=((None,) * arguments, result))
     return call
 
 

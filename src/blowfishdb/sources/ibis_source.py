@@ -16,7 +16,7 @@ from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import ROW, Person, Row
-from blowfishdb.sources.base import ColumnType, Counting, Engine, Expr, Join, Kind, People, Tally
+from blowfishdb.sources.base import ColumnType, Counting, Engine, Expr, Join, Kind, People, Tally, ibis
 from blowfishdb.sources.location import Location, TableName, parse_location, parse_table
 from blowfishdb.sources.statement import (
     IBIS_TYPES,
@@ -289,8 +289,6 @@ def _named(schema: str, name: str, usual: str) -> str:
 
 def look_at_column(address: str, column: str) -> Seen:
     """Reads what a column holds, for a curator who asked for it; SourceError for a column that is not there."""
-    import ibis
-
     engine, named = _open_engine(parse_location(address))
     table = engine.qualified(named)
     columns = _redacted(engine, lambda: engine.columns(table))
@@ -299,7 +297,7 @@ def look_at_column(address: str, column: str) -> Seen:
     kind = columns[column].kind
     if kind not in IBIS_TYPES:
         raise SourceError(f"a column of {columns[column].native} cannot be looked at")
-    rows = ibis.table({column: IBIS_TYPES[kind]}, name=table.name, database=table.schema)
+    rows = ibis().table({column: IBIS_TYPES[kind]}, name=table.name, database=table.schema)
     if kind in BOUNDED:
         low, high = _fetch(engine, rows.aggregate(low=rows[column].min(), high=rows[column].max()))[0]
         return Seen(None if low is None else str(low), None if high is None else str(high))

@@ -30,7 +30,7 @@ from blowfishdb.model.calendar import (
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import LARGEST, Floats, Ints
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, function
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, function, ibis
 
 
 def floor(number: Expr) -> Expr:
@@ -40,16 +40,12 @@ def floor(number: Expr) -> Expr:
 
 def null_flag(value: Expr) -> Expr:
     """1 where the value is NULL, else 0; not every engine can cast a truth value."""
-    import ibis
-
-    return ibis.cases((value.isnull(), ibis.literal(1, "int64")), else_=ibis.literal(0, "int64"))
+    return ibis().cases((value.isnull(), ibis().literal(1, "int64")), else_=ibis().literal(0, "int64"))
 
 
 def whole_double(number: int) -> Expr:
     """A whole number up to 2^53 as a double; as an integer it is read exactly by every parser."""
-    import ibis
-
-    return ibis.literal(number, "int64").cast("float64")
+    return ibis().literal(number, "int64").cast("float64")
 
 
 def exact_double(number: Fraction) -> Expr:
@@ -77,14 +73,12 @@ def _scaled(number: float) -> Expr:
 
 def choice(number: Expr, edges: Sequence[Expr], values: Sequence[int]) -> Expr:
     """values[i], where i of the increasing edges lie at or below the number; compares log2 times."""
-    import ibis
-
     if not edges:
-        return ibis.literal(values[0], "int64")
+        return ibis().literal(values[0], "int64")
     middle = len(edges) // 2
     low = choice(number, edges[:middle], values[: middle + 1])
     high = choice(number, edges[middle + 1 :], values[middle + 1 :])
-    return ibis.cases((number < edges[middle], low), else_=high)
+    return ibis().cases((number < edges[middle], low), else_=high)
 
 
 Fetched: TypeAlias = Sequence[Sequence[object]]
@@ -175,8 +169,6 @@ LIST_LIMIT = 1024
 
 def category_key(attribute: Categorical, column: Expr, kind: ColumnType, engine: Engine) -> Key:
     """Groups by the values; of the groups only the declared values leave the engine."""
-    import ibis
-
     is_text = kind.kind == Kind.TEXT
     plain = engine.comparable(column, kind.kind)
     if kind.kind not in (Kind.TEXT, Kind.INTEGER):
@@ -190,8 +182,8 @@ def category_key(attribute: Categorical, column: Expr, kind: ColumnType, engine:
 
     def finish(grouped: Sequence[Expr]) -> tuple[Expr, ...]:
         value = grouped[0]
-        nothing = ibis.null("string" if is_text else "int64")
-        return ibis.cases((value.isin(listed), value), else_=nothing), null_flag(value)
+        nothing = ibis().null("string" if is_text else "int64")
+        return ibis().cases((value.isin(listed), value), else_=nothing), null_flag(value)
 
     def decode(fetched: Fetched) -> Ints:
         index, unlisted, _ = attribute.read(as_objects(fetched[0]))
@@ -207,8 +199,6 @@ DAYS_LIMIT = 4096
 
 def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType) -> Key:
     """Groups by the days themselves, or compares them where days would be many more than the segments."""
-    import ibis
-
     first, after = (int(day) for day in attribute.starts(np.array([0, attribute.size])))
     segments = int(cut.starts.size)
     literal = _day if kind.kind == Kind.DATE else _midnight
@@ -216,7 +206,7 @@ def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType) ->
 
     def place(day: Expr) -> Expr:
         edges = [literal(int(start)) for start in attribute.starts(np.append(cut.starts, attribute.size))]
-        return ibis.cases((day.notnull(), choice(day, edges, range(-1, segments + 1))))
+        return ibis().cases((day.notnull(), choice(day, edges, range(-1, segments + 1))))
 
     if segments <= CHOICE_LIMIT:
         if by_day:
@@ -235,9 +225,7 @@ def day_literal(attribute: Dates, kind: ColumnType) -> Callable[[int], Expr]:
 
 
 def _day(number: int) -> Expr:
-    import ibis
-
-    return ibis.literal(_moment(number * DAY).date(), "date")
+    return ibis().literal(_moment(number * DAY).date(), "date")
 
 
 def _midnight(number: int) -> Expr:
@@ -245,9 +233,7 @@ def _midnight(number: int) -> Expr:
 
 
 def _clock(seconds: int) -> Expr:
-    import ibis
-
-    return ibis.literal(_moment(seconds), "timestamp")
+    return ibis().literal(_moment(seconds), "timestamp")
 
 
 def _moment(seconds: int) -> datetime.datetime:
@@ -256,15 +242,11 @@ def _moment(seconds: int) -> datetime.datetime:
 
 
 def _between(value: Expr, low: Expr, high: Expr) -> Expr:
-    import ibis
-
-    return ibis.cases((value <= low, low), (value >= high, high), else_=value)
+    return ibis().cases((value <= low, low), (value >= high, high), else_=value)
 
 
 def timestamp_key(attribute: Timestamps, cut: Segments, column: Expr, kind: ColumnType, engine: Engine) -> Key:
     """Groups by whole periods of the declared zone's wall clock."""
-    import ibis
-
     unit = SECONDS[attribute.by]
     begin = attribute.first_period * unit
     end = begin + attribute.size * unit
@@ -277,14 +259,12 @@ def timestamp_key(attribute: Timestamps, cut: Segments, column: Expr, kind: Colu
         clock = place(_wall_seconds(engine.seconds(moment, kind.kind).cast("float64"), attribute.zone, begin, end))
         low, high = _clock(begin - MARGIN), _clock(end + MARGIN)
     below, above = whole_double(-1), whole_double(attribute.size)
-    safe = ibis.cases((moment < low, below), (moment >= high, above), (moment >= low, clock))
+    safe = ibis().cases((moment < low, below), (moment >= high, above), (moment >= low, clock))
     return Key((safe,), decode)
 
 
 def _clock_place(attribute: Timestamps, cut: Segments) -> tuple[Callable[[Expr], Expr], Callable[..., np.ndarray]]:
     """The number of the step or segment of a wall-clock second, and how it is read."""
-    import ibis
-
     unit = SECONDS[attribute.by]
     begin = attribute.first_period * unit
     step = common_step(cut.starts, attribute.size)
@@ -301,7 +281,7 @@ def _clock_place(attribute: Timestamps, cut: Segments) -> tuple[Callable[[Expr],
         inside = floor((second - whole_double(begin)) / whole_double(step * unit))
         below, above = whole_double(-1), whole_double(attribute.size)
         last = whole_double(begin + attribute.size * unit)
-        return ibis.cases((second < whole_double(begin), below), (second >= last, above), else_=inside)
+        return ibis().cases((second < whole_double(begin), below), (second >= last, above), else_=inside)
 
     return stepped, step_decoder(attribute, step, 0)
 
@@ -494,13 +474,11 @@ def number_key(attribute: Integers | Bins, cut: Segments, column: Expr, kind: Co
 
 def number_line(attribute: Integers | Bins, column: Expr, kind: ColumnType, engine: Engine) -> Line | None:
     """The numbers as they are compared; None for types that the proxy reads."""
-    import ibis
-
     if kind.kind not in (Kind.INTEGER, Kind.REAL, Kind.DECIMAL) or _is_read_by_proxy(attribute, kind, engine):
         return None
     if kind.kind == Kind.INTEGER and isinstance(attribute, Integers):
         low = attribute.low
-        return Line(column, lambda index: ibis.literal(low + index, "int64"))
+        return Line(column, lambda index: ibis().literal(low + index, "int64"))
     return Line(column.cast("float64"), lambda index: exact_double(_edge(attribute, index)), _may_be_nan(kind, engine))
 
 
@@ -516,12 +494,11 @@ def _is_read_by_proxy(attribute: Integers | Bins, kind: ColumnType, engine: Engi
 
 def _integer_key(attribute: Integers, column: Expr) -> Key:
     """Groups by the whole numbers themselves; of the groups those beyond the ends are put together."""
-    import ibis
 
     def finish(grouped: Sequence[Expr]) -> tuple[Expr, ...]:
         value = grouped[0]
-        below, above = ibis.literal(attribute.low - 1, "int64"), ibis.literal(attribute.high + 1, "int64")
-        return (ibis.cases((value <= below, below), (value >= above, above), else_=value),)
+        below, above = ibis().literal(attribute.low - 1, "int64"), ibis().literal(attribute.high + 1, "int64")
+        return (ibis().cases((value <= below, below), (value >= above, above), else_=value),)
 
     key = raw_key(attribute, column)
     return Key(key.columns, key.decode, finish)
@@ -542,12 +519,10 @@ class Number:
 
     def guarded(self, inside: Expr, first: int, count: int, whole: str = DOUBLE) -> Expr:
         """The number of a step: `inside` is only worked out for declared values, NaN is NULL."""
-        import ibis
-
-        unknown = [(self.value.isnan(), ibis.null(whole))] if self.nan else []
+        unknown = [(self.value.isnan(), ibis().null(whole))] if self.nan else []
         # A cast to a small type must not fail, even if an engine works it out for other rows too.
         step = inside.cast(whole) if whole == DOUBLE else inside.try_cast(whole)
-        return ibis.cases(
+        return ibis().cases(
             # Most rows lie here, so this comes first; no engine finds NaN below a number.
             ((self.compared >= self.low) & (self.compared < self.high), step),
             *unknown,
@@ -562,9 +537,7 @@ def _real(attribute: Integers | Bins, value: Expr, nan: bool) -> Number:
 
 def _whole(attribute: Integers, column: Expr) -> Number:
     """A whole number; next to 2^53 its double no longer tells whether it is declared."""
-    import ibis
-
-    low, high = ibis.literal(attribute.low, "int64"), ibis.literal(attribute.high + 1, "int64")
+    low, high = ibis().literal(attribute.low, "int64"), ibis().literal(attribute.high + 1, "int64")
     return Number(column.cast("float64"), column, low, high, False)
 
 
@@ -619,11 +592,9 @@ def _edge(attribute: Integers | Bins, index: int) -> Fraction:
 
 def _dynamic_key(attribute: Integers | Bins, cut: Segments, column: Expr, engine: Engine) -> Key:
     """Numbers by arithmetic, and texts that stand in a numeric column as they are."""
-    import ibis
-
     stored = function("typeof", "string")(column)
-    number = ibis.cases((stored.isin(["integer", "real"]), column))
-    text = ibis.cases((stored == "text", engine.comparable(column.cast("string"), Kind.TEXT)))
+    number = ibis().cases((stored.isin(["integer", "real"]), column))
+    text = ibis().cases((stored == "text", engine.comparable(column.cast("string"), Kind.TEXT)))
     if isinstance(attribute, Integers):
         numbers = _double_key(attribute, cut, _whole(attribute, number), engine)
     else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, ibis
 from blowfishdb.sources.location import Location, TableName
 
 if TYPE_CHECKING:
@@ -86,11 +86,9 @@ class Postgres(Engine):
 
     def bucket(self, number: Expr, edges: Floats) -> Expr | None:
         """PostgreSQL fails where a quotient of doubles underflows; its own search only compares."""
-        import ibis
-
         if not edges.size:
-            return ibis.literal(0, "int64")
-        listed = ibis.array([ibis.literal(edge, "float64") for edge in edges.tolist()])
+            return ibis().literal(0, "int64")
+        listed = ibis().array([ibis().literal(edge, "float64") for edge in edges.tolist()])
         return function("width_bucket", "int64", 2)(number, listed)
 
 

@@ -22,7 +22,7 @@ from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.predicate import Both, Either, Negation, Predicate, atoms
 from blowfishdb.model.projection import passing
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Join, Kind, People
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Join, Kind, People, ibis
 from blowfishdb.sources.keys import (
     LIST_LIMIT,
     Key,
@@ -181,15 +181,13 @@ def people_statement(tables: Tables, cells: Cells, unit: Person, engine: Engine)
 
 def _cell_key(axis: AxisCells, condition_of: Callable[[Bools], Expr | None]) -> Key | None:
     """The number of a row's cell along an axis; None where the engine cannot tell it."""
-    import ibis
-
     if axis.cells > MOST_CELLS:
         return None
     conditions = [condition_of(axis.cell_of == cell) for cell in range(axis.cells)]
     if any(part is None for part in conditions):
         return None
     codes = first_codes(axis)
-    cell = ibis.cases(*((part, ibis.literal(number, "int64")) for number, part in enumerate(conditions)))
+    cell = ibis().cases(*((part, ibis().literal(number, "int64")) for number, part in enumerate(conditions)))
     return Key((cell,), lambda fetched: codes[whole_numbers(fetched[0])])
 
 
@@ -286,13 +284,11 @@ def _bounded(main: Expr, columns: Mapping[str, Expr], table: Table, unit: Row | 
 
 def _ranked(main: Expr, columns: Mapping[str, Expr], table: Table, unit: Person, engine: Engine) -> Expr:
     """The rows with their person and their rank: how many rows of the person come up to their key, ties included."""
-    import ibis
-
     id_kind = table.find(unit.id, MATCHED, "the id of a person").kind
     order_kind = table.find(unit.order_by, ORDERED, "the order of rows").kind
     person, order = engine.comparable(main[unit.id], id_kind), engine.comparable(main[unit.order_by], order_kind)
     keyed = main.select(**columns, person=person, key=order, keyless=null_flag(order))
-    window = ibis.window(group_by=keyed.person, order_by=[keyed.keyless, keyed.key], range=(None, 0))
+    window = ibis().window(group_by=keyed.person, order_by=[keyed.keyless, keyed.key], range=(None, 0))
     return keyed.select(*columns, "person", rank=keyed.count().over(window))
 
 
@@ -335,8 +331,6 @@ def _dimension(table: Table, join: Join, columns: Mapping[str, str], onward: Seq
 
     `columns` names what is read of it; `onward` are attributes by which further tables are found.
     """
-    import ibis
-
     foreign = [join.attributes[name] for name in onward]
     raw = _ibis_table(table, {join.key, *columns.values(), *foreign})
 
@@ -346,18 +340,16 @@ def _dimension(table: Table, join: Join, columns: Mapping[str, str], onward: Seq
     given = {name: raw[column] for name, column in columns.items()}
     given |= {f"to_{number}": matched(column) for number, column in enumerate(foreign)}
     keyed = raw.select(key=matched(join.key), **given)
-    same = keyed.count().over(ibis.window(group_by=keyed["key"]))
+    same = keyed.count().over(ibis().window(group_by=keyed["key"]))
     counted = keyed.select("key", *given, same=same)
     return counted.filter((counted.same == 1) & counted["key"].notnull())
 
 
 def _ibis_table(table: Table, wanted: Iterable[str]) -> Expr:
-    import ibis
-
     needed = {name: IBIS_TYPES[kind.kind] for name, kind in table.columns.items() if name in set(wanted)}
     # Ibis wants a column even where none is looked at.
     needed = needed or {next(iter(table.columns)): "int64"}
-    return ibis.table(needed, name=table.name.name, database=table.name.schema)
+    return ibis().table(needed, name=table.name.name, database=table.name.schema)
 
 
 NUMBER_KINDS = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.BOOLEAN, Kind.TEXT)
