@@ -99,11 +99,11 @@ def consistent_answers(compiled: Compiled, raw: Floats, widths: HalfWidths, tota
 
 
 @dataclass(frozen=True, eq=False)
-class Statistic:
-    """Values with the intervals that hold for all of them together."""
+class Estimate:
+    """Numbers with intervals that hold for all of them together."""
 
     values: Floats
-    together: Bounds
+    bounds: Bounds
     note: str = ""
 
 
@@ -117,38 +117,38 @@ def infer(
     certificate: Certificate,
 ) -> Answer:
     """The answer that measured rows and their half-widths tell; `total` is the number of records where it is public."""
-    statistic = _statistic(compiled, raw, widths, total)
-    if statistic is not None:
-        return statistic_answer(compiled, statistic, beta, mechanism, certificate)
-    even = Statistic(raw, around(raw, widths.together))
-    answer = statistic_answer(compiled, even, beta, mechanism, certificate)
+    estimate = _estimate(compiled, raw, widths, total)
+    if estimate is not None:
+        return estimate_answer(compiled, estimate, beta, mechanism, certificate)
+    even = Estimate(raw, around(raw, widths.together))
+    answer = estimate_answer(compiled, even, beta, mechanism, certificate)
     consistent = consistent_answers(compiled, raw, widths, total)
     return replace(answer, consistent=consistent, widths=widths, simultaneous=None, pointwise=None)
 
 
-def statistic_answer(
-    compiled: Compiled, statistic: Statistic, beta: float, mechanism: str, certificate: Certificate
+def estimate_answer(
+    compiled: Compiled, estimate: Estimate, beta: float, mechanism: str, certificate: Certificate
 ) -> Answer:
     """The answer whose values come with intervals of their own."""
-    values, together = statistic.values, statistic.together
-    far = np.maximum(together.high - values, values - together.low)
+    values, bounds = estimate.values, estimate.bounds
+    far = np.maximum(bounds.high - values, values - bounds.low)
     return Answer(
         kind=compiled.query.kind,
         title=question_words(compiled.query),
         tables=compiled.tables,
         raw=values,
-        consistent=Consistent(values, True, statistic.note),
+        consistent=Consistent(values, True, estimate.note),
         widths=HalfWidths(far, float(far.max(initial=0.0))),
         beta=beta,
         mechanism=mechanism,
         certificate=certificate,
-        simultaneous=together,
-        pointwise=together,
+        simultaneous=bounds,
+        pointwise=bounds,
         columns=tuple(AnswerColumn(part.title, part.function) for part in compiled.query.aggregates),
     )
 
 
-def _statistic(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Statistic | None:
+def _estimate(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Estimate | None:
     """The sum, mean, quantiles or columns that the measured rows tell; None for counts."""
     if compiled.table is not None:
         is_exact = np.isin(np.arange(raw.size), widths.exact)
@@ -157,16 +157,16 @@ def _statistic(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float
     if kind == "quantiles":
         return _quantiles(compiled, raw, widths, total)
     if kind == "linear":
-        return Statistic(raw, Bounds(raw - widths.together, raw + widths.together))
+        return Estimate(raw, Bounds(raw - widths.together, raw + widths.together))
     if measure is None:
         return None
     if kind == "mean":
         return _mean(measure, raw, widths)
     values = raw / measure.scale
-    return Statistic(values, around(values, widths.simultaneous / measure.scale))
+    return Estimate(values, around(values, widths.simultaneous / measure.scale))
 
 
-def _mean(measure: Measure, raw: Floats, widths: HalfWidths) -> Statistic:
+def _mean(measure: Measure, raw: Floats, widths: HalfWidths) -> Estimate:
     """offset + sum / count over the box of both, cut to the declared values; all of them when the count may be 0."""
     total, count = (
         Interval(value, value - wide, value + wide)
@@ -176,10 +176,10 @@ def _mean(measure: Measure, raw: Floats, widths: HalfWidths) -> Statistic:
     mean = total.over(count.times(1.0 / measure.spread)).within(*ends)
     mean = (mean + _constant(mean, float(measure.offset))).times(1.0 / measure.scale)
     note = "so few records may be counted that the mean can be any declared value" if count.low[0] <= 0 else ""
-    return Statistic(mean.value, Bounds(mean.low, mean.high), note)
+    return Estimate(mean.value, Bounds(mean.low, mean.high), note)
 
 
-def _quantiles(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Statistic:
+def _quantiles(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Estimate:
     """The values at which a band of running counts reaches each share."""
     plain = compiled.cells.plain[0]
     lows, highs = cell_ends(compiled.cells, compiled.cells.axes[0])
@@ -192,7 +192,7 @@ def _quantiles(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float
     curves = (running, size), (band.high, least), (band.low, most)
     rows = [_quantile(lows, highs, curves, float(level)) for level in compiled.query.levels]
     values, low_ends, high_ends = np.array(rows).T
-    return Statistic(values, Bounds(low_ends, high_ends))
+    return Estimate(values, Bounds(low_ends, high_ends))
 
 
 def _quantile(
@@ -265,7 +265,7 @@ class Interval:
         return Interval(self.value**2, low, ends.max(axis=0))
 
 
-def table_columns(table: AggregateTable, raw: Floats, is_exact: Bools, wide: float) -> Statistic:
+def table_columns(table: AggregateTable, raw: Floats, is_exact: Bools, wide: float) -> Estimate:
     """The columns that measured blocks tell, one after the other; noisy rows are within `wide` of the measured ones.
 
     A mean is a ratio of intervals, a spread comes from three, a share from two counts (docs/proofs/joint.md).
@@ -282,7 +282,7 @@ def table_columns(table: AggregateTable, raw: Floats, is_exact: Bools, wide: flo
         np.concatenate([np.broadcast_to(numbers, column.value.shape).reshape(-1) for column, numbers in each])
         for each in zip(*([(c, c.value), (c, c.low), (c, c.high)] for c in columns), strict=True)
     )
-    return Statistic(values, Bounds(low, high), FEW if has_few else "")
+    return Estimate(values, Bounds(low, high), FEW if has_few else "")
 
 
 def _block(table: AggregateTable, block: BlockRows, raw: Floats, is_exact: Bools, wide: float) -> Interval:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.infer import Estimate
 from blowfishdb.errors import QueryError, plural
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds
@@ -21,14 +22,6 @@ from blowfishdb.present.words import Digits, digits_of, percent, printable
 
 if TYPE_CHECKING:
     import pandas
-
-
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """A number for each pair of answers, and intervals that hold for all of them together."""
-
-    values: Floats
-    bounds: Bounds
 
 
 @dataclass(frozen=True, eq=False, repr=False)

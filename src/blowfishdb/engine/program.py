@@ -12,7 +12,7 @@ from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.accuracy.quote import QuantileQuote, Quote, Quotes
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import MOST_ANSWERS, Compiled, DatasetHandle, cell_ends, compile_query
-from blowfishdb.engine.infer import Statistic, infer, statistic_answer
+from blowfishdb.engine.infer import Estimate, estimate_answer, infer
 from blowfishdb.engine.measure import choose_quantiles, run_program
 from blowfishdb.engine.preview import (
     Preview,
@@ -237,8 +237,8 @@ class QuantilesRelease(CellsRelease):
         values = (lows[chosen] + highs[chosen]) / 2.0
         is_public = compiled.cells.plain[0] == compiled.problem.graph.cells
         bounds = self._bounds(ordered, cells, lows, highs, public_total(compiled, counts) if is_public else None)
-        statistic = Statistic(values, bounds)
-        answer = statistic_answer(compiled, statistic, best.beta, EXPONENTIAL_QUANTILES, self.certificate)
+        estimate = Estimate(values, bounds)
+        answer = estimate_answer(compiled, estimate, best.beta, EXPONENTIAL_QUANTILES, self.certificate)
         caveat = BY_RANK.format(alpha=readable(upper_end(best.alpha)), sure=percent(best.beta))
         return replace(answer, caveat=caveat)
 

@@ -16,7 +16,8 @@ from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
-from blowfishdb.engine.postprocess import Comparison, Estimate, compare, has_two_groups
+from blowfishdb.engine.infer import Estimate
+from blowfishdb.engine.postprocess import Comparison, compare, has_two_groups
 from blowfishdb.errors import BlowfishError, NotSignedIn, sentence
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.chart import (
