@@ -34,10 +34,9 @@ from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy, full, line
 from blowfishdb.model.predicate import Column
 from blowfishdb.model.query import Query, query
-from blowfishdb.model.workload import Kronecker
 from blowfishdb.noise.coupling import Exponentials, Step, between_law, coarser_law
 from blowfishdb.plan.certificate import CertifiedPlan
-from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.program import Measured
 
 UNITS = (Fraction(2, 3), Fraction(1), Fraction(2))
@@ -175,8 +174,7 @@ class Drawn:
 
 def _rows(plan: Plan, counts: Ints | None) -> Ints:
     """The true values of the rows of a plan, from the rows written out."""
-    parts = [p.rows if isinstance(p, Measurement) else Kronecker(tuple(f.rows for f in p.factors)) for p in plan.parts]
-    return np.concatenate([np.asarray(part.dense(), dtype=np.int64) @ np.asarray(counts) for part in parts])
+    return np.concatenate([np.asarray(part.rows.dense(), dtype=np.int64) @ np.asarray(counts) for part in plan.parts])
 
 
 @dataclass

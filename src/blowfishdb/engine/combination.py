@@ -33,7 +33,7 @@ from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
-from blowfishdb.model.workload import AllRanges, Kronecker, Rows, Sparse
+from blowfishdb.model.workload import AllRanges, Rows, Sparse
 from blowfishdb.noise import distribution
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.loss import sparse_columns
@@ -82,11 +82,7 @@ class Part:
         """
         noisy, exact = [np.empty((0, size))], [np.empty((0, size))]
         for (_, plan), place in zip(self.blocks, places, strict=True):
-            rows = [
-                p.rows if isinstance(p, Measurement) else Kronecker(tuple(f.rows for f in p.factors))
-                for p in plan.parts
-            ]
-            noisy += [_lifted(each, place, size) for each in rows]
+            noisy += [_lifted(part.rows, place, size) for part in plan.parts]
             exact += [] if plan.exact is None else [_lifted(plan.exact, place, size)]
         return np.vstack(noisy), np.vstack(exact)
 

@@ -215,7 +215,7 @@ class SharedBlock:
         parts = tuple(_heavier(part, self.weight) for part in self.inner.parts)
         if self.group is None or self.group.into is None:
             return parts
-        return tuple(Measurement(self.group.lifted(_rows(part)), part.weights) for part in parts)
+        return tuple(Measurement(self.group.lifted(part.rows), part.weights) for part in parts)
 
     @property
     def exact(self) -> Rows | None:
@@ -248,10 +248,6 @@ def _heavier(part: Measurement | KroneckerMeasurement, weight: int) -> Measureme
         return replace(part, weights=part.weights * weight)
     first, *others = part.factors
     return KroneckerMeasurement((replace(first, weights=first.weights * weight), *others))
-
-
-def _rows(part: Measurement | KroneckerMeasurement) -> Rows:
-    return part.rows if isinstance(part, Measurement) else Kronecker(tuple(factor.rows for factor in part.factors))
 
 
 @dataclass(frozen=True, eq=False)
