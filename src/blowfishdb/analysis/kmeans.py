@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,9 +14,9 @@ from numpy.typing import ArrayLike
 from blowfishdb.engine.points import PointWeights
 from blowfishdb.engine.target import Number
 from blowfishdb.errors import InvalidInput, NotRevealed
-from blowfishdb.inference.consistency import nonnegative
+from blowfishdb.inference.consistency import Parts, fill_parts, nonnegative
 from blowfishdb.mechanisms.products import mapped
-from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints, row_major
 
 STARTS = 10
 """Starts of Lloyd's iteration; the best one counts."""
@@ -149,15 +148,13 @@ def sharpened(released: PointWeights) -> tuple[Floats, Floats]:
 
 def cleaned(released: PointWeights) -> Floats:
     """The nearest weights without negative ones; each block has its exact count where that was released."""
-    if released.block_counts is None:
-        return nonnegative(released.weights.ravel()).reshape(released.weights.shape)
-    weights = np.empty(released.weights.shape)
-    owners = [column.point_blocks for column in released.columns]
-    for block in itertools.product(*(range(size) for size in released.block_counts.shape)):
-        inside = np.ix_(*(owner == label for owner, label in zip(owners, block, strict=True)))
-        noisy = released.weights[inside]
-        weights[inside] = nonnegative(noisy.ravel(), float(released.block_counts[block])).reshape(noisy.shape)
-    return weights
+    noisy, counts = released.weights.ravel(), released.block_counts
+    if counts is None:
+        return nonnegative(noisy).reshape(released.weights.shape)
+    block = row_major(np.ix_(*(column.point_blocks for column in released.columns)), counts.shape)
+    parts = Parts.of(block.ravel(), counts.ravel())
+    filled = fill_parts(parts, noisy, np.zeros(noisy.size), np.full(noisy.size, np.inf))
+    return filled.reshape(released.weights.shape)
 
 
 @dataclass(frozen=True, eq=False)
