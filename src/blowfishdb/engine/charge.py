@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -63,10 +63,6 @@ from blowfishdb.model.projection import factor_graph
 from blowfishdb.model.query import query
 from blowfishdb.model.serialize import VERSION, version_of
 from blowfishdb.sources.base import Counting, Source
-
-if TYPE_CHECKING:
-    from blowfishdb.engine.release import Release
-
 
 Released: TypeAlias = Answer | Synopsis | PointWeights
 """What a release publishes."""
