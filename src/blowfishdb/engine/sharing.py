@@ -37,13 +37,11 @@ from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.predicate import Both, Predicate, atoms
-from blowfishdb.model.query import Query
+from blowfishdb.model.query import KINDS, Query
 from blowfishdb.noise.coupling import is_served
 from blowfishdb.plan.plan import Plan
 from blowfishdb.present.answer_values import MeasuredRows
 
-SHARED_KINDS = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum", "mean", "quantiles", "joint")
-"""Queries whose rows may be measured at several levels; a table of several aggregates stays by itself."""
 MOST_ROWS = 2**20
 """Answers of more measured rows do not carry them, so nothing is built on them."""
 MOST_TRIED = 8
@@ -228,7 +226,7 @@ def _sharable(handle: DatasetHandle, release: Release) -> PlanRelease | None:
         return None
     if release.target is None or release.target.fresh or release.epsilon == 0:
         return None
-    if release.compiled.query.kind not in SHARED_KINDS:
+    if not KINDS[release.compiled.query.kind].may_share:
         return None
     return release if 0 < release.plan.weights.size <= MOST_ROWS else None
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -82,31 +82,46 @@ Kind = Literal[
     "synopsis",
     "points",
 ]
-COUNTS = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals")
-"""Kinds whose answers are counts of records."""
-PUBLISHED = ("synopsis", "points")
-"""Kinds whose release is a table of its own to work with, not an answer."""
 Box: TypeAlias = tuple[tuple[int, int], ...]
 """A half-open range [low, high) of ordinary cells for each axis, in the order of the query's axes."""
 LinearRow: TypeAlias = tuple[tuple[int, int], ...]
 """A linear query as pairs (cell, weight), cells numbered as a histogram over the same axes lists them."""
 
-AXES: dict[str, tuple[int, int]] = {
-    "count": (0, 0),
-    "histogram": (1, 16),
-    "histogram2d": (2, 2),
-    "cdf": (1, 1),
-    "ranges": (1, 16),
-    "marginals": (1, 16),
-    "linear": (1, 16),
-    "sum": (1, 1),
-    "mean": (1, 1),
-    "quantiles": (1, 1),
-    "table": (0, 16),
-    "joint": (0, 0),
-    "synopsis": (1, 16),
-    "points": (1, 16),
+
+@dataclass(frozen=True)
+class KindRules:
+    """What holds for every query of one kind: it is over `least` to `most` attributes, and `number` names an answer.
+
+    Its rows `may_share` their noise with others at another level. One that `is_published` leads to a table of its own
+    to work with, not to an answer.
+    """
+
+    least: int
+    most: int
+    number: str = "count"
+    may_share: bool = True
+    is_published: bool = False
+
+
+KINDS: Mapping[Kind, KindRules] = {
+    "count": KindRules(0, 0),
+    "histogram": KindRules(1, 16),
+    "histogram2d": KindRules(2, 2),
+    "cdf": KindRules(1, 1),
+    "ranges": KindRules(1, 16),
+    "marginals": KindRules(1, 16),
+    "linear": KindRules(1, 16, "value", may_share=False),
+    "sum": KindRules(1, 1, "sum"),
+    "mean": KindRules(1, 1, "mean"),
+    "quantiles": KindRules(1, 1, "value"),
+    "table": KindRules(0, 16, "value", may_share=False),
+    "joint": KindRules(0, 0, "value"),
+    "synopsis": KindRules(1, 16, may_share=False, is_published=True),
+    "points": KindRules(1, 16, may_share=False, is_published=True),
 }
+PUBLISHED = tuple(kind for kind, rules in KINDS.items() if rules.is_published)
+COUNTS = tuple(kind for kind, rules in KINDS.items() if rules.number == "count" and not rules.is_published)
+"""Kinds whose answers are counts of records."""
 MOST_LEVELS = 1000
 MOST_PARTS = 64
 MOST_CLUSTERS = 1000
@@ -171,11 +186,12 @@ class Query:
     groups: tuple[PartGroup, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise QueryError(f"the kind is one of {', '.join(get_args(Kind))}, not {self.kind!r}")
-        low, high = AXES[self.kind]
-        if not low <= len(self.axes) <= high:
-            raise QueryError(f"a {self.kind} is over {between(low, high, 'attribute')}, not {len(self.axes)}")
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise QueryError(f"the kind is one of {', '.join(KINDS)}, not {self.kind!r}")
+        rules = KINDS[self.kind]
+        if not rules.least <= len(self.axes) <= rules.most:
+            wanted = between(rules.least, rules.most, "attribute")
+            raise QueryError(f"a {self.kind} is over {wanted}, not {len(self.axes)}")
         if self.where is not None and not isinstance(self.where, PREDICATES):
             raise QueryError(f"a filter is a condition such as col('age') >= 18, not {self.where!r}")
         if self.boxes and self.kind != "ranges":

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from importlib import metadata
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.inference.consistency import Consistent
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.query import PUBLISHED, Kind
+from blowfishdb.model.query import COUNTS, KINDS, PUBLISHED, Kind
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
 
@@ -133,17 +133,6 @@ def of_running_counts(bounds: Bounds, plain: int) -> Bounds:
     return bounds if np.any(low > high) else Bounds(low, high)
 
 
-VALUE_NAMES = {
-    "linear": "value",
-    "sum": "sum",
-    "mean": "mean",
-    "quantiles": "value",
-    "table": "value",
-    "joint": "value",
-}
-"""Names of numbers that are not counts."""
-
-
 NOISE_ONLY = (
     "Intervals cover the noise only. Counts were spread evenly over buckets that the mechanism chose; how uneven the "
     "data is inside them is not covered."
@@ -249,7 +238,7 @@ class Released:
             if bounds is not None:
                 sizes |= {"low ends": bounds.low.size, "high ends": bounds.high.size}
         wrong = [f"{size} {what}" for what, size in sizes.items() if size != self.raw.size]
-        kinds = [kind for kind in get_args(Kind) if kind not in PUBLISHED]
+        kinds = [kind for kind in KINDS if kind not in PUBLISHED]
         if self.kind not in kinds:
             raise InvalidInput(f"an answer is of a kind in {', '.join(kinds)}, not {self.kind!r}")
         if self.kind == "cdf" and [len(table.axes) for table in self.tables] != [1]:
@@ -292,14 +281,14 @@ class Released:
         """Whether the answers are counts of records, and so never below 0."""
         if self.kind == "table":
             return all(column.function in ("count", "people") for column in self.columns)
-        return self.kind not in VALUE_NAMES
+        return self.kind in COUNTS
 
     @property
     def value_name(self) -> str:
         """The name of the numbers: count, sum, mean or value; of a table with one column, that column's."""
         if len(self.columns) == 1:
             return self.columns[0].name
-        return VALUE_NAMES.get(self.kind, "count")
+        return KINDS[self.kind].number
 
     @property
     def row_count(self) -> int:
