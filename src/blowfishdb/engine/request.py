@@ -29,7 +29,7 @@ from blowfishdb.model.predicate import (
     Negation,
     Predicate,
 )
-from blowfishdb.model.query import Part, PartGroup, Query
+from blowfishdb.model.query import Part, PartGroup, Query, levels_of
 from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Leaves, Plain, stored_fields, write_literal
 
 STORED_KINDS = {"points": "node weights"}
@@ -174,6 +174,9 @@ def read_query(content: object) -> Query:
     """The query that `write_query` wrote; QueryError for anything else."""
     try:
         query: Query = Field(content, "the query", QueryError).read(Query, LEAVES)
+        for one in (query, *(part.query for part in query.parts)):
+            if one.kind == "quantiles":
+                levels_of(one.levels)
         write_query(query)
     except QueryError:
         raise

@@ -212,8 +212,6 @@ class Query:
             raise QueryError(f"weights are whole numbers from -{LARGEST_WEIGHT:,} to {LARGEST_WEIGHT:,}")
         if self.levels and self.kind != "quantiles":
             raise QueryError("only quantiles take levels")
-        if self.kind == "quantiles":
-            levels_of(self.levels)
         if bool(self.aggregates) != (self.kind == "table"):
             raise QueryError("a table has aggregates, and nothing else has them")
         self._check_parts()
