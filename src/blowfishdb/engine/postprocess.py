@@ -14,7 +14,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.infer import Estimate
 from blowfishdb.errors import QueryError, plural
 from blowfishdb.model.numbers import Bools, Floats, Ints
-from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds
+from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds, chosen_numbers
 from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.page import BOX, headline, html_table
 from blowfishdb.present.table import axis_columns, column_names, needed, row_labels, shown_rows
@@ -164,7 +164,7 @@ def _groups(answer: Answer) -> list[Answer]:
         part = np.arange(place * size, (place + 1) * size)
         parts.append(
             replace(
-                answer.at(part, tables, answer.columns),
+                chosen_numbers(answer, part, tables, answer.columns),
                 kind="count" if is_scalar else answer.kind if answer.kind == "table" else "histogram",
                 title=f"{axis.name} {axis.labels[place]}",
                 simultaneous=answer.bounds.at(part),
@@ -408,7 +408,7 @@ def _half_width(column: Answer) -> float:
 def _with_rows(table: Answer, places: Ints, note: str) -> Answer:
     starts = np.cumsum([0, *(one.size for one in table.tables[:-1])])
     flat = np.concatenate([start + places for start in starts]).astype(np.int64)
-    chosen = table.at(flat, (_listed(table, places),) * len(table.tables), table.columns)
+    chosen = chosen_numbers(table, flat, (_listed(table, places),) * len(table.tables), table.columns)
     return replace(chosen, consistent=replace(chosen.consistent, note=note))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from importlib import metadata
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -295,23 +295,11 @@ class Released:
         """The number of rows to list: of a table one for each group, else one for each number."""
         return self.tables[0].size if self.columns else int(self.raw.size)
 
-    def at(self, places: Ints, tables: tuple[AnswerTable, ...], columns: tuple[AnswerColumn, ...] = ()) -> Self:
-        """The numbers at some places, under labels of their own."""
-        return replace(
-            self,
-            tables=tables,
-            raw=self.raw[places],
-            consistent=replace(self.consistent, values=self.values[places]),
-            widths=self.widths.at(places),
-            simultaneous=None if self.simultaneous is None else self.simultaneous.at(places),
-            pointwise=None if self.pointwise is None else self.pointwise.at(places),
-            columns=columns,
-        )
-
     def column(self, place: int) -> Self:
         """One column of a table as a table of its own."""
         starts = np.cumsum([0, *(table.size for table in self.tables)])
-        column = self.at(np.arange(*starts[place : place + 2]), (self.tables[place],), (self.columns[place],))
+        places = np.arange(*starts[place : place + 2])
+        column = chosen_numbers(self, places, (self.tables[place],), (self.columns[place],))
         widths = column.widths.per_answer
         return replace(column, widths=HalfWidths(widths, float(widths.max(initial=0.0))))
 
@@ -346,3 +334,22 @@ class Released:
             return self.pointwise
         bounds = around(self.raw, self.widths.per_answer)
         return of_counts(bounds) if self.is_counts else bounds
+
+
+AnyReleased = TypeVar("AnyReleased", bound=Released)
+
+
+def chosen_numbers(
+    answer: AnyReleased, places: Ints, tables: tuple[AnswerTable, ...], columns: tuple[AnswerColumn, ...]
+) -> AnyReleased:
+    """The numbers of an answer at some places, under labels of their own."""
+    return replace(
+        answer,
+        tables=tables,
+        raw=answer.raw[places],
+        consistent=replace(answer.consistent, values=answer.values[places]),
+        widths=answer.widths.at(places),
+        simultaneous=None if answer.simultaneous is None else answer.simultaneous.at(places),
+        pointwise=None if answer.pointwise is None else answer.pointwise.at(places),
+        columns=columns,
+    )
