@@ -23,7 +23,7 @@ from blowfishdb.server.pages.query_draft import (
     FilterChoice,
     QueryDraft,
     Template,
-    build_question,
+    build_query,
     literal,
     read_question,
     snippet,
@@ -96,7 +96,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_the_code_asks_what_the_page_asks(db: Session, draft: QueryDraft) -> None:
-    wanted = build_question(draft, db["clinic"])
+    wanted = build_query(draft, db["clinic"])
     lines = snippet(draft, AccuracyDraft(), DOMAIN, "http://127.0.0.1").splitlines()
     (line,) = [line for line in lines if line.startswith("question = ")]
     names = {"bf": bf, "db": db, "datetime": datetime, "Fraction": Fraction}
@@ -106,7 +106,7 @@ def test_the_code_asks_what_the_page_asks(db: Session, draft: QueryDraft) -> Non
 
 
 def test_a_blank_filter_lets_everything_pass(db: Session) -> None:
-    assert build_question(DRAFTS[-1], db["clinic"]).query == build_question(DRAFTS[0], db["clinic"]).query
+    assert build_query(DRAFTS[-1], db["clinic"]).query == build_query(DRAFTS[0], db["clinic"]).query
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_blank_filter_lets_everything_pass(db: Session) -> None:
 )
 def test_odd_input_is_refused_with_advice(db: Session, draft: QueryDraft, said: str) -> None:
     with pytest.raises(QueryError, match=said):
-        build_question(draft, db["clinic"])
+        build_query(draft, db["clinic"])
 
 
 def test_a_statement_says_its_accuracy_itself_where_it_does(db: Session) -> None:
@@ -220,7 +220,7 @@ def test_an_address_that_makes_no_sense_is_left_aside(part: dict[str, object]) -
 def test_every_template_begins_with_a_question_that_can_be_asked(db: Session, template: Template) -> None:
     for draft in DRAFTS:
         usual = replace(with_template(draft, template, DOMAIN), filters=())
-        assert build_question(usual, db["clinic"]).dataset == "clinic"
+        assert build_query(usual, db["clinic"]).dataset == "clinic"
         assert read_question(write_question(usual, "", AccuracyDraft()), lambda _: DOMAIN) == (
             usual,
             "",

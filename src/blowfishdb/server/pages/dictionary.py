@@ -40,7 +40,7 @@ from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
     QueryDraft,
     Template,
-    build_question,
+    build_query,
     usual_axis,
     with_template,
     write_question,
@@ -207,7 +207,7 @@ def example_links(table: Table, budget: Budget) -> list[tuple[str, str, str]]:
     accuracy, links = AccuracyDraft("budget", epsilon=epsilon), []
     for draft in examples(table.name, table.domain):
         with suppress(QueryError):  # There may be no numbers, or no second column.
-            words = example_words(draft, question_words(build_question(draft, table).query))
+            words = example_words(draft, question_words(build_query(draft, table).query))
             address = f"/explore?{urlencode({'question': write_question(draft, '', accuracy)})}"
             links.append((words, f"at most epsilon {epsilon}", address))
     return links

@@ -48,7 +48,7 @@ from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
     QueryDraft,
-    build_question,
+    build_query,
     read_question,
     reopening,
     snippet,
@@ -109,7 +109,7 @@ def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql:
         question = stated_question(table, statement)
     else:
         table = session[draft.dataset]
-        question, code = build_question(draft, table), snippet(draft, accuracy, table.domain, url)
+        question, code = build_query(draft, table), snippet(draft, accuracy, table.domain, url)
     # What a statement says of its accuracy counts, and the controls only where it says nothing.
     alpha, epsilon = (None, None) if "alpha" in stated or "epsilon" in stated else accuracy.keywords()
     fresh = accuracy.fresh or None

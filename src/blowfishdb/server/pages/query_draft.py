@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import reduce
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 from blowfishdb.engine.answer import Answer
@@ -27,7 +27,7 @@ from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation,
 from blowfishdb.model.query import MOST_LEVELS, Query, Questions, Span, levels_of
 from blowfishdb.present.words import readable, upper_end
 from blowfishdb.session.session import Session
-from blowfishdb.session.table import Question, Table
+from blowfishdb.session.table import Table
 from blowfishdb.sql import write_statement
 
 UNITS_OF = frozenset(NESTS)
@@ -85,7 +85,6 @@ Function = Literal["count", "mean", "sum", "stddev"]
 Condition = Literal["between", "among", "not among"]
 Outcome = TypeVar("Outcome")
 SPAN = re.compile(r"\s*(\S+)\s*(?:to|\.\.|,|;|\s)\s*(\S+)\s*")
-PAIR = 2
 PERCENT = 100
 
 
@@ -282,42 +281,41 @@ class QueryDraft:
         return f"{Decimal(f'{part:.1g}'):f}"
 
 
+def call_of(draft: QueryDraft, domain: Domain) -> tuple[str, list[Any], list[Axis]]:
+    """The method of a table that asks a question, its arguments, and what its aggregates are grouped by."""
+    axes = draft.axes(domain)
+    match draft.template:
+        case "cdf" | "marginals":
+            return draft.template, [*axes], []
+        case "heat":
+            return "histogram2d", [*axes], []
+        case "ranges":
+            spans = draft.ranges(domain)
+            return "ranges", [axes[0], *([spans] if spans else [])], []
+        case "top":
+            return "top", [draft.top(), *axes], []
+        case "quantiles" if not axes:
+            return "quantiles", [draft.of, list(draft.shares())], []
+        case "number" if not axes and draft.function in ("mean", "sum"):
+            return draft.function, [draft.of], []
+        case "number" if not axes and draft.function == "count":
+            return "count", [], []
+        case "sql":
+            raise QueryError("this is asked of the dataset itself")
+    if draft.template == "shares" or draft.measures:
+        return "aggregate", draft.aggregates(), axes
+    return "histogram", [*axes], []
+
+
 def build_query(draft: QueryDraft, table: Questions[Outcome]) -> Outcome:
     """The question of a table, or the answer of a synopsis."""
-    axes = draft.axes(table.domain)
+    method, arguments, by = call_of(draft, table.domain)
     for condition in draft.conditions(table.domain):
         table = table.where(condition)
-    match draft.template:
-        case "cdf":
-            return table.cdf(axes[0])
-        case "heat":
-            return table.histogram2d(axes[0], axes[1])
-        case "ranges":
-            return table.ranges(axes[0], draft.ranges(table.domain))
-        case "marginals":
-            return table.marginals(*axes, ways=PAIR)
-        case "quantiles" if not axes:
-            return table.quantiles(draft.of, draft.shares())
-        case "number" if not axes and draft.function == "mean":
-            return table.mean(draft.of)
-        case "number" if not axes and draft.function == "sum":
-            return table.sum(draft.of)
-        case "number" if not axes and draft.function == "count":
-            return table.count()
-        case "histogram" | "top" | "number" | "compare" if not draft.measures:
-            return table.histogram(*axes)
-    raise QueryError("this is asked of the dataset itself")
-
-
-def build_question(draft: QueryDraft, table: Table) -> Question:
-    """The question of a table: aggregates of groups and top lists as well."""
-    axes = draft.axes(table.domain)
-    is_grouped = draft.measures and (axes or (draft.template, draft.function) == ("number", "stddev"))
-    if draft.template not in ("shares", "top") and not is_grouped:
-        return build_query(draft, table)
-    for condition in draft.conditions(table.domain):
-        table = table.where(condition)
-    return table.top(draft.top(), *axes) if draft.template == "top" else table.aggregate(*draft.aggregates(), by=axes)
+    if not hasattr(table, method):
+        raise QueryError("this is asked of the dataset itself")
+    ask: Callable[..., Outcome] = getattr(table, method)
+    return ask(*arguments, by=by) if by or method == "aggregate" else ask(*arguments)
 
 
 def usable_attributes(template: Template, domain: Domain) -> list[str]:
@@ -494,7 +492,7 @@ def draft_of(query: Query, table: Table) -> tuple[QueryDraft, str]:
     """The controls that ask a query, or else the SQL template and its statement; QueryError where neither does."""
     for draft in _candidates(query, table.name):
         with suppress(BlowfishError):
-            if _is_usable_draft(draft, table.domain) and build_question(draft, table).query == query:
+            if _is_usable_draft(draft, table.domain) and build_query(draft, table).query == query:
                 return draft, ""
     statement = write_statement(table.name, query, table.domain)
     if statement is None:
@@ -638,53 +636,33 @@ def _whole(url: str, lines: list[str]) -> str:
 
 def _call(draft: QueryDraft, domain: Domain) -> str:
     filters = "".join(f".where({condition_code(one)})" for one in draft.conditions(domain))
-    axes = [_axis(axis) for axis in draft.axes(domain)]
-    listed = ", ".join(axes)
-    match draft.template:
-        case "heat":
-            return f"{filters}.histogram2d({listed})"
-        case "ranges":
-            spans = draft.ranges(domain)
-            pairs = "" if spans is None else f", [{', '.join(f'({low!r}, {high!r})' for low, high in spans)}]"
-            return f"{filters}.ranges({listed}{pairs})"
-        case "top":
-            return f"{filters}.top({draft.top()}, {listed})"
-        case "quantiles" if not axes:
-            return f"{filters}.quantiles({draft.of!r}, [{', '.join(map(_number, draft.shares()))}])"
-        case "number" if not axes and draft.function in ("mean", "sum"):
-            return f"{filters}.{draft.function}({draft.of!r})"
-        case "number" if not axes and draft.function == "count":
-            return f"{filters}.count()"
-        case "cdf" | "marginals":
-            return f"{filters}.{draft.template}({listed})"
-    if draft.template != "shares" and not draft.measures:
-        return f"{filters}.histogram({listed})"
-    aggregates = ", ".join(map(_aggregate, draft.aggregates()))
-    return f"{filters}.aggregate({aggregates}{f', by=[{listed}]' if axes else ''})"
+    method, arguments, by = call_of(draft, domain)
+    listed = [*map(_code, arguments), *([f"by={_code(by)}"] if by else [])]
+    return f"{filters}.{method}({', '.join(listed)})"
 
 
-def _aggregate(aggregate: Aggregate) -> str:
-    parts = [repr(aggregate.function), *([repr(aggregate.factors)] if aggregate.factors else [])]
-    parts += [f"level={aggregate.level!r}"] if aggregate.level is not None else []
-    parts += [f"of={aggregate.of!r}"] if aggregate.of else []
-    parts += [f"times={aggregate.times}"] if aggregate.times != 1 else []
-    parts += [f"name={aggregate.name!r}"] if aggregate.name else []
-    return f"bf.Aggregate({', '.join(parts)})"
-
-
-def _number(share: Fraction) -> str:
-    return repr(float(share)) if Fraction(repr(float(share))) == share else repr(share)
-
-
-def _axis(axis: Axis) -> str:
-    if axis.width is not None:
-        return f"bf.col({axis.attribute!r}).bins({axis.width!r})"
-    if axis.edges:
-        return f"bf.col({axis.attribute!r}).bins(edges=[{', '.join(map(repr, axis.edges))}])"
-    if axis.groups:
-        groups = ", ".join(f"{name!r}: [{', '.join(map(repr, values))}]" for name, values in axis.groups)
-        return f"bf.col({axis.attribute!r}).groups({{{groups}}})"
-    return f"bf.col({axis.attribute!r}).by({axis.unit!r})" if axis.unit is not None else repr(axis.attribute)
+def _code(value: object) -> str:
+    """A value as Python."""
+    match value:
+        case list():
+            return f"[{', '.join(map(_code, value))}]"
+        case Fraction() if Fraction(repr(float(value))) == value:
+            return repr(float(value))
+        case Aggregate():
+            changed = [one.name for one in fields(value)[1:] if getattr(value, one.name) != one.default]
+            parts = [f"{name}={getattr(value, name)!r}" for name in changed]
+            return f"bf.Aggregate({', '.join([repr(value.function), *parts])})"
+        case Axis(width=width) if width is not None:
+            return f"bf.col({value.attribute!r}).bins({width!r})"
+        case Axis(edges=edges) if edges:
+            return f"bf.col({value.attribute!r}).bins(edges={list(edges)!r})"
+        case Axis(groups=groups) if groups:
+            return f"bf.col({value.attribute!r}).groups({ {name: list(values) for name, values in groups}!r})"
+        case Axis(unit=unit) if unit is not None:
+            return f"bf.col({value.attribute!r}).by({unit!r})"
+        case Axis():
+            return repr(value.attribute)
+    return repr(value)
 
 
 def _accuracy(accuracy: AccuracyDraft) -> str:
