@@ -13,7 +13,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.catalog.catalog import LiveCatalog
 from blowfishdb.catalog.config import read_config
-from blowfishdb.catalog.joins import join_words, read_join
+from blowfishdb.catalog.dataset import join_words, read_join
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, CatalogError, DatasetPaused, QueryError, SourceError, UnknownDataset
 from blowfishdb.model.query import Query

@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blowfishdb.catalog.config import Config, read_config
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.catalog.joins import PEOPLE, ROWS, of_people
 from blowfishdb.engine.compile import OFF, DatasetHandle
 from blowfishdb.errors import CatalogError, NotInForce
 from blowfishdb.ledger import Ledger, account_id, open_ledger
 from blowfishdb.ledger.mark import read_checkpoint_file
 from blowfishdb.ledger.values import SUM, Account
 from blowfishdb.model.document import Document, read_content
-from blowfishdb.model.domain import Domain
-from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.domain import Domain, integers
+from blowfishdb.model.policy import Person, Policy, public
 from blowfishdb.sources.base import Join, People
 from blowfishdb.sources.ibis_source import IbisSource, open_source
+
+PEOPLE = ".people"
+"""What follows a dataset's name where its people are asked about, not their rows."""
+ROWS = "rows"
+FEWEST_ROWS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +101,32 @@ class Catalog:
 
 
 def _people(dataset: Dataset) -> tuple[Domain, Policy]:
-    return of_people(dataset.name, dataset.domain, dataset.policy, dataset.joins)
+    """What is declared of the people of a dataset: the number of their rows, and what is joined by their id.
+
+    One record stands for one person. The number of a person's rows changes only where the person comes or goes.
+    """
+    name, domain, policy, unit = dataset.name, dataset.domain, dataset.policy, dataset.policy.unit
+    if not isinstance(unit, Person):
+        raise CatalogError(f"{name} protects rows, not people: only a policy with a person has {PEOPLE[1:]}")
+    given = {one for join in _of_person(dataset.joins, unit) for one in join.attributes if one in domain}
+    grids = [grid for grid in policy.joint if given >= set(grid.attributes)]
+    apart = {name for grid in policy.joint if grid not in grids for name in grid.attributes}
+    attributes = {name: domain[name] for name in domain if name in given - apart}
+    if ROWS in attributes:
+        raise CatalogError(f"{name}: people cannot be asked about while a joined attribute is called {ROWS}")
+    families = {name: policy.family(name) for name in attributes if policy.grid_of(name) is None}
+    number = integers(1, max(FEWEST_ROWS, 10 * unit.at_most), null=1)
+    people = Policy({**families, ROWS: public()}, composition=policy.composition, presence=policy.presence, joint=grids)
+    return Domain(((ROWS, number), *attributes.items())), people
+
+
+def _of_person(joins: Sequence[Join], unit: Person) -> list[Join]:
+    """The tables found by the id of a person, and those found by them."""
+    of_person: list[Join] = []
+    for join in joins:
+        if join.foreign_key == unit.id or any(other.gives(join) for other in of_person):
+            of_person.append(join)
+    return of_person
 
 
 def read_in_force(dataset: Dataset, account: Account, ledger: Ledger) -> Dataset:
@@ -131,7 +161,7 @@ def read_known(name: str, source: str, account: Account, ledger: Ledger) -> Data
 
 def _read(domain: str, policy: str) -> tuple[Document, list[Join]]:
     declared = json.loads(domain)
-    joins = [Join(join["table"], join["foreign_key"], join["key"], join["attributes"]) for join in declared["joins"]]
+    joins = [Join(**join) for join in declared["joins"]]
     return read_content({"version": 1, "domain": declared["attributes"], "policy": json.loads(policy)}), joins
 
 

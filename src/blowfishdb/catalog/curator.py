@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from blowfishdb.catalog.catalog import Catalog, ledger_of, read_asked_domains, read_in_force, read_known
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
-from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.catalog.joins import is_protected, table_roles
+from blowfishdb.catalog.dataset import Dataset, is_protected
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch, with_past_attributes
 from blowfishdb.engine.compile import Compute, compute_here, query_effort
 from blowfishdb.engine.target import AccuracyTarget, Number, short_number
@@ -45,6 +44,31 @@ MOST_CAPS = 20
 if TYPE_CHECKING:
     from blowfishdb.engine.compile import Compiled
     from blowfishdb.engine.what_if import Pair, PolicyPrice
+
+
+@dataclass(frozen=True)
+class TableRoles:
+    """The identities of the tables that a dataset reads: those it protects, and those it takes to be public."""
+
+    main: str
+    protected: Mapping[str, str]
+    public: Mapping[str, str]
+
+    def clash(self, other: TableRoles) -> str | None:
+        """A table that both protect, each in an account of its own, or that one protects and the other does not."""
+        mine, theirs = set(self.protected), set(other.protected)
+        twice = sorted(mine & (theirs | set(other.public)) | theirs & set(self.public))
+        named = {**other.public, **other.protected, **self.public, **self.protected}
+        return named[twice[0]] if self.main != other.main and twice else None
+
+
+def table_roles(policy: Policy, source: IbisSource) -> TableRoles:
+    """What a dataset takes each of its tables to be."""
+    main = source.identity()
+    protected, public = {main: "its own table"}, dict[str, str]()
+    for join, identity in source.joined_identities():
+        (protected if is_protected(join, policy) else public)[identity] = join.table
+    return TableRoles(main, protected, public)
 
 
 class Curator:

@@ -1,4 +1,4 @@
-"""One dataset as a curator declares it, and domains and policies in a few words: `0..110`, `within 5`."""
+"""One dataset as a curator declares it, and domains, policies and joins in a few words: `0..110`, `within 5`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from blowfishdb.catalog.joins import write_join
 from blowfishdb.engine.charge import check_parallel
 from blowfishdb.engine.compile import ANALYSTS, SHARING
 from blowfishdb.engine.target import Number, short_number
@@ -30,6 +29,7 @@ from blowfishdb.model.policy import (
     Full,
     Line,
     Partition,
+    Person,
     Policy,
     Public,
     Threshold,
@@ -42,6 +42,7 @@ from blowfishdb.model.policy import (
     show_theta,
     threshold,
 )
+from blowfishdb.model.serialize import write
 from blowfishdb.sources.base import Join, Kind
 
 USUAL_EPSILON = Fraction(1)
@@ -143,7 +144,7 @@ class Dataset:
     @cached_property
     def domain_document(self) -> str:
         """The domain and the joins that feed it, as the ledger stores them."""
-        content = {"attributes": write_domain(self.domain), "joins": [write_join(join) for join in self.joins]}
+        content = {"attributes": write_domain(self.domain), "joins": [write(join) for join in self.joins]}
         return json.dumps(content, sort_keys=True, ensure_ascii=False)
 
     def serialize(self) -> dict[str, Any]:
@@ -162,7 +163,7 @@ class Dataset:
         entry["domain"] = write_domain(self.domain)
         entry["policy"] = write_policy(self.policy)
         if self.joins:
-            entry["joins"] = [write_join(join) for join in self.joins]
+            entry["joins"] = [write(join) for join in self.joins]
         return entry
 
 
@@ -420,3 +421,34 @@ def named(pairs: Iterable[str], option: str) -> Mapping[str, str]:
             raise DomainError(f"{option} names {name!r} twice")
         words_of[name] = words
     return words_of
+
+
+JOIN_HINT = "write TABLE on FOREIGN_KEY = KEY gives COLUMN, NAME = COLUMN"
+JOIN_WORDS = re.compile(
+    r"\s*(?P<table>\S+)\s+on\s+(?P<foreign_key>[^=]+?)\s*=\s*(?P<key>[^=]+?)\s+gives\s+(?P<given>.+?)\s*", re.IGNORECASE
+)
+
+
+def read_join(words: str) -> Join:
+    """The join that the words declare: `patients on patient = id gives age, sex = gender`."""
+    parts = JOIN_WORDS.fullmatch(words)
+    if parts is None:
+        raise CatalogError(f"{words[:80]!r} is no join; {JOIN_HINT}")
+    attributes: dict[str, str] = {}
+    for item in parts["given"].split(","):
+        name, _, column = (side.strip() for side in item.partition("="))
+        if not name or name in attributes:
+            raise CatalogError(f"a join names each attribute that it gives once; {JOIN_HINT}")
+        attributes[name] = column or name
+    return Join(parts["table"], parts["foreign_key"], parts["key"], attributes)
+
+
+def join_words(join: Join) -> str:
+    """The words that declare a join."""
+    given = ", ".join(name if name == column else f"{name} = {column}" for name, column in join.attributes.items())
+    return f"{join.table} on {join.foreign_key} = {join.key} gives {given}"
+
+
+def is_protected(join: Join, policy: Policy) -> bool:
+    """Whether a joined table belongs to the people of a dataset, so that it is protected with their rows."""
+    return isinstance(policy.unit, Person) and join.foreign_key == policy.unit.id

@@ -70,7 +70,7 @@ def add(
           --source 'mysql://ana:${PASSWORD}@host/shop#orders' \\
           --person customer --at-most 5 --order-by order_id
     """
-    from blowfishdb.catalog.joins import read_join
+    from blowfishdb.catalog.dataset import read_join
     from blowfishdb.cli.declaration import declare, limited, look_up, show_added
 
     with new_or_existing(config, by) as curator:

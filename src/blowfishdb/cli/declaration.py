@@ -18,11 +18,12 @@ from blowfishdb.catalog.dataset import (
     attribute_words,
     family_words,
     hidden_words,
+    is_protected,
+    join_words,
     named,
     read_attribute,
     read_family,
 )
-from blowfishdb.catalog.joins import is_protected, join_words
 from blowfishdb.cli.options import USUAL_CONFIG, DatasetOptions
 from blowfishdb.cli.output import LOG, budget_line, bullets, console, exact, print_json, say, short, table
 from blowfishdb.engine.target import short_number

@@ -105,7 +105,7 @@ def open_remote(
 
     def joins(dataset: str) -> tuple[Join, ...]:
         listed = ask("GET", place(dataset)).json().get("joins", [])
-        return tuple(Join(one["table"], one["foreign_key"], one["key"], one["attributes"]) for one in listed)
+        return tuple(Join(**one) for one in listed)
 
     def get(kind: Any, *path: object) -> Any:
         """What the server has at a path, read as the given type."""

@@ -11,7 +11,6 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.catalog.joins import write_join
 from blowfishdb.model.document import read_document, write_domain, write_policy
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
@@ -94,7 +93,7 @@ def dataset(name: str, caller: Member) -> dict[str, Any]:
         "domain": write_domain(domain),
         "policy": write_policy(policy),
         "policy_words": list(explain(domain, policy)),
-        "joins": [write_join(join) for join in caller.session()[name].joins],
+        "joins": [write(join) for join in caller.session()[name].joins],
         "paused": _pause(caller, name),
     }
 
