@@ -23,7 +23,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query, query
 from blowfishdb.plan.plan import Plan
-from blowfishdb.session.sizes import declared_ends
+from blowfishdb.session.table import declared_ends
 from blowfishdb.sql import parse, query_of
 
 DOMAIN = bf.domain(

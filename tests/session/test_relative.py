@@ -15,7 +15,7 @@ from blowfishdb.engine.preview import Preview, quotes_for
 from blowfishdb.engine.target import Relative, accuracy_target, target_options
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.session.session import Session
-from blowfishdb.session.sizes import declared_ends
+from blowfishdb.session.table import declared_ends
 
 DOMAIN = bf.domain(
     {

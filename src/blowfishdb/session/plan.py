@@ -28,8 +28,7 @@ from blowfishdb.model.query import MOST_PARTS, Part, Query
 from blowfishdb.model.serialize import write
 from blowfishdb.present.words import budget_words, question_words, readable
 from blowfishdb.session.backend import Backend, ReleaseRequest, expect
-from blowfishdb.session.sizes import sized_question
-from blowfishdb.session.table import Question, with_note
+from blowfishdb.session.table import Question, sized_question, with_note
 
 Item: TypeAlias = Question | tuple[Question, Number | Mapping[str, Any]]
 """A question, with the accuracy of all, or with one of its own: a number, or options such as {"alpha": 50}."""
