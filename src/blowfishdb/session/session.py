@@ -200,8 +200,7 @@ def stated_question(table: Table, statement: Statement) -> Question:
     """The question that a statement asks of a table, and what it does to the answer."""
     from blowfishdb.sql import names_of, query_of, selection_of, without_joins
 
-    if statement.select.args.get("joins"):
-        statement = without_joins(statement, table.joins)
+    statement = without_joins(statement, table.joins)
     query = query_of(statement, table.domain)
     return table.question(query, selection_of(statement, names_of(statement, table.domain), query))
 

@@ -475,7 +475,7 @@ def without_joins(statement: Statement, declared: Sequence[Join]) -> Statement:
     """
     select = statement.select.copy()
     named: list[Joined] = []
-    for clause in select.args["joins"]:
+    for clause in select.args.get("joins") or []:
         named.append(_declared(clause, statement, named, declared))
     select.set("joins", None)
     columns = {

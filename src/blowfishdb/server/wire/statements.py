@@ -43,8 +43,7 @@ from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
 from blowfishdb.session.backend import expect
 from blowfishdb.session.plan import with_own
 from blowfishdb.session.session import SpendingCap, stated_question, with_alpha
-from blowfishdb.session.table import Table
-from blowfishdb.sql import ResultColumn, Statement, parse, result_columns, without_joins, write_options
+from blowfishdb.sql import ResultColumn, parse, result_columns, without_joins, write_options
 from blowfishdb.sql.statement import LONGEST_SCRIPT
 
 OURS = "blowfish."
@@ -252,7 +251,7 @@ class Statements:
         for clause in ("where", "having", "limit", "offset"):
             statement.select.set(clause, None)
         table = self.caller.session()[statement.table]
-        statement = _alone(statement, table)
+        statement = without_joins(statement, table.joins)
         question = stated_question(table, statement)
         return self._columns(result_columns(statement, table.domain, question.query))
 
@@ -277,7 +276,7 @@ class Statements:
         statement = parse(self._written(text))
         session = self.caller.session()
         table = session[statement.table]
-        statement = _alone(statement, table)
+        statement = without_joins(statement, table.joins)
         question = stated_question(table, statement)
         stated = with_own(statement.options, _options(self.settings))
         options = with_alpha(stated, question.query)
@@ -362,11 +361,6 @@ class Statements:
 
 
 PLAN = Column("QUERY PLAN")
-
-
-def _alone(statement: Statement, table: Table) -> Statement:
-    """The statement over its dataset alone, without the joins that are declared."""
-    return without_joins(statement, table.joins) if statement.select.args.get("joins") else statement
 
 
 def _options(settings: dict[str, str]) -> TargetOptions:
