@@ -17,7 +17,14 @@ def asked(run: Run) -> None:
 def test_show(people: Run) -> None:
     asked(people)
     shown = people("ledger", "show").out
-    for said in ("charge", "ana", "0.25", "carla", "people: epsilon 0.25 of 2 spent"):
+    for said in (
+        "Number of records where",
+        "opened the account",
+        "ana",
+        "0.25",
+        "carla",
+        "people: epsilon 0.25 of 2 spent",
+    ):
         assert said in shown
     entries = people("ledger", "show", "people", "--last", "2", "--json").json
     assert [entry["kind"] for entry in entries] == ["charge", "answer"]

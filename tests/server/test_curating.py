@@ -43,7 +43,6 @@ from blowfishdb.server.pages.dataset_add import (
     without_password,
     without_user,
 )
-from blowfishdb.server.pages.ledger import entry_words
 from blowfishdb.server.pages.policies import FamilyForm, form_of, kinds_for, read_form
 from blowfishdb.server.pages.trade_off import (
     BLOCKS,
@@ -323,9 +322,9 @@ def test_true_counts_are_those_of_the_table(tmp_path: Path) -> None:
 def test_entries_are_told_in_words() -> None:
     charge = {"kind": "charge", "analyst": "ana", "certificate": json.dumps({"question": "Histogram of age"})}
     limit = {"kind": "analyst-limit", "by": "cora", "analyst": "ana", "limit": "0", "reason": "left"}
-    assert entry_words(_entry("charge", charge)) == "Histogram of age"
-    assert entry_words(_entry("charge", {"certificate": "not JSON"})) == "asked a question"
-    assert entry_words(_entry("analyst-limit", limit)) == "limited analysts, limit 0, for ana, left"
+    assert _entry("charge", charge).words == "Histogram of age"
+    assert _entry("charge", {"certificate": "not JSON"}).words == "asked a question"
+    assert _entry("analyst-limit", limit).words == "limited analysts, limit 0, for ana, left"
 
 
 def _entry(kind: str, fields: dict[str, str]) -> Entry:

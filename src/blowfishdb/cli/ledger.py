@@ -178,20 +178,12 @@ def _row(entry: Entry, datasets: Mapping[str, str]) -> tuple[str, ...]:
     return (
         str(entry.sequence),
         str(fields.get("at", ""))[:16].replace("T", " "),
-        ", ".join([entry.kind, *_details(fields)]),
+        entry.words,
         datasets.get(entry.account or "", ""),
-        str(fields.get("by") or fields.get("analyst") or ""),
+        entry.who,
         "" if amount is None else _amount(amount),
         entry.hash[:SHOWN_HASH],
     )
-
-
-def _details(fields: Mapping[str, object]) -> list[str]:
-    """Remarks on an entry that is no charge."""
-    details = [f"limit {_amount(fields['limit'])}"] if fields.get("limit") is not None else []
-    if fields.get("by") and fields.get("analyst"):
-        details.append(f"for {fields['analyst']}")
-    return details + [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
 
 
 def _amount(text: object) -> str:

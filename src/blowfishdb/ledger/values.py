@@ -440,6 +440,21 @@ class Head:
     hash: str
 
 
+ENTRY_WORDS = {
+    "account": "opened the account",
+    "name": "gave the data a name",
+    "renewal": "raised what the data may lose",
+    "analyst-limit": "limited analysts",
+    "version": "put a new version in force",
+    "snapshot": "noted refreshed rows",
+    "answer": "stored the answer",
+    "accounting": "changed how loss is counted",
+    "restored": "accepted a restored ledger",
+}
+"""What an entry that is no charge says happened, by its kind."""
+LONGEST_WORDS = 160
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of the ledger. `body` is the canonical JSON that its hash covers."""
@@ -458,6 +473,32 @@ class Entry:
         if not isinstance(parsed, dict):
             raise InvalidInput("the body of an entry is a JSON object")
         return parsed
+
+    @property
+    def who(self) -> str:
+        """The name of the curator or the analyst behind it."""
+        return str(self.fields.get("by") or self.fields.get("analyst") or "")
+
+    @property
+    def words(self) -> str:
+        """What happened: the question of a charge, or the change and its reason."""
+        if self.kind == "charge":
+            return self._question()[:LONGEST_WORDS]
+        fields, words = self.fields, [ENTRY_WORDS.get(self.kind, self.kind)]
+        if fields.get("limit") is not None:
+            words.append(f"limit {fields['limit']}")
+        if fields.get("by") and fields.get("analyst"):
+            words.append(f"for {fields['analyst']}")
+        words += [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
+        return ", ".join(words)[:LONGEST_WORDS]
+
+    def _question(self) -> str:
+        try:
+            document = json.loads(str(self.fields.get("certificate", "{}")))
+        except ValueError:
+            document = {}
+        title = document.get("question") if isinstance(document, dict) else None
+        return str(title) if title else "asked a question"
 
 
 @dataclass(frozen=True)

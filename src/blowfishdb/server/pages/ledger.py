@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
-from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
 from functools import partial
@@ -42,43 +40,6 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.datasets import pause_button
 from blowfishdb.server.pages.layout import PageContext, dataset_choice, page, wanted_dataset
-
-KINDS = {
-    "account": "opened the account",
-    "name": "gave the data a name",
-    "renewal": "raised what the data may lose",
-    "analyst-limit": "limited analysts",
-    "version": "put a new version in force",
-    "snapshot": "noted refreshed rows",
-    "answer": "stored the answer",
-    "accounting": "changed how loss is counted",
-    "restored": "accepted a restored ledger",
-}
-LONGEST = 160
-
-
-def entry_words(entry: Entry) -> str:
-    """What happened: the question of a charge, or the change and its reason."""
-    fields = entry.fields
-    if entry.kind == "charge":
-        return _question(fields)[:LONGEST]
-    words = [KINDS.get(entry.kind, entry.kind)]
-    if fields.get("limit") is not None:
-        words.append(f"limit {fields['limit']}")
-    if fields.get("by") and fields.get("analyst"):
-        words.append(f"for {fields['analyst']}")
-    words += [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
-    return ", ".join(words)[:LONGEST]
-
-
-def _question(fields: Mapping[str, object]) -> str:
-    try:
-        document = json.loads(str(fields.get("certificate", "{}")))
-    except ValueError:
-        document = {}
-    title = document.get("question") if isinstance(document, dict) else None
-    return str(title) if title else "asked a question"
-
 
 SHOWN = 100
 NUMBER, WHEN = Column("No.", "is-number is-spare"), Column("When (UTC)", "is-time")
@@ -271,9 +232,8 @@ def _entries(entries: list[Entry]) -> None:
     for entry in entries:
         fields = entry.fields
         amount = fields.get("epsilon")
-        who = str(fields.get("by") or fields.get("analyst") or "")
         cost = "" if amount is None else figure(Fraction(str(amount)))
-        rows.append([str(entry.sequence), _time(str(fields.get("at", ""))), who, entry_words(entry), cost])
+        rows.append([str(entry.sequence), _time(str(fields.get("at", ""))), entry.who, entry.words, cost])
     plain_table(LOG, rows, "Ledger entries")
     if len(entries) == SHOWN:
         small(f"The newest {SHOWN} entries; the export has them all.", "margin-top:8px")
