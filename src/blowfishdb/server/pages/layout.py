@@ -394,25 +394,25 @@ def _sign_in_link(request: Request) -> str:
 
 def _first_paint(context: PageContext, title: str, lead: str, theme: str) -> str:
     """The frame as markup that browsers draw before any script has run; the page itself replaces it."""
-    links = "".join(
-        f'<a class="bf-nav" href="{place.path}"{" aria-current=page" if is_here else ""}>'
-        f'<i class="q-icon material-icons" aria-hidden="true">{place.icon}</i><span>{place.label}</span></a>'
-        for place, is_here in _places(context)
-    )
     dark = "true" if theme == "dark" else "false" if theme else "matchMedia('(prefers-color-scheme: dark)').matches"
     return (
         f"<script>document.body.classList.toggle('body--dark', {dark})</script>"
-        f'<div class="bf-first bf-layout"><nav class="bf-side" aria-label="Pages"><a class="bf-brand" href="/">'
-        f"<i>{MARK}</i><span>BlowfishDB</span></a>{links}</nav>"
+        f'<div class="bf-first bf-layout"><nav class="bf-side" aria-label="Pages">{_links(context)}</nav>'
         f'<main class="bf-main"><header class="bf-head"><div><h1>{escape(title)}</h1>'
         f'<p class="bf-lead">{escape(lead)}</p></div></header></main></div>'
     )
 
 
-def _places(context: PageContext) -> list[tuple[Place, bool]]:
-    """The entries of the navigation that this user has, and whether each is where they are."""
-    here = context.request.url.path
-    return [(place, here.startswith(place.path)) for place in NAVIGATION if context.identity.may(*place.scopes)]
+def _links(context: PageContext) -> str:
+    """The navigation of this user as markup."""
+    here, brand = context.request.url.path, f"<i>{MARK}</i><span>BlowfishDB</span>"
+    links = [
+        f'<a class="bf-nav" href="{place.path}"{" aria-current=page" if here.startswith(place.path) else ""}>'
+        f'<i class="q-icon material-icons" aria-hidden="true">{place.icon}</i><span>{place.label}</span></a>'
+        for place in NAVIGATION
+        if context.identity.may(*place.scopes)
+    ]
+    return "".join([f'<a class="bf-brand" href="/" aria-label="BlowfishDB, first page">{brand}</a>', *links])
 
 
 def _frame(context: PageContext, title: str, lead: str, *, is_curators: bool) -> ui.element:
@@ -430,15 +430,7 @@ def _frame(context: PageContext, title: str, lead: str, *, is_curators: bool) ->
     with ui.element("div").classes("bf-layout w-full"):
         ui.link("Skip to the page", "#page").classes("bf-skip")
         with ui.element("nav").classes("bf-side").props('aria-label="Pages"'):
-            with ui.link(target="/").classes("bf-brand").props('aria-label="BlowfishDB, first page"'):
-                ui.html(MARK, sanitize=False, tag="i")
-                ui.html("BlowfishDB", sanitize=False, tag="span")
-            for place, is_here in _places(context):
-                with ui.link(target=place.path).classes("bf-nav") as link:
-                    ui.icon(place.icon).props("aria-hidden=true")
-                    ui.html(place.label, sanitize=False, tag="span")
-                if is_here:
-                    link.props('aria-current="page"')
+            ui.html(_links(context), sanitize=False).style("display:contents")
             ui.element("div").classes("bf-grow")
             _user(context, dark)
         with ui.element("main").classes("bf-main").props('id=page tabindex="-1"') as main:
