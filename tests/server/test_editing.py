@@ -11,7 +11,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import QueryError
-from blowfishdb.server.pages.query_draft import build_question, draft_of, edit_link, read_question
+from blowfishdb.server.pages.query_draft import build_query, draft_of, edit_link, read_question
 from blowfishdb.session.session import Session, stated_question
 from blowfishdb.session.table import Question, Table
 from blowfishdb.sql import parse
@@ -58,7 +58,7 @@ def test_controls_or_a_statement_ask_the_very_same(
     query = ask(table).query
     draft, sql = draft_of(query, table)
     assert draft.template == template
-    again = stated_question(table, parse(sql)) if sql else build_question(draft, table)
+    again = stated_question(table, parse(sql)) if sql else build_query(draft, table)
     assert again.query == query
 
 

@@ -43,7 +43,7 @@ from blowfishdb.server.pages.controls import (
     small,
     why_nothing,
 )
-from blowfishdb.server.pages.history import answer_link, answer_name, keep_on_dashboard, named
+from blowfishdb.server.pages.history import answer_link, answer_name, entry_of, keep_on_dashboard, named
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
@@ -405,11 +405,6 @@ class Explorer:
         """The answer and its name in links."""
         self._context.check("ask")
         self._context.note("asked for an answer", query.question.dataset)
-        answer, session = query.release(progress), self._context.session()
-        price = answer.epsilon if answer.charged is None else answer.charged
-        for past in session.history(answer.dataset):
-            if (past.question, past.epsilon, past.is_synopsis) == (answer.title, price, False):
-                reopened = session.reopen(past.dataset, past.number)
-                if isinstance(reopened, Answer) and reopened.released == answer.released:
-                    return answer, answer_name(past.dataset, past.number)
-        return answer, ""
+        answer = query.release(progress)
+        entry = entry_of(self._context.session(), answer)
+        return answer, "" if entry is None else answer_name(entry.dataset, entry.number)

@@ -113,6 +113,15 @@ def all_past(session: Session) -> list[Past]:
     return sorted(charges, key=lambda past: past.at, reverse=True)
 
 
+def entry_of(session: Session, answer: Answer) -> Past | None:
+    """The analyst's entry under which an answer is stored."""
+    for past in session.history(answer.dataset):
+        reopened = session.reopen(past.dataset, past.number) if past.question == answer.title else None
+        if isinstance(reopened, Answer) and reopened.released == answer.released:
+            return past
+    return None
+
+
 def _row(past: Past) -> dict[str, object]:
     return {
         "id": answer_name(past.dataset, past.number),
@@ -275,12 +284,8 @@ class MorePrecise:
         self._context.check("ask")
         self._context.note("asked for more accuracy", self._answer.dataset)
         answer = self._question.release(alpha=within, beta=self._answer.beta, progress=progress, spend=most)
-        session = self._context.session()
-        for past in session.history(answer.dataset):
-            reopened = session.reopen(past.dataset, past.number) if past.question == answer.title else None
-            if isinstance(reopened, Answer) and reopened.released == answer.released:
-                return answer_link(past.dataset, past.number)
-        return "/history"
+        entry = entry_of(self._context.session(), answer)
+        return "/history" if entry is None else answer_link(entry.dataset, entry.number)
 
 
 @page("/history/compare", "Two answers side by side", "ask", lead="On the same scale. Comparing is free.")
