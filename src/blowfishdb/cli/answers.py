@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, TypeVar
 from blowfishdb.cli.options import AccuracyOptions, AnalystOptions, FileOptions, QueryOptions, RunOptions, option_words
 from blowfishdb.cli.output import console, print_json, say, shell_line, short, table
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.preview import HOW_KNOWN, Preview
+from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import TargetOptions, short_number, target_options
 from blowfishdb.errors import AccuracyError, QueryError, plural
 from blowfishdb.model.query import Questions
-from blowfishdb.present.words import readable, upper_end
+from blowfishdb.present.page import COLUMNS
+from blowfishdb.present.words import readable
 from blowfishdb.session import Question, QuestionPlan, Session
 from blowfishdb.sql import parse, read_axes, read_where, write_options
 
@@ -35,8 +36,6 @@ STEP_WORDS = {
     "answer": "counting, adding noise",
     "done": "done",
 }
-PRECISE = ("exact", "simulated")
-"""Methods of pricing that need no remark."""
 
 
 def query_of(options: QueryOptions, table: Questions[Outcome]) -> Outcome:
@@ -126,14 +125,7 @@ def print_preview(
     if as_json:
         print_json(preview.to_dict())
         return
-    rows = []
-    for place, offer in enumerate(preview.offers):
-        known = "" if offer.method in PRECISE else HOW_KNOWN[offer.method]
-        mark = "<- would run" if place == 0 else known
-        within = None if offer.alpha is None else upper_end(offer.alpha, 3)
-        rows.append((offer.mechanism, short(offer.epsilon), short(within), short(offer.rmse), mark))
-    columns = ("mechanism", "epsilon", "within", "usual error", "")
-    say(table(preview.head(), columns, rows, right=columns[1:4]), *preview.notes())
+    say(table(preview.head(), COLUMNS, preview.offer_rows(), right=COLUMNS[1:4]), *preview.notes())
     if preview.is_affordable:
         say_command("Run it with", command)
     elif preview.left:

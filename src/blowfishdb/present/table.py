@@ -129,10 +129,7 @@ def to_arrow(answer: Released) -> pyarrow.Table:
 def to_polars(answer: Released) -> polars.DataFrame:
     """A polars frame."""
     library = needed("polars", "frames")
-    labels = [library.Series(name, column, library.String) for name, column in axis_columns(answer).items()]
-    numbers = [library.Series(name, column, library.Float64) for name, column in number_columns(answer).items()]
-    words = [library.Series(name, column, library.String) for name, column in text_columns(answer).items()]
-    frame: polars.DataFrame = library.DataFrame([*labels, *numbers, *words])
+    frame: polars.DataFrame = library.from_arrow(to_arrow(answer))
     return frame
 
 

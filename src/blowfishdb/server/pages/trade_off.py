@@ -20,7 +20,7 @@ from blowfishdb.engine.compile import Compute, compile_query, compute_here, quer
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.target import AccuracyTarget, short_number
-from blowfishdb.engine.what_if import PolicyPrice, what_if
+from blowfishdb.engine.what_if import PolicyPrice
 from blowfishdb.errors import BlowfishError, sentence
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.cells import Cells
@@ -523,10 +523,8 @@ class PointView:
 
 async def show_point(view: PointView, box: ui.element, is_wanted: IsWanted) -> None:
     """Fills the box with the cards of a point, unless another one is wanted by then."""
-    domain = view.dataset.domain
-    effort = partial(query_effort, domain, view.policy, view.query)
-    policies = {view.words: view.policy}
-    work = partial(view.context.compute, effort, what_if, domain, policies, view.query, view.target)
+    curator, policies = view.context.curator(), {view.words: view.policy}
+    work = partial(curator.what_if, view.dataset.name, policies, view.query, view.target)
     (price,) = await view.context.run(work)
     if not is_wanted():
         return
