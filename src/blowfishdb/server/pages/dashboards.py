@@ -16,7 +16,7 @@ from blowfishdb.errors import BlowfishError, UnknownAnswer, plural, sentence
 from blowfishdb.present import chart
 from blowfishdb.present.page import table
 from blowfishdb.present.words import accuracy_words, note
-from blowfishdb.server.access import app_state_of
+from blowfishdb.server.access import Caller, app_state_of
 from blowfishdb.server.dashboards import LONGEST_CAPTION, LONGEST_TITLE, Access, Dashboard, Tile
 from blowfishdb.server.pages.controls import (
     Cell,
@@ -327,17 +327,20 @@ class Board:
     def _publishing(self) -> None:
         dashboards, dashboard = self._context.app_state.dashboards, self._dashboard
 
+        def published(caller: Caller) -> None:
+            dashboards.publish(dashboard, caller.name)
+            caller.note("published a dashboard", dashboard.id)
+
+        def withdrawn(caller: Caller) -> None:
+            dashboards.withdraw(dashboard.id)
+            caller.note("withdrew a dashboard", dashboard.id)
+
         async def publish() -> None:
-            who = self._context.check("curate").name
-            await self._context.change(
-                "published a dashboard", dashboard.id, lambda _: dashboards.publish(dashboard, who)
-            )
+            await self._context.change(published)
             ui.navigate.reload()
 
         async def withdraw() -> None:
-            await self._context.change(
-                "withdrew a dashboard", dashboard.id, lambda _: dashboards.withdraw(dashboard.id)
-            )
+            await self._context.change(withdrawn)
             ui.navigate.reload()
 
         def ask() -> None:

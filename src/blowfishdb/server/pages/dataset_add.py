@@ -49,6 +49,7 @@ from blowfishdb.server.pages.controls import (
     spread,
 )
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
+from blowfishdb.server.rest.datasets import add_dataset
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.ibis_source import Seen
 
@@ -649,7 +650,7 @@ def _finish(draft: DatasetDraft) -> None:
             return
         with blaming(draft.fields["name"]):
             dataset = draft.dataset()
-            await context.change("added a dataset", dataset.name, lambda curator: curator.add(dataset))
+            await context.change(partial(add_dataset, dataset))
             await context.run(partial(context.app_state.drafts.drop, context.identity.name, DRAFT))
             ui.navigate.to(f"/policies?dataset={quote(dataset.name)}")
 

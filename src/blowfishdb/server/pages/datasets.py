@@ -26,6 +26,7 @@ from blowfishdb.server.pages.controls import (
     spread,
 )
 from blowfishdb.server.pages.layout import PageContext, page
+from blowfishdb.server.rest import datasets as rest
 
 
 @page("/datasets", "Datasets", "curate", lead="What is connected, what the public may know of it, and what is left.")
@@ -92,12 +93,12 @@ def _upkeep(context: PageContext, name: str) -> None:
     """What is done seldom: noting new rows, and taking a dataset out."""
 
     async def refreshed(description: str) -> None:
-        action = "noted refreshed rows"
-        await context.change(action, name, lambda curator: curator.refreshed(name, description, numbers_hold=True))
+        sent = rest.Description(description=description, numbers_hold=True)
+        await context.change(partial(rest.refreshed, name, sent))
         ui.notify("Noted: answers about the old rows no longer replay.", position="top")
 
     async def remove(reason: str) -> None:
-        await context.change("removed a dataset", name, lambda curator: curator.remove(name), {"reason": reason})
+        await context.change(lambda caller: rest.remove(name, caller, reason))
         ui.navigate.to("/datasets")
 
     fresh = (
@@ -115,15 +116,13 @@ def _upkeep(context: PageContext, name: str) -> None:
 
 def pause_button(context: PageContext, name: str, *, is_paused: bool) -> None:
     """Pauses a dataset, with a reason that analysts read, or lets it go on."""
-    pauses = context.app_state.pauses
 
     async def pause(reason: str) -> None:
-        work = partial(pauses.pause, name, by=context.identity.name, reason=reason)
-        await context.change("paused a dataset", name, lambda _: work(), {"reason": reason})
+        await context.change(partial(rest.pause, name, rest.Reason(reason=reason)))
         ui.navigate.reload()
 
     async def resume() -> None:
-        await context.change("let a dataset go on", name, lambda _: pauses.resume(name))
+        await context.change(partial(rest.go_on, name))
         ui.navigate.reload()
 
     if is_paused:

@@ -22,7 +22,7 @@ from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import BlowfishError, NotAllowed, NotSignedIn, sentence
 from blowfishdb.incidents import public_error, redact_errors
 from blowfishdb.present.answer_values import software_version
-from blowfishdb.server.access import app_state_of, identity_of, secret_of
+from blowfishdb.server.access import Caller, app_state_of, identity_of, secret_of
 from blowfishdb.server.auth.audit_log import NOTHING
 from blowfishdb.server.auth.users import Identity, Scope
 from blowfishdb.server.pages.controls import card, empty, heading, icon_button, link_button, paragraph
@@ -100,17 +100,21 @@ class PageContext:
             raise NotAllowed(" or to ".join(scopes))
         return now
 
+    def caller(self, *scopes: Scope) -> Caller:
+        """The user as the routes of REST know them, with one of the rights."""
+        return Caller(self.check(*scopes), self.app_state)
+
     def session(self) -> Session:
         """The analyst's session."""
-        return self.app_state.session(self.check("ask").name)
+        return self.caller("ask").session()
 
     def curator(self) -> Curator:
         """The curator's side, for those who curate."""
-        return self.app_state.curator(self.check("curate").name)
+        return self.caller("curate").curator()
 
     def auditor(self) -> Curator:
         """The ledger, for those who may read it; pages of auditors only read."""
-        return self.app_state.curator(self.check("audit").name)
+        return self.caller("audit").curator()
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """The result of work done beside the event loop; whatever fails is a BlowfishError that may be shown."""
@@ -121,17 +125,9 @@ class PageContext:
         """The result of arithmetic; what is heavy is done in a process, and ends when the page goes on to another."""
         return self.app_state.heavy_work.compute(self.identity.name, effort, function, *arguments)
 
-    async def change(
-        self,
-        action: str,
-        target: str,
-        work: Callable[[Curator], Result],
-        detail: Mapping[str, str | int | None] = NOTHING,
-    ) -> Result:
-        """The result of a curator's change; the audit log has it once it is made."""
-        curator = self.curator()
-        result = await self.run(partial(work, curator))
-        self.note(action, target, detail)
+    async def change(self, work: Callable[[Caller], Result]) -> Result:
+        """The result of a curator's change, made and noted as by its route of REST."""
+        result = await self.run(partial(work, self.caller("curate")))
         self.alert.clear()
         return result
 

@@ -13,6 +13,7 @@ from nicegui import ui
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import plural
 from blowfishdb.ledger import Account, AnalystBudget, Entry
+from blowfishdb.server.access import Caller
 from blowfishdb.server.pages.controls import (
     NO_REASON,
     Cell,
@@ -40,6 +41,7 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.datasets import pause_button
 from blowfishdb.server.pages.layout import PageContext, dataset_choice, page, wanted_dataset
+from blowfishdb.server.rest import datasets as rest
 
 SHOWN = 100
 NUMBER, WHEN = Column("No.", "is-number is-spare"), Column("When (UTC)", "is-time")
@@ -159,12 +161,7 @@ def _bar(budget: AnalystBudget) -> None:
 
 def _buttons(context: PageContext, name: str, analyst: str) -> None:
     async def revoke(reason: str) -> None:
-        await context.change(
-            "revoked an analyst",
-            name,
-            lambda curator: curator.limit_analyst(name, analyst, 0, reason=reason),
-            {"analyst": analyst, "reason": reason},
-        )
+        await context.change(partial(rest.limit_analyst, name, analyst, rest.NewLimit(epsilon="0", reason=reason)))
         ui.navigate.reload()
 
     text = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
@@ -186,19 +183,19 @@ def _ask_limit(context: PageContext, name: str, whose: str, analyst: str = "") -
         async def go() -> None:
             epsilon, why = amount.value.strip() or None, reason.value.strip()
 
-            def work(curator: Curator) -> object:
+            def work(caller: Caller) -> object:
                 if whose == "all":
-                    return curator.renew(name, epsilon or "", reason=why)
+                    return rest.renew(name, rest.NewTotal(epsilon=epsilon or "", reason=why), caller)
+                sent = rest.NewLimit(epsilon=epsilon, reason=why)
                 if whose == "everyone":
-                    return curator.limit_everyone(name, epsilon, reason=why)
-                return curator.limit_analyst(name, analyst, epsilon, reason=why)
+                    return rest.limit_everyone(name, sent, caller)
+                return rest.limit_analyst(name, analyst, sent, caller)
 
             if not why:
                 blame(reason, NO_REASON)
                 return
-            detail = {"epsilon": epsilon, "reason": why, **({"analyst": analyst} if analyst else {})}
             with blaming(amount):
-                await context.change("set a limit", name, work, detail)
+                await context.change(work)
                 dialog.close()
                 ui.navigate.reload()
 

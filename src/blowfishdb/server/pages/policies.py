@@ -14,7 +14,7 @@ from nicegui import ui
 from blowfishdb.catalog.dataset import Dataset, family_words, read_rows, read_value, write_row
 from blowfishdb.catalog.stretch import Stretch
 from blowfishdb.engine.preview import not_protected
-from blowfishdb.errors import BlowfishError, InvalidInput, PolicyError, VersionMismatch, sentence
+from blowfishdb.errors import BlowfishError, InvalidInput, PolicyError, sentence
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.constraints import as_constraints, write_constraint
@@ -57,6 +57,7 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, dataset_choice, page, wanted_dataset
 from blowfishdb.server.rest.datasets import policy_tag
+from blowfishdb.server.rest.policies import put_in_force
 
 LONGEST = 200_000
 MOST_GROUPED = 200
@@ -408,16 +409,8 @@ class PolicyEditor:
         self._button.props('unelevated data-testid="save"').style("margin-top:14px")
 
     async def _save(self, reason: str) -> None:
-        name, policy, curator = self._dataset.name, self._policy(), self._context.curator()
-
-        def work() -> VersionChange:
-            account, before = curator.in_force(name)
-            if policy_tag(before.policy) != policy_tag(self._dataset.policy):
-                raise VersionMismatch("policy", policy_tag(before.policy))
-            return curator.set_policy(name, policy, reason=reason, seen=account.policy_version)
-
-        change = await self._context.run(work)
-        self._context.note("changed a policy", name, {"version": change.next_version})
+        name, policy, tag = self._dataset.name, self._policy(), policy_tag(self._dataset.policy)
+        await self._context.change(partial(put_in_force, name, tag, policy, reason))
         ui.navigate.to(f"/policies?dataset={quote(name)}&attribute={quote(self._shown)}")
 
     async def _refresh(self, is_wanted: IsWanted) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 
 from nicegui import ui
 
-from blowfishdb.engine.target import spending_cap
-from blowfishdb.errors import InvalidInput, plural
+from blowfishdb.errors import plural
 from blowfishdb.model.numbers import show
-from blowfishdb.server.auth.users import ROLES, SCOPES, Token, User, new_password
+from blowfishdb.server.auth.users import ROLES, SCOPES, Token, User
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
@@ -32,6 +32,7 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.layout import PASSWORD, PageContext, page
 from blowfishdb.server.pages.result import code_block
+from blowfishdb.server.rest import users as rest
 
 DUTIES = {
     "curator": "declares datasets and policies, keeps budgets and users; sees no answers of analysts",
@@ -75,11 +76,9 @@ def _form(context: PageContext) -> None:
         role.props('data-testid="new-role"').style("width:150px")
 
         async def add() -> None:
-            password, wanted, duty = new_password(), name.value.strip(), str(role.value)
-            work = partial(context.app_state.users.add, wanted, duty, password)
+            sent = rest.NewUser(name=name.value.strip(), role=str(role.value))
             with blaming(name):
-                user = await context.change("added a user", wanted, lambda _: work(), {"role": duty})
-                _show_password(user.name, password)
+                _show_password(await context.change(partial(rest.add, sent)))
 
         ui.button("Add", icon="person_add", on_click=add).props('unelevated data-testid="add-user"')
 
@@ -97,20 +96,13 @@ def _row(context: PageContext, user: User) -> list[Cell]:
 
 
 def _buttons(context: PageContext, user: User) -> None:
-    users = context.app_state.users
 
     async def disable() -> None:
-        if context.check("curate").name == user.name:
-            raise InvalidInput("nobody shuts themselves out: ask another curator")
-        action = "enabled a user" if user.is_disabled else "disabled a user"
-        await context.change(action, user.name, lambda _: users.disable(user.name, disabled=not user.is_disabled))
+        await context.change(partial(rest.disable, user.name, rest.Disabled(disabled=not user.is_disabled)))
         ui.navigate.reload()
 
     async def renew() -> None:
-        password = new_password()
-        work = partial(users.set_password, user.name, password, must_change=True)
-        await context.change("gave a new password", user.name, lambda _: work())
-        _show_password(user.name, password)
+        _show_password(await context.change(partial(rest.new_one, user.name)))
 
     with in_row().style("gap:2px;justify-content:flex-end"):
         if user.name != context.identity.name:
@@ -144,9 +136,7 @@ def _ask_cap(context: PageContext, token: Token) -> None:
         async def set_cap() -> None:
             typed = (field.value or "").strip() or None
             with blaming(field):
-                work = partial(context.app_state.tokens.set_cap, token.id, spending_cap(typed))
-                detail = {"of": token.name, "epsilon": typed}
-                await context.change("set the cap of a token", token.id, lambda _: work(), detail)
+                await context.change(partial(rest.set_cap, token.name, token.id, rest.Cap(epsilon=typed)))
                 ui.navigate.reload()
 
         decision(dialog, "Set it", set_cap, test_id="set-cap")
@@ -156,12 +146,12 @@ def _end_of(token: Token) -> str:
     return datetime.fromtimestamp(token.ends, UTC).date().isoformat()
 
 
-def _show_password(name: str, password: str) -> None:
+def _show_password(user: Mapping[str, str]) -> None:
     """The one time that a password is shown."""
     text = "It is shown this once and must be changed at the first sign-in. Pass it on in person."
-    with opened_dialog(f"The first password of {name}", text, width=440) as dialog:
+    with opened_dialog(f"The first password of {user['name']}", text, width=440) as dialog:
         dialog.props("persistent")
-        ui.label(password).classes("bf-code").style("margin-top:12px").props('data-testid="password"')
+        ui.label(user["password"]).classes("bf-code").style("margin-top:12px").props('data-testid="password"')
         with in_row().style("justify-content:flex-end;margin-top:18px"):
             ui.button("Done", on_click=lambda: ui.navigate.to("/users")).props('unelevated data-testid="done"')
 
@@ -198,24 +188,20 @@ class TokenList:
         self._show()
 
     def _make(self) -> None:
-        app_state, user, days = self._context.app_state, self._context.check(*SCOPES), self._days.value
+        caller, label = self._context.caller(*SCOPES), (self._label.value or "").strip()
         self._secret.clear()
         with blaming(self._label):
-            secret, token = app_state.tokens.issue(user.name, (self._label.value or "").strip(), user.scopes, days)
-            self._show_secret(secret, token)
-
-    def _show_secret(self, secret: str, token: Token) -> None:
-        app_state, days = self._context.app_state, self._days.value
-        self._context.note("made a token", token.id, {"scopes": " ".join(token.scopes), "days": days})
-        with self._secret:
-            notice("Copy it now: it is not shown again.", "is-accent", "key").style("margin:14px 0 10px")
-            code_block(f'import blowfishdb as bf\n\ndb = bf.connect({app_state.settings.url!r}, token="{secret}")')
-        self._label.value = ""
-        self._show()
+            sent = rest.NewToken(label=label, scopes=sorted(caller.identity.scopes), days=self._days.value)
+            secret = rest.issue(sent, caller)["secret"]
+            with self._secret:
+                notice("Copy it now: it is not shown again.", "is-accent", "key").style("margin:14px 0 10px")
+                url = caller.app_state.settings.url
+                code_block(f'import blowfishdb as bf\n\ndb = bf.connect({url!r}, token="{secret}")')
+            self._label.value = ""
+            self._show()
 
     def _end(self, token: Token) -> None:
-        self._context.app_state.tokens.revoke(self._context.check(*SCOPES).name, token.id)
-        self._context.note("ended a token", token.id)
+        rest.revoke(token.id, self._context.caller(*SCOPES))
         self._show()
 
     def _show(self) -> None:

@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.ledger import Account
 from blowfishdb.model.document import read_document, write_domain, write_policy
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
@@ -104,16 +105,22 @@ def add(sent: NewDataset, caller: DataCurator) -> dict[str, Any]:
     document = read_document(plain_document(sent.domain, sent.policy), "json")
     plain = sent.model_dump(exclude={"domain", "policy", "joins"})
     joins = [Join(**one.model_dump()) for one in sent.joins]
-    account = caller.curator().add(Dataset(**plain, domain=document.domain, policy=document.policy, joins=joins))
-    caller.note("added a dataset", sent.name)
+    account = add_dataset(Dataset(**plain, domain=document.domain, policy=document.policy, joins=joins), caller)
     return {"name": sent.name, "account": account.id, "epsilon": str(account.limit)}
 
 
+def add_dataset(dataset: Dataset, caller: Caller) -> Account:
+    """The account of a dataset that is added, on record."""
+    account = caller.curator().add(dataset)
+    caller.note("added a dataset", dataset.name)
+    return account
+
+
 @router.delete("/{name}", status_code=204)
-def remove(name: str, caller: DataCurator) -> None:
+def remove(name: str, caller: DataCurator, reason: str = "") -> None:
     """Takes a dataset out; its account, and what was spent, stay in the ledger."""
     caller.curator().remove(name)
-    caller.note("removed a dataset", name)
+    caller.note("removed a dataset", name, {"reason": reason} if reason else {})
 
 
 @router.put("/{name}/pause")
@@ -189,7 +196,7 @@ def all_budgets(name: str, caller: Auditor) -> dict[str, Any]:
 def renew(name: str, sent: NewTotal, caller: DataCurator) -> dict[str, Any]:
     """Raises what the data may lose in all; what was spent stays spent."""
     account = caller.curator().renew(name, sent.epsilon, reason=sent.reason)
-    caller.note("renewed a budget", name, {"epsilon": str(account.limit)})
+    caller.note("renewed a budget", name, {"epsilon": str(account.limit), "reason": sent.reason})
     return {"dataset": name, **fields_of(account, "limit", "remaining")}
 
 
@@ -197,7 +204,7 @@ def renew(name: str, sent: NewTotal, caller: DataCurator) -> dict[str, Any]:
 def limit_everyone(name: str, sent: NewLimit, caller: DataCurator) -> dict[str, Any]:
     """Sets what each analyst without a limit of their own may spend."""
     account = caller.curator().limit_everyone(name, sent.epsilon, reason=sent.reason)
-    caller.note("limited every analyst", name, {"epsilon": sent.epsilon})
+    caller.note("limited every analyst", name, {"epsilon": sent.epsilon, "reason": sent.reason})
     return {"dataset": name, "per_analyst": write(account.analyst_limit)}
 
 
@@ -205,5 +212,6 @@ def limit_everyone(name: str, sent: NewLimit, caller: DataCurator) -> dict[str, 
 def limit_analyst(name: str, analyst: str, sent: NewLimit, caller: DataCurator) -> dict[str, Any]:
     """Gives one analyst a limit of their own, or takes it away."""
     budget = caller.curator().limit_analyst(name, analyst, sent.epsilon, reason=sent.reason)
-    caller.note("limited an analyst", name, {"analyst": analyst, "epsilon": sent.epsilon})
+    action = "revoked an analyst" if budget.limit == 0 else "limited an analyst"
+    caller.note(action, name, {"analyst": analyst, "epsilon": sent.epsilon, "reason": sent.reason})
     return fields_of(budget, *PART)

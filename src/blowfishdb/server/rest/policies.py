@@ -14,10 +14,12 @@ from blowfishdb.engine.request import read_query
 from blowfishdb.engine.target import read_target
 from blowfishdb.engine.what_if import Pair, PolicyPrice
 from blowfishdb.errors import InvalidInput, PolicyError, VersionMismatch
+from blowfishdb.ledger import VersionChange
 from blowfishdb.model.document import write_policy
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
-from blowfishdb.server.access import DataCurator, Member
+from blowfishdb.model.policy import Policy
+from blowfishdb.server.access import Caller, DataCurator, Member
 from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.server.rest.datasets import policy_tag, read_policy_for
 
@@ -67,15 +69,21 @@ def set_policy(
     """Puts a policy in force; the header If-Match names the tag of the one that it replaces."""
     if if_match is None:
         raise InvalidInput("send the tag of the policy that you looked at in the header If-Match")
-    curator = caller.curator()
-    account, before = curator.in_force(name)
-    if if_match.strip() != policy_tag(before.policy):
-        raise VersionMismatch("policy", policy_tag(before.policy))
-    wanted = read_policy_for(before.domain, sent.policy)
-    change = curator.set_policy(name, wanted, reason=sent.reason, seen=account.policy_version)
-    caller.note("changed a policy", name, {"version": change.next_version})
+    wanted = read_policy_for(caller.curator().in_force(name)[1].domain, sent.policy)
+    change = put_in_force(name, if_match.strip(), wanted, sent.reason, caller)
     response.headers["ETag"] = policy_tag(wanted)
     return fields_of(change, *CHANGE)
+
+
+def put_in_force(name: str, tag: str, policy: Policy, reason: str, caller: Caller) -> VersionChange:
+    """What a new policy does, on record; VersionMismatch unless the tag is that of the one it replaces."""
+    curator = caller.curator()
+    account, before = curator.in_force(name)
+    if tag != policy_tag(before.policy):
+        raise VersionMismatch("policy", policy_tag(before.policy))
+    change = curator.set_policy(name, policy, reason=reason, seen=account.policy_version)
+    caller.note("changed a policy", name, {"version": change.next_version})
+    return change
 
 
 what_if_router = APIRouter(prefix="/datasets/{name}", tags=["what-if"])
