@@ -252,9 +252,8 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (ExtraMissing, 3),
     (errors.NotRevealed, 3),
     (errors.InvalidInput, 3),
-    (errors.InternalError, 1),
 )
-"""Errors and their exit codes; the first kind that fits counts."""
+"""Errors and their exit codes; the first kind that fits counts, and 1 where none does."""
 
 
 def exit_code(error: BlowfishError) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -290,12 +289,10 @@ def changed_policy(dataset: Dataset, words: list[str], document: Path | None) ->
     return new
 
 
-def _times(stretch: Fraction | None) -> str:
-    return "once" if stretch == 1 else f"{exact(stretch)} times"
-
-
 def show_change(change: VersionChange, why: str, *, dry_run: bool, as_json: bool) -> None:
     """Prints what a new version did, or would do, to past loss."""
+    from blowfishdb.model.numbers import show
+
     if change.refusal is not None and not as_json:
         say(f"It would be refused: {change.refusal} ({why}).", style="yellow")
         return
@@ -311,10 +308,7 @@ def show_change(change: VersionChange, why: str, *, dry_run: bool, as_json: bool
     }
     lines = (
         f"Policy version {change.next_version} {'would become' if dry_run else 'is'} the one in force.",
-        f"Past loss counts {_times(change.stretch)} ({why}): epsilon {exact(change.spent_before)} spent becomes "
-        f"{exact(change.spent_after)} of {exact(change.limit)}."
-        if change.charges
-        else "Nothing was released yet, so no past loss is carried over.",
+        f"{change.words(show)} Why: {why}." if change.charges else change.words(show),
         *(["Nothing was changed."] if dry_run else []),
     )
     print_result(content, *lines, as_json=as_json)

@@ -517,6 +517,16 @@ class VersionChange:
     analysts_after: Mapping[str, Fraction]
     refusal: str | None
 
+    def words(self, number: Callable[[Fraction], str]) -> str:
+        """What a change that is not refused does to past loss."""
+        if not self.charges:
+            return "Nothing was released yet, so no past loss is carried over."
+        after = number(self.spent_before if self.spent_after is None else self.spent_after)
+        if self.stretch is None or self.stretch == 1:
+            return f"What was spent stays as it is: {after}."
+        times, before, limit = number(self.stretch), number(self.spent_before), number(self.limit)
+        return f"Past loss counts {times} times: epsilon {before} spent becomes {after} of {limit}."
+
 
 @dataclass(frozen=True)
 class Fault:

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from blowfishdb import errors
-from blowfishdb.errors import BlowfishError, InvalidInput
+from blowfishdb.errors import BlowfishError
 from blowfishdb.incidents import public_error
 
 MEDIA_TYPE = "application/problem+json"
@@ -22,10 +22,6 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.NotSignedIn, 401),
     (errors.SignInRefused, 401),
-    (errors.NotAllowed, 403),
-    (errors.PasswordMustChange, 403),
-    (errors.CsrfTokenMissing, 403),
-    (errors.ForeignOrigin, 403),
     (errors.UnknownAnswer, 404),
     (errors.DatasetPaused, 409),
     (errors.VersionMismatch, 412),
@@ -58,9 +54,6 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.DeadlinePassed, 504),
     (errors.InternalError, 500),
     (errors.ExtraMissing, 501),
-    (errors.Declined, 422),
-    (errors.CannotCertify, 422),
-    (InvalidInput, 422),
     (BlowfishError, 422),
 )
 """Errors and their status; the first line that fits counts. No status depends on the data."""

@@ -12,7 +12,7 @@ from blowfishdb.errors import BlowfishError
 from blowfishdb.server.pages.controls import (
     Column,
     blaming,
-    budget_bar,
+    budget_left,
     card,
     empty,
     figure,
@@ -53,10 +53,7 @@ def _dataset(context: PageContext, budget: Budget) -> None:
     with spread():
         heading(budget.dataset)
         link_button("Explore", f"/explore?{urlencode({'dataset': budget.dataset})}", "insights", "flat dense")
-    with in_row().style("align-items:baseline;gap:10px;margin:8px 0 10px"):
-        ui.label(figure(budget.remaining)).classes("bf-big").props('data-testid="left"')
-        ui.label("epsilon left for you").classes("bf-quiet")
-    budget_bar(budget)
+    budget_left(budget)
     if budget.limit is not None:
         rest, whole = figure(budget.dataset_remaining), figure(budget.dataset_limit)
         text = f"All analysts together have {rest} of {whole} left on this data."

@@ -218,6 +218,14 @@ def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | N
     stacked_bar(shares, legend, "Your budget")
 
 
+def budget_left(budget: Budget) -> None:
+    """What an analyst may still spend in large letters, above its bar."""
+    with in_row().style("align-items:baseline;gap:10px;margin:12px 0 8px"):
+        ui.label(figure(budget.remaining)).classes("bf-big").props('data-testid="left"')
+        ui.label("epsilon left for you").classes("bf-quiet")
+    budget_bar(budget)
+
+
 def why_nothing(budget: Budget) -> str:
     """Why an analyst with nothing left has nothing left."""
     if budget.limit == 0:

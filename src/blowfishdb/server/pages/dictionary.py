@@ -21,13 +21,12 @@ from blowfishdb.present.words import counted_words, question_words, shortened
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
-    budget_bar,
+    budget_left,
     called,
     card,
     empty,
     figure,
     heading,
-    in_row,
     link_button,
     notice,
     plain_table,
@@ -112,10 +111,7 @@ def _overview(table: Table, budget: Budget) -> None:
             with ui.element("div"):
                 small(name)
                 ui.label(words)
-    with in_row().style("align-items:baseline;gap:10px;margin:14px 0 8px"):
-        ui.label(figure(budget.remaining)).classes("bf-big").props('data-testid="left"')
-        ui.label("epsilon left for you").classes("bf-quiet")
-    budget_bar(budget)
+    budget_left(budget)
     if budget.remaining <= 0:
         notice(f"{why_nothing(budget)} The curator can renew it.", "is-accent").style("margin-top:12px")
 

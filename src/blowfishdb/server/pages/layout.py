@@ -312,17 +312,16 @@ def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Bui
     def register(build: Builder) -> Builder:
         @ui.page(path, title=f"{title} · BlowfishDB", language="en-US", response_timeout=LONGEST_BUILD)
         async def built(request: Request) -> Response | None:
-            context, client = _entered(request, scopes), ui.context.client
-            if isinstance(context, Response):
-                # Nobody will come back for it, and the framework would keep it for a minute.
-                asyncio.get_running_loop().call_later(SOON, forget_page, client)
-                return context
-            if not open_pages.admits(context.identity.name, client):
-                asyncio.get_running_loop().call_later(SOON, forget_page, client)
-                return refusal_page("Too many pages", f"You have {MOST_PAGES} pages open. Close some to go on.", 429)
-            main = _frame(context, title, lead, is_curators="ask" not in scopes)
-            refusal = await _fill(main, context, build)
+            entered, client = _entered(request, scopes), ui.context.client
+            if isinstance(entered, Response):
+                refusal: Response | None = entered
+            elif not open_pages.admits(entered.identity.name, client):
+                refusal = refusal_page("Too many pages", f"You have {MOST_PAGES} pages open. Close some to go on.", 429)
+            else:
+                main = _frame(entered, title, lead, is_curators="ask" not in scopes)
+                refusal = await _fill(main, entered, build)
             if refusal is not None:
+                # Nobody will come back for it, and the framework would keep it for a minute.
                 asyncio.get_running_loop().call_later(SOON, forget_page, client)
             return refusal
 

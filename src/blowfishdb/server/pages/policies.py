@@ -471,9 +471,6 @@ def _list(sentences: Sequence[str]) -> None:
                 ui.label(text)
 
 
-NOTHING_RELEASED = "Nothing was released yet, so no past loss is carried over."
-
-
 def _show_change(outcome: tuple[VersionChange, Stretch] | None, refusal: str) -> bool:
     """Says what would happen to what past answers promised, and whether it can be done."""
     if refusal:
@@ -486,17 +483,7 @@ def _show_change(outcome: tuple[VersionChange, Stretch] | None, refusal: str) ->
     if change.refusal is not None:
         notice(f"{sentence(change.refusal)} {sentence(stretch.why)}", "is-bad", "block")
         return False
-    after = figure(change.spent_after)
-    if not change.charges:
-        ui.label(f"Version {change.next_version}. {NOTHING_RELEASED}").style("font-weight:560")
-        return True
-    if change.stretch == 1:
-        text = f"What was spent stays as it is: {after}."
-    else:
-        text = (
-            f"Past loss counts {figure(change.stretch)} times: epsilon {figure(change.spent_before)} spent becomes "
-            f"{after} of {figure(change.limit)}."
-        )
-    ui.label(f"Version {change.next_version}. {text}").style("font-weight:560")
-    small(sentence(stretch.why), "margin-top:2px")
+    ui.label(f"Version {change.next_version}. {change.words(figure)}").style("font-weight:560")
+    if change.charges:
+        small(sentence(stretch.why), "margin-top:2px")
     return True
