@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import Preview
@@ -14,9 +14,6 @@ from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.words import readable
 from blowfishdb.session.backend import Backend
 
-if TYPE_CHECKING:
-    from blowfishdb.session.table import Question
-
 CONFIDENCES = ("0.9", "0.95", "0.99", "0.999")
 WIDTH = "780px"
 """Room for a chart and the border around it."""
@@ -24,10 +21,24 @@ STEPS = 20
 """Places of the slider between an accuracy and one ten times as good."""
 
 
+class Asked(Protocol):
+    """What the widget needs of a question."""
+
+    @property
+    def dataset(self) -> str:
+        """The dataset that it is about."""
+
+    def preview(self, alpha: Number, *, confidence: Number) -> Preview:
+        """What a release would cost."""
+
+    def release(self, alpha: Number, *, confidence: Number, spend: Number) -> Answer:
+        """The answer, for no more than the given epsilon."""
+
+
 class QuestionWidget:
     """What a notebook shows of a question. Nothing is charged before *Charge* is pressed; then `answer` is there."""
 
-    def __init__(self, question: Question, backend: Backend, alpha: Number, confidence: Number) -> None:
+    def __init__(self, question: Asked, backend: Backend, alpha: Number, confidence: Number) -> None:
         widgets = _widgets()
         self.question, self._backend = question, backend
         self.answer: Answer | None = None
