@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.errors import InvalidInput
+from blowfishdb.errors import ExtraMissing
 from blowfishdb.session.session import Session
 from tests.session.places import make_fixture
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_paid_or_promised_is_said_and_cannot_be_pressed(session: 
 
 def test_without_ipywidgets_it_says_what_to_install(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    with pytest.raises(InvalidInput, match=r"blowfishdb\[notebook\]"):
+    with pytest.raises(ExtraMissing, match=r"blowfishdb\[notebook\]"):
         session["visits"].histogram(bf.col("age").bins(10)).widget(alpha=50)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Outcome = TypeVar("Outcome")
 
-KINDS = "--histogram, --cdf, --ranges, --marginals, --count, --sum, --mean or --quantiles"
+KINDS = ("histogram", "cdf", "ranges", "marginals", "count", "sum", "mean", "quantiles")
 QUARTILES = "0.25,0.5,0.75"
 STEP_WORDS = {
     "quote": "choosing a mechanism",
@@ -40,27 +40,28 @@ STEP_WORDS = {
 
 def query_of(options: QueryOptions, table: Questions[Outcome]) -> Outcome:
     """What the options ask of a table, as a question, or of a synopsis, as an answer."""
-    kinds = [options.histogram, options.cdf, options.ranges, options.marginals]
-    kinds += [options.sum, options.mean, options.quantiles]
-    if sum(kind is not None for kind in kinds) + options.count != 1:
-        raise QueryError(f"ask for one thing: {KINDS}")
+    given = [kind for kind in KINDS if getattr(options, kind) not in (None, False)]
+    if len(given) != 1:
+        raise QueryError(f"ask for one thing: {', '.join(f'--{kind}' for kind in KINDS[:-1])} or --{KINDS[-1]}")
     if options.where is not None:
         table = table.where(read_where(options.where, table.domain))
-    if options.histogram is not None:
-        return table.histogram(*read_axes(options.histogram, table.domain))
-    if options.cdf is not None:
-        return table.cdf(_one_axis(options.cdf, table, "--cdf"))
-    if options.marginals is not None:
-        axes = read_axes(options.marginals, table.domain)
-        return table.marginals(*axes, ways=min(2, len(axes)))
-    if options.ranges is not None:
-        return _ranges(options.ranges, table)
-    if options.quantiles is not None:
-        return _quantiles(options.quantiles, table)
-    if options.sum is not None:
-        return table.sum(_one_axis(options.sum, table, "--sum").attribute)
-    if options.mean is not None:
-        return table.mean(_one_axis(options.mean, table, "--mean").attribute)
+    kind, text = given[0], str(getattr(options, given[0]))
+    match kind:
+        case "histogram":
+            return table.histogram(*read_axes(text, table.domain))
+        case "marginals":
+            axes = read_axes(text, table.domain)
+            return table.marginals(*axes, ways=min(2, len(axes)))
+        case "cdf":
+            return table.cdf(_one_axis(text, table, "--cdf"))
+        case "sum":
+            return table.sum(_one_axis(text, table, "--sum").attribute)
+        case "mean":
+            return table.mean(_one_axis(text, table, "--mean").attribute)
+        case "ranges":
+            return _ranges(text, table)
+        case "quantiles":
+            return _quantiles(text, table)
     return table.count()
 
 

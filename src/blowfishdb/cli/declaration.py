@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from blowfishdb.catalog import Curator, Dataset
 from blowfishdb.catalog.dataset import (
@@ -302,16 +302,10 @@ def show_edits(declared: Dataset, in_force: Dataset, account: Account) -> None:
             )
 
 
-class Answers(NamedTuple):
-    """Attributes, policies and unit of a table, from answers in the terminal."""
-
-    attributes: dict[str, Attribute]
-    families: dict[str, Family]
-    unit: Person | None
-
-
-def ask_columns(name: str, columns: Mapping[str, ColumnType]) -> Answers:
-    """Asks about each column until its words make sense; an empty answer leaves it out."""
+def ask_columns(
+    name: str, columns: Mapping[str, ColumnType]
+) -> tuple[dict[str, Attribute], dict[str, Family], Person | None]:
+    """Attributes, policies and unit of a table: each column is asked about until the words for it make sense."""
     say(
         f"{name}: {plural(len(columns), 'column')}, no rows read. Nothing is inferred from the data; say what the "
         "public may know anyway.\n"
@@ -330,7 +324,7 @@ def ask_columns(name: str, columns: Mapping[str, ColumnType]) -> Answers:
             attributes[column] = answer
             hidden = f"  {'':<{widest}}  {'':<9}  hidden?  [everything]  "
             families[column] = _ask(hidden, POLICY_HINT, partial(_read_family, column, answer, Full()))
-    return Answers(attributes, {column: family for column, family in families.items() if family != Full()}, unit)
+    return attributes, {column: family for column, family in families.items() if family != Full()}, unit
 
 
 def _read_domain(column: str, kind: ColumnType, text: str) -> Attribute | Person | None:

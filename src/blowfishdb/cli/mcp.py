@@ -13,7 +13,7 @@ import typer
 
 from blowfishdb.cli.options import AnalystOptions, AsJson, spread
 from blowfishdb.cli.output import print_result
-from blowfishdb.errors import ExtraMissing, QueryError, UnknownAnswer
+from blowfishdb.errors import QueryError, UnknownAnswer
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -158,13 +158,11 @@ def answer_content(answer: Answer) -> dict[str, Any]:
 
 def mcp_server(conversation: Conversation) -> MCPServer:
     """The tools of one conversation under the protocol."""
-    try:
-        from mcp.server import MCPServer
-    except ImportError:
-        raise ExtraMissing("mcp", "mcp") from None
     from blowfishdb.present.answer_values import software_version
+    from blowfishdb.present.table import needed
 
-    server = MCPServer("blowfishdb", instructions=INSTRUCTIONS, version=software_version(), log_level="WARNING")
+    make = needed("mcp.server", "mcp").MCPServer
+    server: MCPServer = make("blowfishdb", instructions=INSTRUCTIONS, version=software_version(), log_level="WARNING")
     server.add_tool(conversation.datasets)
     for question in (conversation.preview, conversation.release):
         server.add_tool(question, description=f"{question.__doc__}\n{ARGUMENTS}")

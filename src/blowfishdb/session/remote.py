@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
@@ -22,7 +21,6 @@ from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import (
     BlowfishError,
     DocumentError,
-    ExtraMissing,
     InvalidInput,
     PasswordMustChange,
     ServerUnreachable,
@@ -33,6 +31,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field
+from blowfishdb.present.table import needed
 from blowfishdb.session.backend import Backend, Budget, Past, Published, ReleaseRequest
 from blowfishdb.sources.base import Join
 
@@ -62,7 +61,7 @@ def open_remote(
     """The backend of whoever the token, or the name and password, belongs to."""
     if (token is None) == (password is None):
         raise InvalidInput("connect to a server with a token, or with analyst= and password=")
-    http = _httpx()
+    http = needed("httpx", "client")
     base = address.rstrip("/") + "/api/v1"
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     timeout = http.Timeout(PATIENCE, connect=CONNECTING)
@@ -187,11 +186,3 @@ def _body(query: Query, target: AccuracyTarget) -> dict[str, Any]:
 
 def _spend(run: Run) -> str | None:
     return None if run.spend is None else str(run.spend)
-
-
-def _httpx() -> ModuleType:
-    try:
-        import httpx
-    except ImportError:
-        raise ExtraMissing("httpx", "client") from None
-    return httpx

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import Number, short_number
-from blowfishdb.errors import BlowfishError, InvalidInput, amount
+from blowfishdb.errors import BlowfishError, amount
 from blowfishdb.present.chart_svg import element, escaped
+from blowfishdb.present.table import needed
 from blowfishdb.present.words import readable
 from blowfishdb.session.backend import Backend
 
@@ -39,7 +40,7 @@ class QuestionWidget:
     """What a notebook shows of a question. Nothing is charged before *Charge* is pressed; then `answer` is there."""
 
     def __init__(self, question: Asked, backend: Backend, alpha: Number, confidence: Number) -> None:
-        widgets = _widgets()
+        widgets = needed("ipywidgets", "notebook")
         self.question, self._backend = question, backend
         self.answer: Answer | None = None
         self._preview: Preview | None = None
@@ -135,14 +136,6 @@ class QuestionWidget:
     def _repr_mimebundle_(self, **options: object) -> object:
         """What a notebook shows."""
         return self.box._repr_mimebundle_(**options)
-
-
-def _widgets() -> Any:
-    try:
-        import ipywidgets
-    except ImportError:
-        raise InvalidInput("a widget needs ipywidgets: pip install 'blowfishdb[notebook]'") from None
-    return ipywidgets
 
 
 def _line(text: str) -> str:
