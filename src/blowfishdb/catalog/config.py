@@ -9,7 +9,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -143,18 +143,7 @@ USUAL_USERS = "sqlite:///blowfish.users"
 OWN_SCHEMAS = ("blowfish_ledger", "blowfish_users")
 """Schemas of ledgers and of users in PostgreSQL."""
 KEYS = ("ledger", "mark", "checkpoint", "checkpoint_key", "datasets", "server")
-DATASET_KEYS = (
-    "source",
-    "epsilon",
-    "per_analyst",
-    "accounting",
-    "pad_to",
-    "sharing",
-    "read_only",
-    "domain",
-    "policy",
-    "joins",
-)
+DATASET_KEYS = tuple(one.name for one in fields(Dataset) if one.name != "name")
 NEEDED_KEYS = ("source", "domain")
 JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
 OWN_VARIABLES = "BLOWFISH_"

@@ -343,27 +343,26 @@ def decision(
         button.props(f'unelevated {"color=negative" if is_grave else ""} data-testid="{test_id}"')
 
 
-NO_REASON = "A reason is kept with every change."
-
-
-def reason_field() -> ui.input:
-    """Asks why, for the record."""
-    field = ui.input("Why, for the record").props('maxlength=200 data-testid="reason"')
-    return field.classes("w-full").style("margin-top:14px")
-
-
 def ask_reason(
-    title: str, text: str, action: str, work: Callable[[str], Awaitable[None]], *, is_grave: bool = False
+    title: str,
+    text: str,
+    action: str,
+    work: Callable[[str], Awaitable[None]],
+    *,
+    first: Callable[[], Field] | None = None,
+    is_grave: bool = False,
 ) -> None:
-    """A dialog that asks why, for the record, before something is done."""
+    """A dialog that asks why, for the record, before something is done; `first` draws a field above that."""
     with opened_dialog(title, text) as dialog:
-        reason = reason_field().props("autofocus")
+        field = None if first is None else first()
+        reason = ui.input("Why, for the record").props('maxlength=200 data-testid="reason"')
+        reason.classes("w-full").style("margin-top:14px").props("autofocus" if field is None else "")
 
         async def go() -> None:
             if not reason.value.strip():
-                blame(reason, NO_REASON)
+                blame(reason, "A reason is kept with every change.")
                 return
-            with blaming(reason):
+            with blaming(field or reason):
                 await work(reason.value.strip())
                 dialog.close()
 

@@ -58,8 +58,7 @@ class Alert:
         with self._box, ui.element("div").classes("bf-notice is-bad"):
             ui.icon("error").props("aria-hidden=true")
             ui.label(text)
-            close = ui.button(icon="close", on_click=self.clear).props("flat round dense size=sm")
-            close.props["aria-label"] = "Close this message"
+            icon_button("close", "Close this message", self.clear)
 
     def clear(self) -> None:
         """Takes the error back, once something has worked."""

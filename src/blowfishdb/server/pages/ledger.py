@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
 from functools import partial
@@ -15,15 +16,11 @@ from blowfishdb.errors import plural
 from blowfishdb.ledger import Account, AnalystBudget, Entry
 from blowfishdb.server.access import Caller
 from blowfishdb.server.pages.controls import (
-    NO_REASON,
     Cell,
     Column,
     ask_reason,
-    blame,
-    blaming,
     called,
     card,
-    decision,
     empty,
     figure,
     heading,
@@ -31,10 +28,8 @@ from blowfishdb.server.pages.controls import (
     limit_bar,
     link_button,
     notice,
-    opened_dialog,
     pill,
     plain_table,
-    reason_field,
     redraw,
     small,
     spread,
@@ -175,31 +170,24 @@ def _buttons(context: PageContext, name: str, analyst: str) -> None:
 def _ask_limit(context: PageContext, name: str, whose: str, analyst: str = "") -> None:
     """Asks for a number and a reason, and sets the limit."""
     title, text = LIMITS[whose]
-    with opened_dialog(title.format(name=name, analyst=analyst), text) as dialog:
-        amount = ui.input("Epsilon", placeholder="0.5").props('autofocus data-testid="amount"')
-        amount.classes("w-full").style("margin-top:14px")
-        reason = reason_field()
+    typed = {"epsilon": ""}
 
-        async def go() -> None:
-            epsilon, why = amount.value.strip() or None, reason.value.strip()
+    def amount() -> ui.input:
+        field = ui.input("Epsilon", placeholder="0.5").props('autofocus data-testid="amount"')
+        return field.classes("w-full").style("margin-top:14px").bind_value_to(typed, "epsilon")
 
-            def work(caller: Caller) -> object:
-                if whose == "all":
-                    return rest.renew(name, rest.NewTotal(epsilon=epsilon or "", reason=why), caller)
-                sent = rest.NewLimit(epsilon=epsilon, reason=why)
-                if whose == "everyone":
-                    return rest.limit_everyone(name, sent, caller)
-                return rest.limit_analyst(name, analyst, sent, caller)
+    async def work(reason: str) -> None:
+        epsilon = (typed["epsilon"] or "").strip() or None
+        sent = rest.NewLimit(epsilon=epsilon, reason=reason)
+        changes: dict[str, Callable[[Caller], object]] = {
+            "all": partial(rest.renew, name, rest.NewTotal(epsilon=epsilon or "", reason=reason)),
+            "everyone": partial(rest.limit_everyone, name, sent),
+            "analyst": partial(rest.limit_analyst, name, analyst, sent),
+        }
+        await context.change(changes[whose])
+        ui.navigate.reload()
 
-            if not why:
-                blame(reason, NO_REASON)
-                return
-            with blaming(amount):
-                await context.change(work)
-                dialog.close()
-                ui.navigate.reload()
-
-        decision(dialog, "Set it", go)
+    ask_reason(title.format(name=name, analyst=analyst), text, "Set it", work, first=amount)
 
 
 async def _logs(context: PageContext, curator: Curator, name: str) -> None:

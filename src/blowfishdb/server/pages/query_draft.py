@@ -25,6 +25,7 @@ from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Intege
 from blowfishdb.model.numbers import show
 from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate, condition_code
 from blowfishdb.model.query import MOST_LEVELS, Query, Questions, Span, levels_of
+from blowfishdb.model.serialize import Field
 from blowfishdb.present.words import readable, upper_end
 from blowfishdb.session.session import Session
 from blowfishdb.session.table import Table
@@ -453,16 +454,12 @@ def read_question(text: str, domain_of: Callable[[str], Domain]) -> tuple[QueryD
     """What the controls said when `write_question` wrote it; None where the text, or part of it, makes no sense now."""
     try:
         content = json.loads(text)
-        accuracy = AccuracyDraft(**content.pop("accuracy", {}))
+        accuracy = Field(vars(AccuracyDraft()) | content.pop("accuracy", {})).read(AccuracyDraft)
         sql = str(content.pop("sql", ""))
-        chosen = tuple(AxisChoice(**one) for one in content.pop("chosen", ()))
-        filters = tuple(
-            FilterChoice(**one | {"values": tuple(one.get("values", ()))}) for one in content.pop("filters", ())
-        )
-        first, second = (tuple(content.pop(side, ())) for side in ("first", "second"))
-        draft = QueryDraft(**content, first=first, second=second, chosen=chosen, filters=filters)
-        domain = domain_of(draft.dataset)
-        is_usable = _is_usable_draft(draft, domain) and _is_usable_accuracy(accuracy)
+        for part, usual in (("chosen", AxisChoice("")), ("filters", FilterChoice("", "among"))):
+            content[part] = [vars(usual) | one for one in content.get(part, ())]
+        draft = Field(vars(QueryDraft("", "sql")) | content).read(QueryDraft)
+        is_usable = _is_usable_draft(draft, domain_of(draft.dataset)) and _is_usable_accuracy(accuracy)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BlowfishError):
         return None
     return (draft, sql, accuracy) if is_usable else None
@@ -560,13 +557,10 @@ def _typed(value: object) -> str:
 
 def _is_usable_draft(draft: QueryDraft, domain: Domain) -> bool:
     form, names = FORMS[draft.template], [axis.attribute for axis in draft.chosen]
-    texts = (draft.spans, draft.of, draft.levels, draft.most, draft.cut)
     return (
         form.least <= len(names) == len(set(names)) <= form.most
         and all(axis.step in steps_of(domain[axis.attribute]) for axis in draft.chosen)
         and all(domain[name].ordered or not form.is_ordered for name in names)
-        and draft.function in FUNCTIONS
-        and all(isinstance(one, str) for one in texts)
         and (not draft.of or is_numeric(domain[draft.of]))
         and (draft.template != "compare" or {*draft.first, *draft.second} <= set(listed_values(domain[names[0]])))
         and len(draft.filters) <= MOST_FILTERS
@@ -576,22 +570,13 @@ def _is_usable_draft(draft: QueryDraft, domain: Domain) -> bool:
 
 def _is_usable_filter(one: FilterChoice, attribute: Attribute) -> bool:
     if one.condition == "between":
-        return not isinstance(attribute, Categorical) and isinstance(one.low, str) and isinstance(one.high, str)
-    if not isinstance(attribute, Categorical) or one.condition not in WORDS:
-        return False
-    return set(listed_values(attribute)).issuperset(one.values)
+        return not isinstance(attribute, Categorical)
+    return isinstance(attribute, Categorical) and set(listed_values(attribute)).issuperset(one.values)
 
 
 def _is_usable_accuracy(accuracy: AccuracyDraft) -> bool:
     mechanisms = (*MECHANISMS, *CHOICES, *(DATA_AWARE if accuracy.by == "budget" else ()))
-    return (
-        accuracy.by in ("accuracy", "budget")
-        and accuracy.confidence in CONFIDENCES
-        and accuracy.mechanism in (None, *mechanisms)
-        and isinstance(accuracy.fresh, bool)
-        and isinstance(accuracy.alpha, str)
-        and isinstance(accuracy.epsilon, str)
-    )
+    return accuracy.confidence in CONFIDENCES and accuracy.mechanism in (None, *mechanisms)
 
 
 def listed_values(attribute: Attribute) -> list[str]:
