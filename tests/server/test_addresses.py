@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,14 @@ from blowfishdb.errors import CatalogError, NotAllowed
 from blowfishdb.incidents import public_error
 from tests.server.places import Place, code, opened
 from tests.session.places import visits
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One server for the tests that change nothing on it."""
+    with opened(tmp_path_factory.mktemp("clinic")) as found:
+        yield found
+
 
 NEW = {"name": "more", "domain": {"age": {"kind": "integers", "low": 0, "high": 9}}}
 

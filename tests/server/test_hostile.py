@@ -270,28 +270,16 @@ def test_a_fault_of_ours_tells_an_incident_and_no_more(place: Place, monkeypatch
 def test_nothing_an_analyst_reads_holds_a_true_count(place: Place) -> None:
     """The planted table has 3000 rows, 30 of each age and 1000 of each ward; small noise would not hide these."""
     ana = place.program("ana")
-    before = [
-        ana.get("/api/v1/datasets").text,
-        ana.get("/api/v1/datasets/visits").text,
-        ana.get("/api/v1/datasets/visits/policy").text,
-        ana.get("/api/v1/datasets/visits/synopses").text,
-        ana.get("/api/v1/datasets/visits/budget").text,
-        ana.post(PREVIEWS, json=AGES).text,
-        ana.get(ANSWERS).text,
-    ]
+    paths = ("", "/visits", "/visits/policy", "/visits/synopses", "/visits/budget", "/visits/answers")
+
+    def told() -> list[str]:
+        return [ana.post(PREVIEWS, json=AGES).text, *(ana.get(f"/api/v1/datasets{path}").text for path in paths)]
+
+    before = told()
     duckdb_file = place.folder / "clinic.duckdb"
     with duckdb.connect(str(duckdb_file)) as connection:
         connection.execute("DELETE FROM visits WHERE ward = 'A1'")
-    after = [
-        ana.get("/api/v1/datasets").text,
-        ana.get("/api/v1/datasets/visits").text,
-        ana.get("/api/v1/datasets/visits/policy").text,
-        ana.get("/api/v1/datasets/visits/synopses").text,
-        ana.get("/api/v1/datasets/visits/budget").text,
-        ana.post(PREVIEWS, json=AGES).text,
-        ana.get(ANSWERS).text,
-    ]
-    assert before == after
+    assert before == told()
     answer = ana.post(ANSWERS, json=AGES).json()
     assert not {"counts", "truth", "true"} & set(answer)
 
