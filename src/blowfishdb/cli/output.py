@@ -252,8 +252,9 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (ExtraMissing, 3),
     (errors.NotRevealed, 3),
     (errors.InvalidInput, 3),
+    (errors.InternalError, 1),
 )
-"""Errors and their exit codes; the first kind that fits counts, and 1 where none does."""
+"""Errors and their exit codes; the first kind that fits counts."""
 
 
 def exit_code(error: BlowfishError) -> int:
