@@ -47,10 +47,10 @@ QUESTIONS: dict[str, Query] = {
 
 @cache
 def released(name: str) -> Answer:
-    """A real release of made-up counts, so large that noise beyond the intervals has odds below 10^-7."""
+    """A real release of made-up counts, so large that noise that shows among them has odds below 10^-12."""
     compiled = bf.compile_query(DOMAIN, POLICY, QUESTIONS[name])
     best = bf.quote(compiled.problem, 60, 0.05, {"identity": bf.MECHANISMS["identity"]}).best
-    counts = 300 + (np.arange(compiled.problem.graph.cells, dtype=np.int64) * 37) % 501
+    counts = 800 + (np.arange(compiled.problem.graph.cells, dtype=np.int64) * 37) % 501
     words = bf.explain(DOMAIN, POLICY)
     answer = PlanRelease(compiled, best).answer(counts)
     return replace(answer, dataset="visits", policy_version=2, protected=words, released="2026-01-02T03:04:05+00:00")
