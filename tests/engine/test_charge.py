@@ -261,6 +261,25 @@ def test_a_price_above_the_cap_is_refused_and_a_replay_is_free(held: Bench) -> N
     assert (held.rows.reads, held.spent) == (1, HALF)
 
 
+def test_a_price_is_told_before_it_is_charged_and_may_be_refused(held: Bench) -> None:
+    told: list[tuple[Fraction, Fraction]] = []
+
+    def refuse(price: Fraction) -> None:
+        raise SpendingCapReached(price, Fraction(0))
+
+    with pytest.raises(SpendingCapReached):
+        held.release(run=Run(before_charge=refuse))
+    assert (held.rows.reads, held.spent) == (0, 0)
+    hears = Run(before_charge=lambda price: told.append((price, held.spent)))
+    held.release(run=hears)
+    held.release(run=hears)
+    assert told == [(HALF, Fraction(0))], "told once, while nothing was charged; a replay has no price"
+    # A second attempt tells what it costs more than the first, and never less than nothing.
+    assert hears.announce(Fraction(3, 4), Fraction(1, 2)) == Fraction(3, 4)
+    assert hears.announce(Fraction(1, 4), Fraction(1, 2)) == Fraction(1, 2)
+    assert [price for price, _ in told[1:]] == [Fraction(1, 4), Fraction(0)]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"key": ""}, {"key": "a\nb"}, {"key": "k" * 10**6}, {"progress": 7}, {"deadline": -1}, {"spend": Fraction(-1)}],
