@@ -154,14 +154,15 @@ def run_demo(place: Path, port: int | None, postgres: int | None, *, browser: bo
     def announce() -> None:
         url = app_state.settings.url
         lines = [f"  sign in as the {role}:  {name}  {passwords[name]}" for name, role in roles.items()]
-        if address is not None:
-            lines.append(f"  with a tool, as ana:  psql {address}")
         if not as_json:
             say(f"BlowfishDB is at {url}", style="bold")
         result = {"folder": str(place), "url": url, "users": passwords, "postgres": address}
         print_result(result, *lines, as_json=as_json)
         if as_json:
             return
+        if address is not None:
+            # In one line however narrow the terminal is: it is copied.
+            typer.echo(f"  with a tool, as ana:  psql {address}")
         say(f"Everything is in {place}. Ctrl-C stops it.", style="dim")
         if browser:
             import webbrowser
