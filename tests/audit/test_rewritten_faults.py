@@ -12,6 +12,7 @@ import pytest
 from blowfishdb.audit.cases import battery
 from blowfishdb.audit.chains import chain_drill_lines
 from blowfishdb.audit.counting import counting_lines
+from blowfishdb.audit.digests import digest_lines
 from blowfishdb.audit.drills import drills, joined_lines, session_lines
 from blowfishdb.audit.exact import people_lines, refusal_lines
 from blowfishdb.audit.ledger_drills import ledger_lines
@@ -30,7 +31,7 @@ from blowfishdb.audit.run import DRILLED
 from blowfishdb.audit.selections import cost_lines
 from blowfishdb.audit.truths import truth_lines
 from blowfishdb.catalog import stretch
-from blowfishdb.engine import charge, planning, release, sharing
+from blowfishdb.engine import charge, combination, planning, release, sharing
 from blowfishdb.ledger import charges, ledger, mark, sqlite, verification
 from blowfishdb.ledger import values as ledger_values
 from blowfishdb.mechanisms.data_aware import partition
@@ -77,6 +78,7 @@ SHARED, TRUTHS, PERSONS, REFUSALS, FEW = (
 SAMPLER = found(lambda: [levels_line(150_000), quantiles_line(1500)])
 HEADS: Checks = lambda: itertools.chain(edge_violations(), float_violations())  # noqa: E731
 RECEIPTS = found(lambda: drills(next(case for case in battery(quick=True) if case.name in DRILLED), 1))
+DIGESTS = found(digest_lines)
 TABLES, JOINS = found(partial(counting_lines, quick=True, seed=1)), found(joined_lines)
 FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "any count bounds the records": (
@@ -291,6 +293,36 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         LEDGER,
     ),
     "exact releases forgotten": (ledger, "_version_change", "known.charges == 0", "known.spent == 0", LEDGER),
+    "one charge of several": (
+        charges,
+        "Charging.charge_all",
+        "for charge in charges:",
+        "for charge in charges[:1]:",
+        LEDGER,
+    ),
+    "a copy that went on": (
+        mark,
+        "check_not_rolled_back",
+        "mark.sequence > 0 and hash_of(mark.sequence) != mark.hash",
+        "False",
+        LEDGER,
+    ),
+    "a difference pays for noise of its own": (charge, "check_receipt", " or shares != (link is not None)", "", SHARED),
+    "failures leave at once": (
+        charge,
+        "padded",
+        "        _hold(began, float(step), clock)\n        raise",
+        "        raise",
+        SESSIONS,
+    ),
+    "measurements of another policy": (
+        combination,
+        "Measured.of",
+        "if known is None or known[:2] != (handle.domain, handle.policy):",
+        "if known is None:",
+        DIGESTS,
+    ),
+    "a joint threshold below one hides nothing": (policy, "Policy.axis_family", "else NO_PAIRS", "else Public()", PAST),
     "a mark that guards nothing": (
         ledger,
         "open_ledger",

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,13 @@ from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import SpendingCapReached
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.words import note_parts
+from blowfishdb.server.wire.catalog import listed_datasets
 from blowfishdb.server.wire.statements import Result, Statements, read_question
 from blowfishdb.session import Session
 from blowfishdb.session.session import SpendingCap, stated_question
 from blowfishdb.sql import parse
 from tests.statements.asking import asked_of
-from tests.statements.place import LIMITED, Place, data_name, joined_name
+from tests.statements.place import APART, LIMITED, Place, data_name, joined_name
 from tests.statements.sentences import ACCURACIES, EPSILON, NUMBER, Case, Registry, faults, near, number
 from tests.statements.world import (
     CAPPED,
@@ -214,8 +216,166 @@ def wrong_at_port(session: Session, port: Statements, text: str, asked: Asked, r
     wrong += [fault for notice in result.notices for fault in faults(told, notice, OF_THE_PORT)]
     wrong += [] if is_listed(result, answer, truth) else ["the rows are others, or the truth lies outside"]
     again = replace(told, charged=Fraction(0))
-    notices = port.run(read_question(run)).notices
+    notices = [*port.run(read_question(run)).notices]
+    for form in ("", "WITH (FORMAT csv, HEADER)"):
+        copied = port.run(read_question(f"COPY ({run}) TO STDOUT {form}"))
+        notices += copied.notices
+        wrong += [] if is_copied(copied, result, is_csv=bool(form)) else [f"COPY {form} writes other numbers"]
     return wrong + [fault for notice in notices for fault in faults(again, notice, OF_THE_PORT)]
+
+
+def is_copied(copied: Result, result: Result, *, is_csv: bool) -> bool:
+    """Whether the lines of a COPY hold the rows, and their heading where there is one."""
+    lines = "".join(copied.lines or ())
+    listed = list(csv.reader(lines.splitlines(), delimiter="," if is_csv else "\t"))
+    heading = [column.name for column in result.columns or ()]
+    values = [
+        ["\\N" if cell is None and not is_csv else "" if cell is None else cell for cell in row] for row in result.rows
+    ]
+    if is_csv and listed.pop(0) != heading:
+        return False
+    return len(listed) == len(values) and all(
+        text == cell if isinstance(cell, str) else float(text) == cell
+        for line, row in zip(listed, values, strict=True)
+        for text, cell in zip(line, row, strict=True)
+    )
+
+
+def _noise_alone(case: Case, said: re.Match[str]) -> bool:
+    """The width is that of the noise; what else may be wrong with the numbers is said beside it."""
+    width = case.answer.widths.simultaneous
+    is_sure = near(said["sure"], 100 * (1 - case.answer.beta)) and bool(case.answer.caveat)
+    return case.charged == 0 and is_sure and width - 1e-6 <= number(said["width"]) <= width + 1
+
+
+NOISE = rf"noise within (?P<width>{NUMBER}) \((?P<sure>{NUMBER}) %\)"
+OF_SYNOPSES: Registry = (
+    (rf".+: read off synopsis (?P<number>\d+), which costs nothing; {NOISE}", _noise_alone),
+    (
+        r".+: read off synopsis (?P<number>\d+), which costs nothing; (?P<accuracy>.+)",
+        lambda case, said: int(said["number"]) == case.entry and _accuracy(case, said),
+    ),
+    (
+        rf"nothing charged; epsilon (?P<left>{AMOUNT}) left of (?P<dataset>\S+); {NOISE}",
+        lambda case, said: near(said["left"], case.left) and _noise_alone(case, said),
+    ),
+    *OF_THE_PORT,
+)
+
+
+@pytest.mark.parametrize(("world", "title"), [("full", "wards"), ("person", "wards"), ("public ward", "public wards")])
+def test_what_the_port_reads_off_a_synopsis_is_so(place: Place, world: str, title: str) -> None:
+    """The plan and the rows cost nothing, whatever the connection may spend, and the truth lies in the intervals."""
+    _, text, asked = STATEMENTS[title]
+    name, rows = data_name(world), WORLDS[world].counted
+    text = text.format(name)
+    with bf.connect(place.configuration, analyst=f"reader of {world}") as session:
+        session[name].histogram("ward").publish(epsilon="0.4", mechanism="identity")
+        number, before = session.synopses(name)[0].number, session.budget(name)
+        port = Statements(Signed(session.analyst, session), None)  # type: ignore[arg-type]
+        for setting in (f"synopsis = {number}", f"confidence = '{SURELY}'", "intervals = on"):
+            port.control(f"SET blowfish.{setting}")
+        question = stated_question(session[name], parse(text))
+        answer, truth = session.synopsis(name, number).answer(question.query, BETA), np.array(asked.truth(rows))
+        target = accuracy_target(epsilon="0.4", beta=Fraction(1, 10**11))
+        preview = question.preview(epsilon="0.4", confidence=SURELY)
+        left, handle = before.remaining, handle_of(session, name)
+        case = Case(handle, question.query, target, preview, answer, truth, len(rows), left, Fraction(0), number)
+        plan, result = port.run(read_question(f"EXPLAIN {text}")), port.run(read_question(text))
+        told = [*(str(row[0]) for row in plan.rows), *result.notices]
+        wrong = [fault for line in told for fault in faults(case, line, OF_SYNOPSES)]
+        assert wrong + ([] if is_listed(result, answer, truth) else ["the rows are others"]) == []
+        assert session.budget(name) == before, "neither is charged"
+        assert is_copied(port.run(read_question(f"COPY ({text}) TO STDOUT")), result, is_csv=False)
+
+
+def _column(case: Case, said: re.Match[str]) -> bool:
+    """The number of values, and whether NULL is hidden: public only where its count is free."""
+    attribute, null = case.handle.domain[said["name"]], said["null"]
+    if number(said["values"]) != attribute.size:
+        return False
+    if null.startswith("counts as"):
+        return null == f"counts as {attribute.null}"
+    is_free = case.price(bf.query("count", (), bf.col(said["name"]).is_null())) == 0
+    return (null == "public") == is_free and (null == "hidden") == (not attribute.null_public and not is_free)
+
+
+COLUMN = (
+    rf"(?P<name>\w+): (?P<values>{NUMBER}) values: \w+ … \w+; NULL (?P<null>counts as \w+|public|hidden[ \w]*)"
+    r"(?:, outside counts as \w+)?"
+)
+LEFT = rf"epsilon (?P<left>{AMOUNT}) left of (?P<limit>{AMOUNT})\."
+
+
+@pytest.mark.parametrize(
+    "world", ["full", "threshold", "partition", "public ward", "person", "secret presence", "line"]
+)
+def test_comments_of_the_catalog_are_so(place: Place, world: str) -> None:
+    name, asked = data_name(world), QUESTIONS["count"]
+    with bf.connect(place.configuration, analyst=f"browser of {world}") as session:
+        case, wrong = asked_of(
+            session, place.handle(world), name, asked, WORLDS[world].counted, {"epsilon": "0.3", "beta": str(BETA)}
+        )
+        budget = session.budget(name)
+        state = SimpleNamespace(session=lambda analyst: session, pauses=SimpleNamespace(check=lambda name: None))
+        (listed,) = [one for one in listed_datasets(state, session.analyst) if one.name == name]  # type: ignore[arg-type]
+    left: Registry = (
+        (LEFT, lambda case, said: near(said["left"], case.left) and near(said["limit"], budget.dataset_limit)),
+        (COLUMN, _column),
+    )
+    wrong += faults(replace(case, left=budget.remaining), listed.comment, left)
+    for column, _, comment in listed.columns:
+        wrong += faults(case, f"{column}: {comment}", left)
+    assert wrong == []
+
+
+# The ways to an answer, one beside the other.
+
+WAY = re.compile(rf"(\w+) ({NUMBER}) \((.+?)(?:, within ({NUMBER}))?\)(?:; |\.$)")
+
+
+def ways_of(preview: bf.Preview) -> dict[str, tuple[float, str, float | None]]:
+    """The price, the words and the accuracy of each way that a preview lists."""
+    lines = [line.removeprefix("Ways to it: ") for line in preview.notes() if line.startswith("Ways to it: ")]
+    found = [match for line in lines for match in WAY.finditer(line)]
+    assert "".join(match[0] for match in found) == "".join(lines), lines
+    return {match[1]: (number(match[2]), match[3], number(match[4]) if match[4] else None) for match in found}
+
+
+def test_every_way_to_an_answer_costs_what_is_said(place: Place) -> None:
+    """The cheapest way is what a release is charged, a fresh one what it costs anew; a synopsis is free and as near."""
+    ages, boxes = QUESTIONS["histogram"], QUESTIONS["ranges"]
+    with bf.connect(place.configuration, analyst="wanda") as session:
+        table = session[APART]
+        table.question(ages.query).publish(epsilon="0.2")
+        first = table.question(ages.query).release(alpha="60")
+        for asked, alpha in ((ages, "30"), (ages, "90"), (boxes, "50"), (boxes, "200")):
+            question, truth = table.question(asked.query), np.array(asked.truth(WORLDS["full"].counted))
+            preview = question.preview(alpha=alpha)
+            ways = ways_of(preview)
+            fresh = question.preview(alpha=alpha, fresh=True)
+            if "fresh" in ways:
+                assert ways["fresh"][0] == pytest.approx(float(fresh.epsilon), rel=1e-3)
+            paid = {name: price for name, (price, _, _) in ways.items() if name != "synopsis"}
+            if paid:
+                assert min(paid.values()) == pytest.approx(float(preview.epsilon), rel=1e-3, abs=1e-12)
+            for name, (price, words, within) in ways.items():
+                assert within is None or name == "synopsis" or within <= 1.001 * float(alpha)
+                if name == "synopsis":
+                    answer = session.synopsis(APART, int(words.split()[3])).answer(asked.query)
+                    width = float(np.max(answer.bounds.high - answer.bounds.low)) / 2
+                    assert price == 0
+                    assert within is not None
+                    assert width <= within * 1.001
+                elif name != "fresh":
+                    own = {str(one.number) for one in session.history(APART)}
+                    assert set(re.findall(r"\d+", words)) & own == set(re.findall(r"\d+", words)) != set(), words
+            before = session.budget(APART).spent
+            answer = question.release(alpha=alpha)
+            assert session.budget(APART).spent - before == preview.epsilon
+            assert np.all(np.isfinite(truth))
+            assert answer.values.size == truth.size
+        assert first.values.size == 9
 
 
 def hint_of(port: Statements, text: str) -> str:

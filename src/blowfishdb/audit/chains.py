@@ -21,13 +21,13 @@ import numpy as np
 from blowfishdb.audit.report import Line, Losses, amount, broken, judged, refused
 from blowfishdb.audit.scratch import READ, Scratch, listening, scratch
 from blowfishdb.engine import sharing
-from blowfishdb.engine.charge import Run, charged_payload, prepare
+from blowfishdb.engine.charge import Run, charged_payload, check_receipt, prepare
 from blowfishdb.engine.compile import ANALYSTS, OWN, DatasetHandle, compile_query
 from blowfishdb.engine.measure import Level, measure_given
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
-from blowfishdb.errors import BlowfishError, ContentChanged, ReleaseFailed
+from blowfishdb.errors import BlowfishError, ContentChanged, DigestMismatch, ReleaseFailed
 from blowfishdb.ledger.values import Charge, Receipt
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.numbers import Floats, Ints
@@ -475,6 +475,7 @@ def chain_drill_lines() -> Iterator[Line]:
         "a draw that fails between charge and draw of another": _failed_meanwhile,
         "whose rows are read": _read,
         "sharing with oneself": _own,
+        "what a difference pays for": _difference,
     }
     for name, drill in drills.items():
         with _room() as room, listening():
@@ -549,3 +550,14 @@ def _own(room: Room) -> list[str]:
     charges = [room.ask(analyst, PRICE) for analyst in ("ana", "bob")]
     is_shared = room.world.spent != 2 * PRICE or len({one.link.chain for one in charges if one.link}) != len(charges)
     return broken({"analysts share noise although each shares with themselves alone": is_shared})
+
+
+def _difference(room: Room) -> list[str]:
+    room.ask("ana", CHEAP)
+    room.ask("ana", PRICE)
+    handle = room.handle
+    receipt = room.world.ledger.charges_of(handle.account, "ana", 1)[0][0]
+    target = accuracy_target(epsilon=PRICE, mechanism="identity")
+    alone = prepare(handle, make_request(handle, QUESTIONS[0], target))
+    is_paid = not refused(partial(check_receipt, receipt, alone), DigestMismatch)
+    return broken({"the difference to an earlier answer pays for noise of its own": is_paid})

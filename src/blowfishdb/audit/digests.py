@@ -19,12 +19,13 @@ from blowfishdb.audit.selections import NONE, line_graph
 from blowfishdb.audit.stages import steps_of
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import plan_request
+from blowfishdb.engine.combination import Measured
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import Request, make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError
-from blowfishdb.mechanisms import kronecker
+from blowfishdb.mechanisms import identity, kronecker
 from blowfishdb.model.domain import Domain, categorical, domain, integers
 from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.policy import Policy, full, grid, line, person, public, threshold
@@ -49,7 +50,7 @@ def digest_lines() -> list[Line]:
     fine = "nothing is taken for another"
     with scratch(DECLARED, Policy({"x": line()})) as world:
         digests["requests"] = {name: request.digest for name, request in _requests(world.handle).items()}
-        stale = list(_stale_quotes(world.handle))
+        stale = [*_stale_quotes(world.handle), *_stale_measurements(world.handle)]
     lines = [
         judged(f"digests of {kind}", "all differ", _alike(listed), fine, len(listed))
         for kind, listed in digests.items()
@@ -147,24 +148,36 @@ def _requests(handle: DatasetHandle) -> dict[str, Request]:
     return requests | {name: make_request(other, usual, price) for name, other in handles.items()}
 
 
+POLICIES = {
+    "line": Policy({"x": line(), "y": public()}),
+    "threshold": Policy({"x": threshold(3), "y": public()}),
+    "full": Policy({"x": full()}),
+    "secret presence": Policy({"x": line()}, presence="secret"),
+    "people": Policy({"x": line()}, unit=person("who", at_most=3, order_by="nr")),
+}
+
+
 def _stale_quotes(handle: DatasetHandle) -> Iterator[str]:
     """Quotes under one policy after the other, none forgotten: each must be certified for its own."""
-    policies = {
-        "line": Policy({"x": line(), "y": public()}),
-        "threshold": Policy({"x": threshold(3), "y": public()}),
-        "full": Policy({"x": full()}),
-        "secret presence": Policy({"x": line()}, presence="secret"),
-        "people": Policy({"x": line()}, unit=person("who", at_most=3, order_by="nr")),
-    }
     question = query("cdf", "x", Column("y") == "a")
     ranking.forget()
-    for name, policy in policies.items():
+    for name, policy in POLICIES.items():
         case = Case(name, DECLARED, policy, question)
         release = prepared(case, replace(handle, policy=policy), question)
         if not isinstance(release, PlanRelease):
             yield f"{name}: no fixed plan is offered"
         elif certify(release.best.plan, release.compiled.cells.graph) != release.best.certificate:
             yield f"{name}: the quote's certificate is not that of its plan under this policy"
+
+
+def _stale_measurements(handle: DatasetHandle) -> Iterator[str]:
+    """What answers are combined from, under one policy after the other and one set of versions, nothing forgotten."""
+    measured, question = Measured(), query("histogram", "x")
+    for name, policy in POLICIES.items():
+        part = measured.of(replace(handle, policy=policy), "the same question", question, identity.NAME)
+        graph = compile_query(handle.domain, policy, question).cells.graph
+        if certify(part.candidate.plan, graph) != part.candidate.certificate:
+            yield f"{name}: what is combined was certified under another policy"
 
 
 ANALYST = "audit"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -32,7 +32,7 @@ from blowfishdb.audit.scratch import (
 from blowfishdb.audit.stages import Recorder, watched_stages
 from blowfishdb.catalog import Curator, Dataset, curate
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Run
+from blowfishdb.engine.charge import Pace, Run, padded
 from blowfishdb.engine.compile import ANALYSTS, OFF
 from blowfishdb.engine.measure import run_program
 from blowfishdb.engine.preview import Preview
@@ -275,7 +275,32 @@ def session_lines() -> list[Line]:
         ("changed rows", _changed_rows, "nothing is built on answers of other rows", 2),
     )
     with _deployment() as deployment:
-        return [judged("sessions", name, _violations(check, deployment), claim, n) for name, check, claim, n in checks]
+        lines = [judged("sessions", name, _violations(check, deployment), claim, n) for name, check, claim, n in checks]
+    return [*lines, judged("sessions", "time", _padding(), "everything leaves at whole steps", len(WAITS))]
+
+
+WAITS = ((0.2, False), (0.2, True), (1.7, False), (1.7, True))
+"""Seconds that an answer takes, and whether it fails."""
+
+
+def _padding() -> list[str]:
+    """Answers that are padded, and those that fail, by a clock that only moves when somebody works or waits."""
+    left = []
+    for seconds, fails in WAITS:
+        clock = [0.0]
+
+        def work(seconds: float = seconds, fails: bool = fails, clock: list[float] = clock) -> None:
+            clock[0] += seconds
+            if fails:
+                raise TimeoutError
+
+        def sleep(seconds: float, clock: list[float] = clock) -> None:
+            clock[0] += seconds
+
+        with suppress(TimeoutError):
+            padded(Fraction(1), work, Pace(partial(clock.__getitem__, 0), sleep))
+        left.append(round(clock[0], 6))
+    return broken({f"time tells how long an answer took, or that it failed: {left}": left != [1.0, 1.0, 2.0, 2.0]})
 
 
 def _violations(check: Callable[[Deployment], list[str]], deployment: Deployment) -> list[str]:

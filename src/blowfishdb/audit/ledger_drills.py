@@ -107,6 +107,11 @@ def _keys(one: Ledger, two: Ledger, account: str) -> list[str]:
     other = two.charge(replace(charge, analyst=OTHER))
     is_kept = refused(partial(one.charge, replace(charge, request_digest="e" * 64)), KeyReused)
     answers = {one.store_answer(receipt, b"first"), two.store_answer(receipt, b"second")}
+    small, spent = Fraction(1, 50), one.account(account).spent
+    one.charge_all([_charge(account, f"together {place}", small) for place in range(2)])
+    is_charged = one.account(account).spent == spent + 2 * small
+    too_much = [_charge(account, "a little", small), _charge(account, "all", LIMIT)]
+    is_refused = refused(partial(one.charge_all, too_much), BudgetExceeded)
     return broken(
         {
             "a key that is used again is charged again": is_twice,
@@ -114,6 +119,9 @@ def _keys(one: Ledger, two: Ledger, account: str) -> list[str]:
             == receipt.sequence,
             "a key that paid for one request pays for another": not is_kept,
             "a receipt gets a second answer": answers != {b"first"},
+            "of several charges at once one is forgotten": not is_charged,
+            "of several charges at once some are made although others are refused": not is_refused
+            or one.account(account).spent != spent + 2 * small,
         }
     )
 
@@ -326,11 +334,17 @@ def _rolled_back(folder: Path) -> list[str]:
             ledger.charge(_charge(account, key, Fraction(1)))
 
     charge("key")
-    # A copy that went on by itself is as long as the ledger, and tells of another charge.
+    # A copy that went on by itself is as long as the ledger, and tells of another charge; then it is longer.
     with open_ledger(forked, mark=elsewhere) as ledger:
         ledger.charge(_charge(account, "elsewhere", Fraction(1)))
+    longer = folder / "longer.ledger"
+    shutil.copyfile(forked, longer)
+    shutil.copyfile(elsewhere, folder / "longer.mark")
+    with open_ledger(longer, mark=folder / "longer.mark") as ledger:
+        ledger.charge(_charge(account, "further", Fraction(1)))
     rules = {}
-    for name, wrong in (("an old copy of the ledger", copy), ("a copy that went another way", forked)):
+    copies = {"an old copy of the ledger": copy, "a copy that went another way": forked, "one that went on": longer}
+    for name, wrong in copies.items():
         for beside in folder.glob("old.ledger*"):
             beside.unlink()
         shutil.copyfile(wrong, path)

@@ -22,6 +22,7 @@ from blowfishdb.model.document import read_attribute as read_content
 from blowfishdb.model.document import write_domain, write_policy
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
 from blowfishdb.model.domain import domain as make_domain
+from blowfishdb.model.graphs import Presence
 from blowfishdb.model.numbers import show
 from blowfishdb.model.policy import (
     Custom,
@@ -394,16 +395,16 @@ def hidden_words(name: str, policy: Policy) -> str:
     return family_words(policy.family(name))
 
 
-def attribute_words(attribute: Attribute, family: Family) -> str:
-    """A declared attribute in few words; nothing about a public one is hidden."""
-    open_to_all = isinstance(family, Public)
+def attribute_words(attribute: Attribute, family: Family, presence: Presence = "public") -> str:
+    """A declared attribute in few words; nothing about a public one is hidden but whether a record is there."""
+    open_to_all, public = isinstance(family, Public), "public" if presence == "public" else "hidden by presence alone"
     first, last = attribute.run_label(0, 0), attribute.run_label(attribute.size - 1, attribute.size - 1)
     values = first if attribute.size == 1 else f"{first} … {last}"
     sides = [f"NULL counts as {attribute.null}"]
     if attribute.null == CELL:
-        sides = [f"NULL {'public' if attribute.null_public or open_to_all else 'hidden'}"]
+        sides = [f"NULL {public if attribute.null_public or open_to_all else 'hidden'}"]
     if attribute.outside == CELL:
-        sides.append(f"outside {'public' if attribute.outside_public or open_to_all else 'hidden'}")
+        sides.append(f"outside {public if attribute.outside_public or open_to_all else 'hidden'}")
     elif attribute.outside != CLAMP:
         sides.append(f"outside counts as {attribute.outside}")
     return f"{plural(attribute.size, 'value')}: {values}; {', '.join(sides)}"

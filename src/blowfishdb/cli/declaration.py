@@ -210,7 +210,7 @@ def show_caps(name: str, seen: CapsSeen, *, as_json: bool) -> None:
 def _attribute_row(dataset: Dataset, name: str) -> tuple[str, str]:
     """What the public may know of an attribute, and what is hidden."""
     policy = dataset.policy
-    return attribute_words(dataset.domain[name], policy.family(name)), hidden_words(name, policy)
+    return attribute_words(dataset.domain[name], policy.family(name), policy.presence), hidden_words(name, policy)
 
 
 def dataset_content(dataset: Dataset, account: Account, analysts: Sequence[AnalystBudget]) -> dict[str, object]:

@@ -125,7 +125,7 @@ class Conversation:
         columns: dict[str, Any] = {}
         for column in table.domain:
             attribute = table.domain[column]
-            columns[column] = {"domain": attribute_words(attribute, table.policy.family(column))}
+            columns[column] = {"domain": attribute_words(attribute, table.policy.family(column), table.policy.presence)}
             if isinstance(attribute, Categorical) and len(attribute.values) <= MOST_VALUES:
                 columns[column]["values"] = list(attribute.values)
         return {

@@ -69,7 +69,11 @@ def _card(context: PageContext, dataset: Dataset, account: Account) -> None:
         with ui.element("div").style("margin:14px 0 12px;max-width:560px"):
             limit_bar(account.spent, account.limit, f"Budget of {dataset.name}")
         rows = [
-            (name, attribute_words(dataset.domain[name], policy.family(name)), hidden_words(name, policy))
+            (
+                name,
+                attribute_words(dataset.domain[name], policy.family(name), policy.presence),
+                hidden_words(name, policy),
+            )
             for name in dataset.domain
         ]
         plain_table([Column("Attribute"), Column("The public may know"), Column("Hidden")], rows, "Attributes")

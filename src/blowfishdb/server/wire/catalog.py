@@ -285,8 +285,8 @@ def listed_datasets(app_state: AppState, analyst: str) -> tuple[Listed, ...]:
         left = f"epsilon {amount(budget.remaining)} left of {amount(budget.limit or budget.dataset_limit)}"
         comment = f"{left}. {' '.join(table.policy_words())}"
         columns = tuple(
-            (column, type_of(table.domain[column]), attribute_words(table.domain[column], policy.family(column)))
-            for column in table.domain
+            (column, type_of(attribute), attribute_words(attribute, policy.family(column), policy.presence))
+            for column, attribute in table.domain.attributes
         )
         datasets.append(Listed(name, comment, columns))
     return tuple(datasets)

@@ -280,12 +280,21 @@ class Statements:
         question = stated_question(table, statement)
         stated = with_own(statement.options, _options(self.settings))
         options = with_alpha(stated, question.query)
+        number = self.settings.get(f"{OURS}synopsis")
+
+        def read_off(number: int) -> Answer:
+            synopsis = session.synopsis(statement.table, number)
+            return select_rows(synopsis.answer(question.query, float(options.get("beta", BETA))), question.selection)
+
+        if statement.explain and number is not None:
+            answer = read_off(int(number))
+            words = f"read off synopsis {number}, which costs nothing; {accuracy_words(answer)}"
+            return Result("EXPLAIN", (PLAN,), [(f"{answer.title}: {words}",)])
         if statement.explain:
             ending = write_options(stated, statement.columns)
             preview = question.preview(**options).run_by(f"{statement.text} {ending}")
             return Result("EXPLAIN", (PLAN,), [(line,) for line in str(preview).splitlines()])
         columns = result_columns(statement, table.domain, question.query)
-        number = self.settings.get(f"{OURS}synopsis")
         payment = Payment(self.caller, "asked for an answer", statement.table, {"by": "postgres"})
         try:
             with payment:
@@ -293,9 +302,7 @@ class Statements:
                     run = Run(spend=self.cap.left, before_charge=payment)
                     answer = expect(question.release_at(accuracy_target(**options), run), Answer)
                 else:
-                    synopsis = session.synopsis(statement.table, int(number))
-                    answer = synopsis.answer(question.query, float(options.get("beta", BETA)))
-                    answer = select_rows(answer, question.selection)
+                    answer = read_off(int(number))
         finally:
             # A charge stands even where counting failed after it.
             self.cap.spent += payment.price
