@@ -31,6 +31,7 @@ from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import SpendingCapReached
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.words import note_parts
+from blowfishdb.server.pages.history import _family_words
 from blowfishdb.server.wire.catalog import listed_datasets
 from blowfishdb.server.wire.statements import Result, Statements, read_question
 from blowfishdb.session import Session
@@ -619,3 +620,53 @@ def test_a_widget_says_what_is_charged(place: Place, world: str, question: str) 
         assert costly.release_button.disabled
         assert "This is more than is left." in text_of(costly.price.value)
         assert case.preview.epsilon > case.left
+
+
+# Plans of several questions, and what the history says of answers that rest on others.
+
+
+def test_a_plan_says_what_its_questions_cost_and_are_charged(place: Place) -> None:
+    """Each price alone is that of the question's own preview, shares add up, and the total is charged."""
+    asked = [QUESTIONS[name] for name in ("histogram", "cdf", "count of A")]
+    with bf.connect(place.configuration, analyst="petra") as session:
+        table, name = session[data_name("full")], data_name("full")
+        questions = [table.question(one.query) for one in asked]
+        plan = session.plan(questions, alpha="40", confidence=SURELY)
+        before, lines = session.budget(name), str(plan).splitlines()
+        assert lines[0] == f"3 questions of {name}"
+        rows = [re.split(r"\s{3,}", line.strip()) for line in lines[2:6]]
+        for row, question in zip(rows[:3], questions, strict=True):
+            assert near(row[2], question.preview(alpha="40", confidence=SURELY).epsilon)
+            assert row[1] == "within 40 (99.999999999 %)"
+        assert sum(number(row[3]) for row in rows[:3]) == pytest.approx(number(rows[3][2]), rel=2e-3)
+        assert near(rows[3][1], plan.one_by_one)
+        assert near(rows[3][2], plan.total)
+        said = re.fullmatch(rf"You have ({AMOUNT}) left; this leaves ({AMOUNT})\.", lines[-1])
+        assert said, lines[-1]
+        assert near(said[1], before.remaining)
+        assert near(said[2], before.remaining - plan.total)
+        answers = plan.release()
+        assert session.budget(name).spent - before.spent == plan.total
+        for answer, one in zip(answers, asked, strict=True):
+            assert is_inside(answer, np.array(one.truth(WORLDS["full"].counted)))
+            assert np.all(answer.widths.per_answer <= 40 + 1e-6)
+
+
+def test_the_history_names_the_answers_that_rest_on_others(place: Place) -> None:
+    with bf.connect(place.configuration, analyst="hugo") as session:
+        question = session[APART].question(QUESTIONS["histogram"].query)
+        for epsilon in ("0.2", "0.5", "0.3"):
+            question.release(epsilon=epsilon, mechanism="identity")
+        session[APART].question(QUESTIONS["wards"].query).release(epsilon="0.2", mechanism="identity")
+        listed = session.history(APART)
+        words = {past.number: _family_words(past) for past in listed}
+    alone, *chain = (past.number for past in listed)
+    oldest = chain[-1]
+    assert words[alone] == ""
+    assert words[oldest] == f"Entry {oldest}; others rest on it."
+    rests = {entry: re.fullmatch(r"Entry (\d+); rests on entry (.+)\.", words[entry]) for entry in chain[:-1]}
+    for entry, said in rests.items():
+        assert said, words[entry]
+        assert int(said[1]) == entry
+        assert {int(one) for one in said[2].split(", ")} <= {other for other in chain if other < entry}
+    assert any(said and oldest in map(int, said[2].split(", ")) for said in rests.values())
