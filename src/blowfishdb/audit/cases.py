@@ -405,13 +405,17 @@ def data_aware(*, quick: bool) -> Iterator[Case]:
 def data_aware_elsewhere() -> Iterator[Case]:
     """Programs where records leave a filter, where NULL is hidden, for people, and on graphs without windows."""
     filtered = query("histogram", "x", Column("y") == "a")
-    for name in ("dawa", "dawa-transform", "kdtree", "matching-transform"):
+    for name in ("dawa", "dawa-transform", "kdtree", "matching-transform", "gated"):
         yield Case(f"{name}, filter", TWO_LONG, Policy({"x": line()}), filtered, name, Fraction(2), rows=40)
     with_null = domain({"x": integers(0, 14)})
     yield Case("dawa, NULL hidden", with_null, Policy({"x": line()}), HISTOGRAM, "dawa", Fraction(2), rows=40)
     people = Policy({"x": line()}, unit=TWO_ROWS)
     yield Case("kdtree, 2 rows a person", SMALL_SQUARE, people, TABLE, "kdtree", Fraction(2), rows=40)
+    yield Case("gated, 2 rows a person", LONG, people, RANGES, "gated", Fraction(2), rows=40)
+    secret = Policy({"x": line()}, presence="secret")
+    yield Case("gated, presence secret", SMALL_SQUARE, secret, TABLE, "gated", Fraction(2), rows=40)
     known = Policy(constraints=["range(x, 0, 1)"])
+    yield Case("gated, a range known", LONG, known, RANGES, "gated", Fraction(2), rows=40)
     yield Case("kdtree, a range known", SMALL_SQUARE, known, TABLE, "kdtree", Fraction(2), rows=40)
     odd = Policy({"x": custom([(cell, cell + 5) for cell in range(11)])})
     yield Case("dawa, custom", LONG, odd, RANGES, "dawa", Fraction(2), rows=40)

@@ -31,8 +31,10 @@ from blowfishdb.audit.definitions import (
 )
 from blowfishdb.audit.made_up import (
     COMPOSITIONS,
+    METRICS,
     MOST_TIED,
     PRESENCES,
+    PUBLIC,
     made_up,
     made_up_axis_graph,
     made_up_buckets,
@@ -64,6 +66,7 @@ from blowfishdb.model.policy import (
     Family,
     Policy,
     full,
+    grid,
     line,
     partition,
     person,
@@ -135,7 +138,7 @@ GRAPH_RECORDS = 40
 
 def graph_lines(way: str, *, quick: bool, seed: int) -> list[Line]:
     """One line for a way in which graphs are made: every hidden move is an edge of what a query sees of it."""
-    checked = list(graph_checks(way, 160 if quick else 800, seed))
+    checked = list(graph_checks(way, 240 if quick else 800, seed))
     subject, violations = f"graphs of made-up policies, {way}", itertools.chain(*checked)
     return [judged(subject, "every move", violations, "every hidden move an edge", len(checked))]
 
@@ -145,8 +148,8 @@ def graph_checks(way: str, settings: int, seed: int) -> Iterator[list[str]]:
     random = np.random.default_rng([seed, len(way), 43])
     with limited(WAYS[way]):
         for place in range(settings):
-            adjacency = made_up_places(random) if place % 4 == 0 else made_up(random)
-            known = Known.of(adjacency, is_listed=False, most=GRAPH_RECORDS)
+            adjacency = made_up_places(random) if place % 4 == 0 else made_up(random, numeric=place % 4 == 2)
+            known = Known.of(replace(adjacency, by_value=False), is_listed=False, most=GRAPH_RECORDS)
             if known is not None:
                 yield [*known.edge_violations()]
 
@@ -413,6 +416,8 @@ def declaration_lines(*, quick: bool, seed: int) -> list[Line]:
         adjacency = made_up_ties(random) if place % 3 == 0 else made_up(random)
         unlike += _unlike(adjacency)
         changed += [*_stretch_violations(random, adjacency.domain), *_past_violations(random, adjacency)]
+    places = np.random.default_rng([seed, 61])
+    changed += [violation for _ in range(4 * settings) for violation in _place_violations(places)]
     return [
         judged("policies that change", "past loss", changed, "every new edge covered", settings),
         judged("declarations", "written and read", unlike, "nothing gets lost", len(FORMATS) * settings),
@@ -452,6 +457,30 @@ def _stretch_violations(random: np.random.Generator, declared: Domain) -> list[s
     if furthest > factor:
         return [f"values {furthest:g} old steps apart are joined, past loss is multiplied by {factor}"]
     return []
+
+
+def _place_violations(random: np.random.Generator) -> Iterator[str]:
+    """Places under one policy after the other, joint thresholds among them, with NULL and presence of every kind."""
+    nulls = [one_of(random, ((CELL, False), (CELL, True), (0, False))) for _ in range(2)]
+    x, y = (integers(0, 3 - axis, null=null, null_public=told) for axis, (null, told) in enumerate(nulls))
+    declared = Domain((("x", x), ("y", y)))
+    old, new = _places_policy(random), _places_policy(random)
+    factor = policy_stretch(declared, old, new).factor
+    if factor is not None:
+        everyone = list(records(declared))
+        steps = shortest_path(_joined(old, declared, everyone), unweighted=True)
+        furthest = float(steps[_joined(new, declared, everyone)].max(initial=0.0))
+        if furthest > factor:
+            yield f"places {furthest:g} old steps apart are joined, past loss is multiplied by {factor}"
+
+
+def _places_policy(random: np.random.Generator) -> Policy:
+    presence = one_of(random, (*PUBLIC * 3, *PRESENCES))
+    if random.random() < 0.6:
+        theta = one_of(random, ("0.5", "1", "2"))
+        return Policy(joint=[grid(["x", "y"], theta, one_of(random, METRICS))], presence=presence)
+    families: tuple[Family, ...] = (full(), line(), public(), public())
+    return Policy({name: one_of(random, families) for name in "xy"}, one_of(random, COMPOSITIONS), presence)
 
 
 def _past_violations(random: np.random.Generator, adjacency: Adjacency) -> Iterator[str]:
@@ -498,7 +527,7 @@ def _joined(policy: Policy, declared: Domain, everyone: list[dict[str, int]]) ->
     """A matrix of the records that an edge joins, absence the last of them."""
     declared, size = policy.applied(declared), len(everyone)
     joined = np.zeros((size + 1, size + 1), dtype=np.bool_)
-    for i, j in itertools.combinations(range(size), 2):
+    for i, j in itertools.combinations(range(size if policy.presence != "only" else 0), 2):
         joined[i, j] = joined[j, i] = moves(declared, policy, everyone[i], everyone[j])
     if policy.presence != "public":
         joined[:size, size] = joined[size, :size] = True
