@@ -111,11 +111,16 @@ class Signed:
     name: str
     of: Session
 
+    @property
+    def identity(self) -> SimpleNamespace:
+        """They came with a password, not with a token."""
+        return SimpleNamespace(token=None)
+
     def session(self) -> Session:
         """What they may ask."""
         return self.of
 
-    def note(self, *words: object) -> None:
+    def note(self, *words: object, durable: bool = True) -> None:
         """Nothing: what is logged is looked at elsewhere."""
 
 
