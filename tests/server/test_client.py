@@ -109,7 +109,7 @@ def test_a_plan_is_charged_by_one_request_or_not_at_all(
     # Whatever does not fit in all leaves nothing charged, though each of its releases would fit.
     left = db.budget("visits").remaining
     apart = db.plan([(question, {"epsilon": left * 2 / 3}) for question in (table.histogram("cost"), wards)])
-    monkeypatch.setattr(QuestionPlan, "check_budget", lambda self: None)
+    monkeypatch.setattr(QuestionPlan, "check_budget", lambda self, key: None)
     with pytest.raises(BudgetExceeded) as refusal:
         apart.release()
     assert refusal.value.requested == left * 4 / 3

@@ -15,11 +15,14 @@ from blowfishdb.errors import (
     AccuracyError,
     BudgetExceeded,
     CatalogError,
+    KeyReused,
     QueryError,
+    ReleaseFailed,
     SpendingCapReached,
     TooLarge,
 )
 from blowfishdb.session import Question, QuestionPlan, Session
+from blowfishdb.sources.ibis_source import IbisCount
 from tests.session.places import curator, make_fixture, session, visits
 
 
@@ -127,7 +130,7 @@ def test_several_releases_are_charged_together_or_not_at_all(tmp_path: Path, mon
         apart = db.plan([(question, {"epsilon": "0.2"}) for question in views(db)[:3]])
         assert apart.joint == ()
         # Somebody spends the rest after the whole was seen to fit: the ledger refuses all of it, and speaks of the sum.
-        monkeypatch.setattr(QuestionPlan, "check_budget", lambda self: None)
+        monkeypatch.setattr(QuestionPlan, "check_budget", lambda self, key: None)
         with pytest.raises(BudgetExceeded) as refusal:
             apart.release()
         assert (refusal.value.requested, refusal.value.remaining_dataset) == (Fraction(3, 5), Fraction(1, 2))
@@ -145,6 +148,45 @@ def test_several_releases_are_charged_together_or_not_at_all(tmp_path: Path, mon
         first, second = levels.release()
         assert (first.epsilon, second.epsilon) == (Fraction(1, 25), Fraction(9, 100))
     assert spent(tmp_path) == Fraction(2, 5) + Fraction(9, 100)
+
+
+def test_a_second_try_under_the_key_repeats_the_plan_and_finishes_what_was_charged(tmp_path: Path) -> None:
+    make_fixture(tmp_path, visits(epsilon="0.7"))
+    with session(tmp_path) as db:
+        cdf, ages, old, wards = views(db)
+        items = [(cdf, 60), (wards, {"epsilon": "0.2"}), (ages, 60), (old, 60)]
+        plan = db.plan(items)
+        assert [one.together for one in plan.questions] == [0, None, 0, 0]
+        real, calls = IbisCount.run, list[float]()
+
+        def fails_once(self: IbisCount[Any, Any], seconds: float) -> Any:
+            calls.append(seconds)
+            if len(calls) == 2:
+                raise OSError
+            return real(self, seconds)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(IbisCount, "run", fails_once)
+            with pytest.raises(ReleaseFailed):
+                plan.release(key="twice")
+        charged = spent(tmp_path)
+        assert (charged, len(calls)) == (plan.total, 2)
+        # Planned anew, what was answered is free; the rest was paid, and would no longer fit.
+        again = db.plan(items)
+        assert db.budget("visits").remaining < Fraction(1, 5) == again.total
+        with pytest.raises(BudgetExceeded):
+            again.release()
+        assert again.to_pay("twice") == 0
+        answers = again.release(key="twice", spend=0)
+        assert [answer.title for answer in answers] == [one.title for one in plan.questions]
+        assert answers[0].caveat == ""
+        first = [answer.to_json() for answer in answers]
+        assert [answer.to_json() for answer in db.plan(items).release(key="twice", spend=0)] == first
+        with pytest.raises(KeyReused):
+            db.plan(items[:2]).release(key="twice")
+        with pytest.raises(KeyReused):
+            db.plan([(ages, 60), *items[1:3], (cdf, 60)]).release(key="twice")
+    assert spent(tmp_path) == charged
 
 
 def test_sharing_that_is_off_still_plans(tmp_path: Path) -> None:

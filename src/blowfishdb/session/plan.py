@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,16 @@ from blowfishdb.engine.target import (
     spending_cap,
     target_options,
 )
-from blowfishdb.errors import AccuracyError, BudgetExceeded, Declined, QueryError, SpendingCapReached, TooLarge, plural
+from blowfishdb.errors import (
+    AccuracyError,
+    BudgetExceeded,
+    Declined,
+    KeyReused,
+    QueryError,
+    SpendingCapReached,
+    TooLarge,
+    plural,
+)
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import show
 from blowfishdb.model.query import MOST_PARTS, Part, Query
@@ -66,8 +76,6 @@ class JointPart:
     """The questions, by their places, that one release answers, and its preview."""
 
     members: tuple[int, ...]
-    query: Query
-    target: AccuracyTarget
     preview: Preview
 
 
@@ -156,21 +164,16 @@ class QuestionPlan:
         transaction before the first is answered. `key` names the plan, so that a second try pays nothing again and
         finishes what was charged. A total above `spend` is refused. `before_charge` hears each price first.
         """
-        refuse_above(self.total, spending_cap(spend))
-        self.check_budget()
+        refuse_above(self.to_pay(key), spending_cap(spend))
+        self.check_budget(key)
+        members = self._recorded(key) or [part.members for part in self.joint]
+        members += [(place,) for place in range(len(self.questions)) if all(place not in each for each in members)]
         requests: list[ReleaseRequest] = []
-        members: list[tuple[int, ...]] = []
-        for part in self.joint:
-            # Named by its questions: a second try may find others of the plan answered.
-            name = _key(key, f"together {min(part.members)}")
-            terms = Run(name, progress, deadline, part.preview.epsilon, before_charge)
-            requests.append((part.query, part.target, terms))
-            members.append(part.members)
-        for place, one in enumerate(self.questions):
-            if one.together is None:
-                terms = Run(_key(key, str(place)), progress, deadline, one.price, before_charge)
-                requests.append((one.query, one.target, terms))
-                members.append((place,))
+        for places in members:
+            chosen = [self.questions[place] for place in places]
+            query, target = _together(chosen) if len(chosen) > 1 else (chosen[0].query, chosen[0].target)
+            cap = sum((one.price for one in chosen), Fraction(0))
+            requests.append((query, target, Run(_key(key, places), progress, deadline, cap, before_charge)))
         answers: dict[int, Answer] = {}
         for places, answer in zip(members, self._backend.release_all(self.dataset, requests, self.domain), strict=True):
             answers |= dict(zip(places, answer.parts or (answer,), strict=True))
@@ -179,13 +182,33 @@ class QuestionPlan:
             for place, one in enumerate(self.questions)
         ]
 
-    def check_budget(self) -> None:
-        """BudgetExceeded where the total does not fit; a single release is checked by the ledger itself."""
+    def _recorded(self, key: str | None) -> list[tuple[int, ...]]:
+        """The questions of each release that was charged under the key before: a second try repeats these releases.
+
+        Planned anew they would look cheaper by what is answered, and could be put together in another way.
+        """
+        members = []
+        for past in () if key is None else reversed(self._backend.history(self.dataset)):
+            start, _, ending = past.key.rpartition(" ")
+            if start == key and MASK.fullmatch(ending):
+                mask = int(ending, 16)
+                if mask >> len(self.questions):
+                    raise KeyReused(key)
+                members.append(tuple(place for place in range(len(self.questions)) if mask >> place & 1))
+        return members
+
+    def to_pay(self, key: str | None) -> Fraction:
+        """The most that a release under the key charges, less than `total` where some of it is on record already."""
+        recorded = {place for places in self._recorded(key) for place in places}
+        return sum((one.price for place, one in enumerate(self.questions) if place not in recorded), Fraction(0))
+
+    def check_budget(self, key: str | None) -> None:
+        """BudgetExceeded where what is to be paid does not fit; a single release is checked by the ledger itself."""
         priced = len(self.joint) + sum(1 for one in self.questions if one.together is None and one.price)
-        budget = self._backend.budget(self.dataset)
-        if priced > 1 and self.total > budget.remaining:
+        budget, total = self._backend.budget(self.dataset), self.to_pay(key)
+        if priced > 1 and total > budget.remaining:
             mine = None if budget.limit is None else budget.limit - budget.spent
-            raise BudgetExceeded(self.total, budget.dataset_remaining, mine)
+            raise BudgetExceeded(total, budget.dataset_remaining, mine)
 
 
 def refuse_above(total: Fraction, spend: Fraction | None) -> None:
@@ -194,8 +217,12 @@ def refuse_above(total: Fraction, spend: Fraction | None) -> None:
         raise SpendingCapReached(total, spend)
 
 
-def _key(key: str | None, ending: str) -> str | None:
-    return None if key is None else f"{key} {ending}"
+MASK = re.compile(r"[0-9a-f]{1,16}")
+"""How the key of a release of a plan ends: with the bits of the places of its questions."""
+
+
+def _key(key: str | None, members: Iterable[int]) -> str | None:
+    return None if key is None else f"{key} {sum(1 << place for place in members):x}"
 
 
 def plan_questions(items: Iterable[Item], given: TargetOptions, backend: Backend) -> QuestionPlan:
@@ -272,14 +299,20 @@ def _joint(dataset: str, domain: Domain, questions: Sequence[PlannedQuestion], b
         if len(members) < 2 or any(place in part.members for part in joint for place in members):
             continue
         chosen = [questions[place] for place in members]
-        query = Query("joint", parts=tuple(_part(one) for one in chosen))
-        strictest = min(one.target.alpha for one in chosen if one.target.alpha is not None)
-        target = AccuracyTarget(strictest, None, max(one.target.beta for one in chosen), fresh=chosen[0].target.fresh)
+        query, target = _together(chosen)
         with suppress(Declined, TooLarge):
             preview = expect(backend.preview(dataset, query, domain, target), Preview)
             if preview.epsilon < sum(one.alone for one in chosen):
-                joint.append(JointPart(tuple(members), query, target, preview))
+                joint.append(JointPart(tuple(members), preview))
     return joint
+
+
+def _together(questions: Sequence[PlannedQuestion]) -> tuple[Query, AccuracyTarget]:
+    """One query for several questions, and its accuracy target."""
+    query = Query("joint", parts=tuple(_part(one) for one in questions))
+    strictest = min(one.target.alpha for one in questions if one.target.alpha is not None)
+    beta = max(one.target.beta for one in questions)
+    return query, AccuracyTarget(strictest, None, beta, fresh=questions[0].target.fresh)
 
 
 def _part(one: PlannedQuestion) -> Part:

@@ -131,9 +131,9 @@ class Session:
             name: plan_questions([items[place] for place in places], {}, self._backend)
             for name, places in selects.items()
         }
-        refuse_above(sum((plan.total for plan in plans.values()), Fraction(0)), run.spend)
+        refuse_above(sum((plan.to_pay(run.key) for plan in plans.values()), Fraction(0)), run.spend)
         for plan in plans.values():
-            plan.check_budget()
+            plan.check_budget(run.key)
         for name, plan in plans.items():
             answers = plan.release(key=run.key, progress=run.progress, deadline=run.deadline)
             results |= dict(zip(selects[name], answers, strict=True))
