@@ -1,6 +1,8 @@
 """Epsilon and time with answers that share their noise, against paying for each by itself, on the shipped Adult table.
 
-Views: seven views of age within 50, the most expensive one first and last. Analysts: so many ask the same questions at
+Views: seven views of age within 50, the most expensive one first, last, and all in one plan. First and in a plan the
+others are free; last, each was paid when it was asked, and a coarse release is no part of a finer one
+(docs/proofs/sharing.md, "Order matters"). Analysts: so many ask the same questions at
 random accuracies; `ours` is what the data's account pays, `other` the sum of what they receive. Exploration: how many
 questions an epsilon of 1 answers; `ours` begins with all ranges of age at the same accuracy, each promised by itself,
 `other` pays for each question and repeats identical ones, as version 0.1 does. A session ends with its questions, or
@@ -45,6 +47,11 @@ def run(data: Path | None) -> Iterator[Row]:
         with _adult() as config, bf.connect(config, analyst="ana") as session:
             ours, other = _spent(session, _views(session["adult"])[::order])
             yield Row(f"seven views of age within {ALPHA}, {case}", ours, other, ours / other)
+    with _adult() as config, bf.connect(config, analyst="ana") as session:
+        plan = session.plan(_views(session["adult"])[::-1], alpha=ALPHA)
+        plan.release()
+        ours, other = float(session.budget("adult").spent), float(plan.one_by_one)
+        yield Row(f"seven views of age within {ALPHA}, in one plan", ours, other, ours / other)
     for analysts in ANALYSTS:
         yield _shared(analysts)
     for name, explore in (("random ranges", _random), ("breadth first", _breadth_first), ("drill down", _drill_down)):
