@@ -220,6 +220,34 @@ def test_a_file_becomes_a_dataset(page: Page, lab: Place) -> None:
     assert kept.stat().st_mode & 0o077 == 0, "nobody else on the machine reads it"
 
 
+def test_joined_tables_are_declared_in_the_form(page: Page, lab: Place) -> None:
+    (lab.folder / "stays.csv").write_text(
+        "ward,days\n" + "\n".join(f"W{number % 3},{number % 9}" for number in range(90))
+    )
+    (lab.folder / "wards.csv").write_text("code,floor\nW0,low\nW1,high\nW2,high\n")
+    sign_in(page, lab, "cora", then="/datasets/add")
+    page.get_by_test_id("address").fill("stays.csv")
+    page.get_by_test_id("joins").fill("wards.csv by ward")
+    page.get_by_test_id("read-columns").click()
+    expect(page.get_by_text("is no join; write TABLE on FOREIGN_KEY = KEY gives COLUMN")).to_be_visible()
+    page.get_by_test_id("joins").fill("wards.csv on ward = code gives floor")
+    page.get_by_test_id("read-columns").click()
+    expect(page.get_by_role("group", name="floor").get_by_text("varchar, joined")).to_be_visible()
+    pick(page, "use-floor", "Listed values")
+    page.get_by_test_id("values-floor").fill("low, high")
+    expect(page.get_by_test_id("look-floor")).to_have_count(0)
+    shoot(page, "dataset-add-joined")
+    page.get_by_test_id("name").fill("stays")
+    page.get_by_test_id("finish").click()
+    page.wait_for_url("**/policies?dataset=stays")
+    (join,) = lab.app_state.curator("cora").dataset("stays").joins
+    assert join == bf.Join("wards.csv", "ward", "code", ["floor"])
+    answer = lab.app_state.session("ana").sql(
+        "SELECT floor, COUNT(*) FROM stays JOIN wards ON ward = code GROUP BY floor", epsilon="1"
+    )
+    assert [row["floor"] for row in answer.rows()] == ["low", "high", "NULL", "outside"]
+
+
 def test_a_dataset_can_go(page: Page, lab: Place) -> None:
     source, domain = "duckdb:///lab.duckdb#trial", {"age": bf.integers(0, 99, null=0)}
     lab.app_state.curator("cora").add(bf.Dataset("<b>trial<b>", source=source, domain=domain, epsilon="1"))

@@ -259,3 +259,82 @@ attributes = ["age"]
     (tmp_path / "blowfish.toml").write_text(text.replace('["age"]', "[]"))
     with pytest.raises(CatalogError, match=r"joins\[0\].*gives no attribute"):
         read_config(tmp_path / "blowfish.toml")
+
+
+def in_files(folder: Path, ending: str) -> bf.Dataset:
+    """The clinic with a file for each table, beside the database."""
+    dataset = clinic(folder)
+    (folder / "people").mkdir()
+    with duckdb.connect(str(folder / "clinic.duckdb")) as connection:
+        for table in ("visits", "people/patients", "postcodes"):
+            connection.execute(f"COPY {Path(table).name} TO '{folder / table}.{ending}'")
+    patients, postcodes = dataset.joins
+    joins = (
+        bf.Join(f"people/patients.{ending}", "patient", "id", patients.attributes),
+        bf.Join(str(folder / f"postcodes.{ending}"), "postcode", "code", postcodes.attributes),
+    )
+    return replace(dataset, source=f"visits.{ending}", joins=joins, policy=PUBLIC)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_files_are_joined_to_files(tmp_path: Path, ending: str) -> None:
+    dataset, config = in_files(tmp_path, ending), tmp_path / "blowfish.toml"
+    config.write_text('ledger = "sqlite:///clinic.ledger"\nmark = "clinic.mark"\n')
+    with bf.curate(config, by="cora") as curator:
+        curator.add(dataset)
+        # A file of protected rows belongs to one dataset, by whatever pattern another one would read it.
+        for pattern, column in (("people/pat*", {"age": bf.integers(0, 99)}), ("postcodes", {"region": ["north"]})):
+            with pytest.raises(CatalogError, match="reads the same table"):
+                curator.add(bf.Dataset("own", source=f"{pattern}.{ending}", domain=column))
+    with bf.connect(config, analyst="ana") as db:
+        assert [join.table for join in db["visits"].joins] == ["patients", "postcodes"]
+        written = "FROM visits v JOIN patients p ON v.patient = p.id JOIN postcodes c ON p.postcode = c.code"
+        answer = db.sql(f"SELECT c.region, COUNT(*) {written} WHERE p.sex = 'f' GROUP BY c.region", epsilon="1")
+        counted = f"SELECT coalesce(region, 'unknown'), count(*) FROM {KEPT} {BOTH} WHERE sex = 'f' GROUP BY ALL"
+        wanted = dict(truth(tmp_path, counted))
+        assert answer.values.tolist() == [wanted.get(region, 0) for region in ("north", "south", "unknown")]
+        assert answer.counted == "of at most 5 rows per patient"
+        (patients,) = truth(tmp_path, "SELECT count(DISTINCT patient) FROM visits")[0]
+        assert db.sql("SELECT COUNT(*) FROM visits.people", epsilon="1").values.tolist() == [patients]
+    # A joined file that changed is another content: nothing that was measured before is taken to be of the same rows.
+    source = read_config(config).open(dataset.source, dataset.joins)
+    before = source.content()
+    assert before is not None
+    assert before != read_config(config).open(dataset.source).content()
+    with duckdb.connect() as connection:
+        table = f"'{tmp_path / 'people'}/patients.{ending}'"
+        connection.execute(f"CREATE TABLE fewer AS FROM {table} LIMIT 7; COPY fewer TO {table}")
+    assert source.content() not in (before, None)
+
+
+def test_files_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
+    dataset, config = in_files(tmp_path, "csv"), tmp_path / "blowfish.toml"
+    config.write_text('ledger = "sqlite:///clinic.ledger"\nmark = "clinic.mark"\n')
+    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as connection:
+        connection.execute(f"COPY patients TO '{tmp_path}/people/patients.parquet'")
+    patients, postcodes = dataset.joins
+
+    def joined(table: str, key: str = "id", columns: dict[str, str] | None = None) -> bf.Dataset:
+        attributes = patients.attributes if columns is None else columns
+        return replace(dataset, joins=(bf.Join(table, "patient", key, attributes), postcodes))
+
+    with bf.curate(config, by="cora") as curator:
+        for wrong, reason in (
+            (joined("people/*.csv"), "one CSV or Parquet file"),
+            (joined("duckdb:///clinic.duckdb#patients"), "one CSV or Parquet file"),
+            (joined("patients"), "a file of rows ends in"),
+            (joined("people/nobody.csv"), "no file matches 'nobody.csv'"),
+            (joined("./people/../visits.csv", "patient", {"age": "ward"}), "visits.csv is the table itself"),
+            (joined("people/patients.csv", "name"), "patients.csv has no column 'name'"),
+            # A number is not compared with the text of a number.
+            (joined("people/patients.parquet"), "patient is VARCHAR, but id is BIGINT"),
+            (
+                replace(dataset, policy=bf.Policy(), joins=(bf.Join("visits2.csv", "patient", "patient", ["age"]),)),
+                "no file matches",
+            ),
+        ):
+            with pytest.raises(SourceError, match=reason):
+                curator.add(wrong)
+        with pytest.raises(CatalogError, match="its own records"):
+            curator.add(joined("clinic.ledger"))
+    assert str(tmp_path) not in str(joined("people/patients.csv").joins[0].name)

@@ -57,7 +57,7 @@ def violations(of_people: bool) -> Iterator[str]:
     database.execute("CREATE TABLE patients (id BIGINT, age BIGINT, post BIGINT)")
     database.execute("CREATE TABLE posts (code BIGINT, zone BIGINT)")
     database.executemany("INSERT INTO posts VALUES (?, ?)", POSTS)
-    source = IbisSource(DuckDB(database.cursor, "neighbours", files=False), TableName("visits"), JOINS)
+    source = IbisSource(DuckDB(database.cursor, "neighbours"), TableName("visits"), JOINS)
     most = 1 if of_people else CAP
     if of_people:
         counting = source.of_people(People("who", "rows")).prepare(compile_cells(DECLARED, Policy(), ["rows", "zone"]))

@@ -397,7 +397,7 @@ class Scratch:
 
 def watched_engine(database: duckdb.DuckDBPyConnection, watch: Watch, name: str) -> DuckDB:
     """An engine on a database in memory, each of whose statements is heard."""
-    return DuckDB(lambda: WatchedConnection(database.cursor(), watch), name, files=False)  # type: ignore[arg-type, return-value]
+    return DuckDB(lambda: WatchedConnection(database.cursor(), watch), name)  # type: ignore[arg-type, return-value]
 
 
 @contextmanager

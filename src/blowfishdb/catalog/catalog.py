@@ -20,7 +20,7 @@ from blowfishdb.model.document import Document, read_content
 from blowfishdb.model.domain import Domain, integers
 from blowfishdb.model.policy import Person, Policy, public
 from blowfishdb.sources.base import Join, People
-from blowfishdb.sources.ibis_source import IbisSource, open_source
+from blowfishdb.sources.ibis_source import IbisSource
 
 PEOPLE = ".people"
 """What follows a dataset's name where its people are asked about, not their rows."""
@@ -50,7 +50,7 @@ class Catalog:
         """The rows of a dataset, opened at first use; reads none of them."""
         if name not in self.sources:
             dataset = self.config.dataset(name)
-            self.sources[name] = open_source(self.config.reachable(dataset.source), dataset.joins)
+            self.sources[name] = self.config.open(dataset.source, dataset.joins)
         return self.sources[name]
 
     def account(self, name: str) -> Account:

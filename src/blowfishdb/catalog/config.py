@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
@@ -27,6 +27,8 @@ from blowfishdb.ledger.values import SUM
 from blowfishdb.model.document import KeyPath, dotted, line_of, parse_toml, read_content, toml_lines
 from blowfishdb.model.numbers import suggest
 from blowfishdb.sources.base import Join
+from blowfishdb.sources.ibis_source import IbisSource, open_source
+from blowfishdb.sources.location import scheme_of
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,12 @@ class Config:
         if _files_of(place) & records or any(schema in plain for schema in OWN_SCHEMAS):
             raise CatalogError("this is where BlowfishDB keeps its own records; they are no dataset")
         return place
+
+    def open(self, address: str, joins: Sequence[Join] = ()) -> IbisSource:
+        """The rows at an address, and what is joined to them; files that are joined are found as the address is."""
+        if scheme_of(address) == "file":
+            joins = [Join(self.reachable(join.table), join.foreign_key, join.key, join.attributes) for join in joins]
+        return open_source(self.reachable(address), joins)
 
     def _users_url(self) -> str:
         """The address of the server's users; a variable that only the server has is not filled in."""

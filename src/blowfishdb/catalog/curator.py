@@ -37,7 +37,8 @@ from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.sources.base import ColumnType, Join
-from blowfishdb.sources.ibis_source import CapsSeen, IbisSource, Seen, look_at_column, open_source, tables_at
+from blowfishdb.sources.ibis_source import CapsSeen, IbisSource, Seen, look_at_column, tables_at
+from blowfishdb.sources.location import scheme_of
 
 MOST_CAPS = 20
 
@@ -64,11 +65,13 @@ class TableRoles:
 
 def table_roles(policy: Policy, source: IbisSource) -> TableRoles:
     """What a dataset takes each of its tables to be."""
-    main = source.identity()
-    protected, public = {main: "its own table"}, dict[str, str]()
-    for join, identity in source.joined_identities():
-        (protected if is_protected(join, policy) else public)[identity] = join.table
-    return TableRoles(main, protected, public)
+    protected, public = dict[str, str](), dict[str, str]()
+    for join, place in source.places():
+        if join is None:
+            protected[place] = "its own table"
+        else:
+            (protected if is_protected(join, policy) else public)[place] = join.name
+    return TableRoles(source.identity(), protected, public)
 
 
 class Curator:
@@ -124,7 +127,7 @@ class Curator:
 
     def columns(self, source: str, joins: Sequence[Join] = ()) -> Mapping[str, ColumnType]:
         """The columns at an address, from the schema alone."""
-        return open_source(self.config.reachable(source), joins).columns()
+        return self.config.open(source, joins).columns()
 
     def tables(self, source: str) -> list[str]:
         """The tables at an address that names none, from the engine's catalogue."""
@@ -160,7 +163,7 @@ class Curator:
         return read_known(name, source, self._account_at(source), self.ledger)
 
     def _account_at(self, source: str) -> Account:
-        return self.ledger.account(account_id(open_source(self.config.reachable(source)).identity()))
+        return self.ledger.account(account_id(self.config.open(source).identity()))
 
     def add(self, dataset: Dataset) -> Account:
         """Registers a dataset: its account in the ledger first, then its place in the configuration."""
@@ -169,7 +172,7 @@ class Curator:
                 f"there is a dataset {dataset.name} already; change it with set_policy, set_domain, renew and "
                 "limit_analyst, or remove it first"
             )
-        source = open_source(self.config.reachable(dataset.source), dataset.joins)
+        source = self.config.open(dataset.source, dataset.joins)
         _check_columns(dataset, source.columns())
         self._check_tables(dataset, source)
         terms = Terms(
@@ -255,7 +258,7 @@ class Curator:
         account, in_force = self.in_force(name)
         declared = domain if isinstance(domain, Domain) else make_domain(domain)
         new = replace(in_force, domain=declared, joins=in_force.joins if joins is None else tuple(joins))
-        source = open_source(self.config.reachable(new.source), new.joins)
+        source = self.config.open(new.source, new.joins)
         _check_columns(new, source.columns())
         self._check_tables(new, source)
         # An attribute that comes back is no new one: it is compared with every domain that was asked.
@@ -374,10 +377,10 @@ class Curator:
         The keys of public ones are read: each must occur once.
         """
         roles = table_roles(dataset.policy, source)
-        scheme = dataset.source.partition("://")[0]
+        scheme = scheme_of(dataset.source)
         for other in self.config.datasets.values():
             # Tables of another kind of engine are other tables, whatever they are called.
-            if other.name == dataset.name or other.source.partition("://")[0] != scheme:
+            if other.name == dataset.name or scheme_of(other.source) != scheme:
                 continue
             if not dataset.joins and not other.joins:
                 continue
@@ -393,10 +396,10 @@ class Curator:
             except UnknownAccount:
                 charges = 0
             if charges:
-                raise CatalogError(f"{join.table} was asked as a dataset before: its rows have an account of their own")
+                raise CatalogError(f"{join.name} was asked as a dataset before: its rows have an account of their own")
             if not is_protected(join, dataset.policy) and source.repeats_keys(join):
                 raise SourceError(
-                    f"{join.key} occurs more than once in {join.table}: a joined table has one row for each key. Its "
+                    f"{join.key} occurs more than once in {join.name}: a joined table has one row for each key. Its "
                     "rows would give NULL wherever the key is repeated; remove the repetitions, or join by another key"
                 )
 

@@ -17,6 +17,7 @@ from threading import RLock
 from typing import TypeVar
 
 from blowfishdb.catalog.catalog import Catalog, LiveCatalog
+from blowfishdb.catalog.dataset import shown_joins
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import (
     UNREAD,
@@ -47,6 +48,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import PUBLISHED, Query
 from blowfishdb.session.backend import Backend, Budget, Past, Published, ReleaseRequest, expect
+from blowfishdb.sources.base import Join
 
 Result = TypeVar("Result")
 
@@ -100,6 +102,10 @@ def local_backend(
 
     def declared(name: str) -> tuple[Domain, Policy]:
         return live.now().declared(name)
+
+    def joins(name: str) -> tuple[Join, ...]:
+        dataset = live.now().config.dataset(live.now().owner(name))
+        return shown_joins(dataset.source, dataset.joins)
 
     def opened(name: str, query: Query, domain: Domain) -> DatasetHandle:
         """The dataset at the versions in force; a version may come into force a moment before its file is written."""
@@ -213,7 +219,7 @@ def local_backend(
         analyst=analyst,
         names=names,
         declared=declared,
-        joins=lambda name: live.now().config.dataset(live.now().owner(name)).joins,
+        joins=joins,
         budget=lambda name: redact_errors(lambda: _budget(live.now(), name, analyst)),
         preview=preview,
         release=release,

@@ -17,7 +17,7 @@ from blowfishdb.errors import DriverMissing, SourceError
 from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import ROW, Person, Row
-from blowfishdb.sources.location import TableName
+from blowfishdb.sources.location import TableName, parse_table
 
 
 class Kind(StrEnum):
@@ -77,6 +77,11 @@ class Join:
             raise SourceError(f"the join with {table} gives no attribute; name at least one")
         if foreign_key in columns:
             raise SourceError(f"the join with {table} would find its rows by {foreign_key}, which it gives itself")
+
+    @property
+    def name(self) -> str:
+        """The table in messages: a file without its folder."""
+        return self.table.rpartition("/")[2]
 
     def gives(self, other: Join) -> bool:
         """Whether the other join finds its rows by an attribute of this one."""
@@ -184,6 +189,14 @@ class Engine(ABC):
     @abstractmethod
     def qualified(self, table: TableName) -> TableName:
         """The table with its default schema filled in, where the engine has schemas."""
+
+    def table(self, text: str) -> TableName:
+        """The table that a join names."""
+        return self.qualified(parse_table(text))
+
+    def places(self, table: TableName) -> list[str]:
+        """The canonical names of all that a table is read from, files one by one."""
+        return [self.identity(table)]
 
     @abstractmethod
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:

@@ -23,7 +23,15 @@ from typing import IO, TYPE_CHECKING
 
 from blowfishdb.errors import SourceError
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, interrupted_after
-from blowfishdb.sources.location import GLOB, Location, TableName, database_file, files_digest, real_pattern
+from blowfishdb.sources.location import (
+    GLOB,
+    Location,
+    TableName,
+    database_file,
+    files_digest,
+    parse_location,
+    real_pattern,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -155,15 +163,12 @@ class DuckDB(Engine):
     errors_on_overflow = False
     decimal_digits = 15
 
-    def __init__(self, connect: Connect, place: str, *, files: bool, read: Connect | None = None) -> None:
+    def __init__(self, connect: Connect, place: str = "", read: Connect | None = None) -> None:
         self._connect = connect
         self._read = connect if read is None else read
         self._place = place
-        self._files = files
 
     def identity(self, table: TableName) -> str:
-        if self._files:
-            return f"file:{self._place}"
         # DuckDB takes names of any case for the same.
         name = f"{table.schema}.{table.name}".lower()
         return f"duckdb:{self._place}#{name}"
@@ -185,8 +190,6 @@ class DuckDB(Engine):
             return connection.execute(sql).fetchall()
 
     def content(self) -> str | None:
-        if self._files:
-            return files_digest(matched(self._place))
         log = f"{self._place}.wal"
         if os.path.exists(log) and os.path.getsize(log):
             return None
@@ -222,7 +225,7 @@ def open_database(location: Location) -> tuple[DuckDB, TableName]:
             # This process already has the file open for writing; DuckDB then wants the same settings again.
             return _connection(duckdb, str(path), read_only=False)
 
-    return DuckDB(connect, str(path), files=False), location.required_table()
+    return DuckDB(connect, str(path)), location.required_table()
 
 
 def _connection(duckdb: ModuleType, path: str, *, read_only: bool) -> DuckDBPyConnection:
@@ -279,37 +282,77 @@ def _instance(process: int) -> _Instance:
     return _Instance()
 
 
-def open_files(location: Location) -> tuple[DuckDB, TableName]:
-    """The engine and table of CSV or Parquet files, named by a path or a pattern."""
-    duckdb = driver("duckdb", "files", "duckdb")
-    pattern = real_pattern(location.path)
-    is_parquet = pattern.lower().endswith(".parquet")
-    matched(pattern)
+class Files(DuckDB):
+    """An embedded DuckDB that sees files as tables: the pattern of each, by the name under which it is seen."""
 
-    def create(connection: DuckDBPyConnection, rows: str) -> DuckDBPyConnection:
-        connection.execute(f'CREATE VIEW "{FILES.name}" AS SELECT * FROM {rows}')
+    def __init__(self, connect: Connect, read: Connect, patterns: Mapping[str, str]) -> None:
+        super().__init__(connect, read=read)
+        self._patterns = patterns
+
+    def identity(self, table: TableName) -> str:
+        return f"file:{self._patterns[table.name]}"
+
+    def places(self, table: TableName) -> list[str]:
+        return [f"file:{os.path.realpath(file)}" for file in matched(self._patterns[table.name])]
+
+    def table(self, text: str) -> TableName:
+        pattern = _joined_file(text)
+        names = [name for name, known in self._patterns.items() if known == pattern and name != FILES.name]
+        return self.qualified(TableName(names[0]))
+
+    def content(self) -> str | None:
+        return files_digest([file for pattern in self._patterns.values() for file in matched(pattern)])
+
+
+def _joined_file(address: str) -> str:
+    """The path of a file that is joined to others."""
+    location = parse_location(address)
+    if location.scheme != "file" or GLOB.search(location.path):
+        raise SourceError("what is joined to files is one CSV or Parquet file, named by its path")
+    return real_pattern(location.path)
+
+
+def open_files(location: Location) -> tuple[Files, TableName]:
+    """The engine and table of CSV or Parquet files, named by a path or a pattern, and of files joined to them."""
+    duckdb = driver("duckdb", "files", "duckdb")
+    joined = dict.fromkeys(_joined_file(address) for address in location.joined)
+    patterns = {FILES.name: real_pattern(location.path)}
+    patterns |= {f"joined {number}": pattern for number, pattern in enumerate(joined, start=1)}
+    main = set(map(os.path.realpath, matched(patterns[FILES.name])))
+    for pattern in joined:
+        if main & set(map(os.path.realpath, matched(pattern))):
+            name = Path(pattern).name
+            raise SourceError(f"{name} is the table itself: its rows are protected, so it cannot be looked up")
+
+    def create(connection: DuckDBPyConnection, copies: ExitStack | None = None) -> DuckDBPyConnection:
+        for name, pattern in patterns.items():
+            files = matched(pattern)
+            if _is_parquet(pattern):
+                rows = f"read_parquet([{_listed(files)}], union_by_name = true)"
+            else:
+                rows = _csv_reader(files, () if copies is None else [readable(file, copies) for file in files])
+            connection.execute(f"CREATE VIEW {_identifier(name)} AS SELECT * FROM {rows}")
         return connection
 
     @contextmanager
     def connect() -> Iterator[DuckDBPyConnection]:
-        files = matched(pattern)
-        parquet = f"read_parquet([{_listed(files)}], union_by_name = true)"
         with _instance(os.getpid()).empty() as connection:
-            yield create(connection, parquet if is_parquet else _csv_reader(files))
+            yield create(connection)
 
     @contextmanager
     def read() -> Iterator[DuckDBPyConnection]:
-        with ExitStack() as copies:
-            files = matched(pattern)
-            rows = _csv_reader(files, [readable(file, copies) for file in files])
-            # On its own, as this setting is one of the whole instance. Which lines of a file that is not well formed
-            # are rows depends on the columns that are read of it: each count reads all of them, so that a row is in
-            # all counts or in none.
-            with _connection(duckdb, ":memory:", read_only=False) as connection:
-                connection.execute("SET disabled_optimizers = 'unused_columns'")
-                yield create(connection, rows)
+        # On its own, as this setting is one of the whole instance. Which lines of a file that is not well formed
+        # are rows depends on the columns that are read of it: each count reads all of them, so that a row is in
+        # all counts or in none.
+        with ExitStack() as copies, _connection(duckdb, ":memory:", read_only=False) as connection:
+            connection.execute("SET disabled_optimizers = 'unused_columns'")
+            yield create(connection, copies)
 
-    return DuckDB(connect, pattern, files=True, read=connect if is_parquet else read), FILES
+    return Files(connect, connect if all(map(_is_parquet, patterns.values())) else read, patterns), FILES
+
+
+def _is_parquet(pattern: str) -> bool:
+    return pattern.lower().endswith(".parquet")
 
 
 def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:

@@ -17,7 +17,7 @@ from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.sources.base import ColumnType, Counting, Engine, Expr, Join, Kind, People, Tally, ibis
-from blowfishdb.sources.location import Location, TableName, parse_location, parse_table
+from blowfishdb.sources.location import Location, TableName, parse_location
 from blowfishdb.sources.statement import (
     IBIS_TYPES,
     Places,
@@ -40,10 +40,10 @@ def check_order(joins: Sequence[Join]) -> None:
     if len(set(names)) != len(names):
         raise SourceError("two joins give an attribute of the same name")
     for place, join in enumerate(joins):
-        later = [other.table for other in joins[place + 1 :] if other.gives(join)]
+        later = [other.name for other in joins[place + 1 :] if other.gives(join)]
         if later:
             raise SourceError(
-                f"{join.table} is found by {join.foreign_key}, which {later[0]} gives: name {later[0]} first. Where "
+                f"{join.name} is found by {join.foreign_key}, which {later[0]} gives: name {later[0]} first. Where "
                 "each needs the other, the joins go round in a circle and lead to no row"
             )
 
@@ -74,14 +74,21 @@ class IbisSource:
     def _identity_of(self, table: TableName) -> str:
         return _redacted(self._engine, lambda: self._engine.identity(table))
 
+    def places(self) -> list[tuple[Join | None, str]]:
+        """All that rows are read from, by canonical names: of the main table, with None, and of each join."""
+        tables = [(None, self._table), *((join, self._engine.table(join.table)) for join in self._joins)]
+        return _redacted(
+            self._engine, lambda: [(join, place) for join, table in tables for place in self._engine.places(table)]
+        )
+
     def joined_identities(self) -> list[tuple[Join, str]]:
         """The joins, each with the identity of its table."""
-        tables = ((join, self._engine.qualified(parse_table(join.table))) for join in self._joins)
+        tables = ((join, self._engine.table(join.table)) for join in self._joins)
         return [(join, self._identity_of(table)) for join, table in tables]
 
     def repeats_keys(self, join: Join) -> bool:
         """Whether a key of a joined table occurs more than once; reads that table, so it must be public."""
-        table = self._describe(self._engine.qualified(parse_table(join.table)))
+        table = self._describe(self._engine.table(join.table))
         return bool(_fetch(self._engine, repeated_keys(table, join, self._engine)))
 
     def look_at_caps(self, unit: Person, caps: Sequence[int]) -> CapsSeen:
@@ -94,16 +101,14 @@ class IbisSource:
     def _tables(self) -> Tables:
         """The tables as they are now; asked anew each time, because columns change while a session lasts."""
         main = self._describe(self._table)
-        joined = tuple((join, self._describe(self._engine.qualified(parse_table(join.table)))) for join in self._joins)
+        joined = tuple((join, self._describe(self._engine.table(join.table))) for join in self._joins)
         tables = Tables(main, joined)
         for join, table in joined:
             if table.name == main.name:
-                raise SourceError(
-                    f"{join.table} is the table itself: its rows are protected, so it cannot be looked up"
-                )
+                raise SourceError(f"{join.name} is the table itself: its rows are protected, so it cannot be looked up")
             for column in (join.key, *join.attributes.values()):
                 if column not in table.columns:
-                    raise SourceError(f"{join.table} has no column {column!r}; {suggest(column, table.columns)}")
+                    raise SourceError(f"{join.name} has no column {column!r}; {suggest(column, table.columns)}")
             hidden = [name for name in join.attributes if name in main.columns]
             if hidden:
                 raise SourceError(f"{hidden[0]} is a column of the main table; give the joined attribute another name")
@@ -211,7 +216,7 @@ SCHEMES = {
 
 def open_source(url: str, joins: Sequence[Join] = ()) -> IbisSource:
     """The table at an address such as `duckdb:///shop.duckdb#sales`, `postgresql://host/db#t` or `data/*.parquet`."""
-    engine, table = _open_engine(parse_location(url))
+    engine, table = _open_engine(replace(parse_location(url), joined=tuple(join.table for join in joins)))
     return IbisSource(engine, table, joins)
 
 

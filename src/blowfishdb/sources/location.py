@@ -38,6 +38,8 @@ class Location:
     table: TableName | None = None
     options: tuple[tuple[str, str], ...] = ()
     address: str = field(default="", repr=False)
+    joined: tuple[str, ...] = ()
+    """The tables that are joined to this one; files are opened together."""
 
     @property
     def database(self) -> str:
@@ -77,6 +79,12 @@ def parse_location(url: str) -> Location:
         options=tuple(parse_qsl(parts.query, keep_blank_values=True)),
         address=f"{scheme}://{rest}",
     )
+
+
+def scheme_of(address: str) -> str:
+    """The scheme of an address, whose variables need not be filled in."""
+    scheme, separator, _ = address.partition("://")
+    return scheme.lower() if separator else "file"
 
 
 def parse_table(text: str) -> TableName:

@@ -92,7 +92,7 @@ class Tables:
         """Refuses a join whose foreign key or key is missing, or which differ in kind."""
         given = ((one, other.attributes[join.foreign_key]) for other, one in self.joined if other.gives(join))
         owner, column = next(given, (self.main, join.foreign_key))
-        foreign = owner.find(column, MATCHED, f"the foreign key to {join.table}")
+        foreign = owner.find(column, MATCHED, f"the foreign key to {join.name}")
         key = table.find(join.key, MATCHED, "the key of a join")
         if foreign.kind != key.kind:
             raise SourceError(f"{join.foreign_key} is {foreign.native}, but {join.key} is {key.native}")

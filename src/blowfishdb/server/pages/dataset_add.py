@@ -17,7 +17,7 @@ from urllib.parse import quote
 from nicegui import events, ui
 
 from blowfishdb.analysis.risk import LARGEST_POWER, odds_words
-from blowfishdb.catalog.dataset import SECRET, Dataset, attribute_words, read_list, typed_value, write_row
+from blowfishdb.catalog.dataset import SECRET, Dataset, attribute_words, read_join, read_list, typed_value, write_row
 from blowfishdb.engine.target import short_number
 from blowfishdb.errors import (
     BlowfishError,
@@ -50,7 +50,7 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.rest.datasets import add_dataset
-from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.base import ColumnType, Join, Kind
 from blowfishdb.sources.ibis_source import Seen
 
 UNUSED, WHOLE, STEPS, DAYS, MOMENTS = "Not used", "Whole numbers", "Bins of numbers", "Dates", "Moments"
@@ -177,13 +177,16 @@ class ColumnEditor:
     on_change: Callable[[], None]
     form: ColumnForm = field(default_factory=ColumnForm)
     is_from_data: bool = False
+    is_joined: bool = False
+    """Whether a join gives the column: only those of the main table are looked at."""
 
     def build(self) -> None:
         """Draws the form."""
         with called(ui.element("div").classes("bf-column").props("role=group"), self.name):
             with ui.element("div"):
                 ui.label(self.name).style("font-weight:620;overflow-wrap:anywhere")
-                ui.label(self.column.native.lower()).classes("bf-quiet bf-small bf-mono")
+                kind = self.column.native.lower()
+                ui.label(f"{kind}, joined" if self.is_joined else kind).classes("bf-quiet bf-small bf-mono")
             with ui.element("div").classes("bf-stack"):
                 use = roomy_select(
                     [UNUSED, *FORMS[self.column.kind]], self.form.form, None, lambda value: self._choose(str(value))
@@ -253,8 +256,9 @@ class ColumnEditor:
         self._choice("null", "NULL is", [HIDDEN, OPEN, VALUE])
         ends = [] if form.is_list else [ENDS]
         self._choice("outside", "Other values are", [*ends, HIDDEN, OPEN, VALUE])
-        button = ui.button("Look in the data …", icon="visibility", on_click=lambda: self.look(self))
-        called(button.props("flat dense size=sm"), test_id=f"look-{self.name}")
+        if not self.is_joined:
+            button = ui.button("Look in the data …", icon="visibility", on_click=lambda: self.look(self))
+            called(button.props("flat dense size=sm"), test_id=f"look-{self.name}")
 
     def _text(self, part: str, label: str, sample: str, width: str, *, is_long: bool = False) -> None:
         value, make = str(getattr(self.form, part)), ui.textarea if is_long else ui.input
@@ -335,7 +339,7 @@ WARNING = (
 )
 
 
-PARTS = ("source", "name", "unit", "person", "at_most", "order_by", "epsilon", "per_analyst")
+PARTS = ("source", "joins", "name", "unit", "person", "at_most", "order_by", "epsilon", "per_analyst")
 DRAFT = "datasets/add"
 
 
@@ -345,6 +349,8 @@ class DatasetDraft:
 
     context: PageContext
     source: str = ""
+    joins: str = ""
+    """Joined tables in words, one on each line."""
     columns: list[ColumnEditor] = field(default_factory=list)
     name: str = ""
     unit: str = "row"
@@ -364,6 +370,7 @@ class DatasetDraft:
     def restore(self, content: Mapping[str, Any]) -> None:
         """Takes over what `content` kept; nothing where a later version of the software wrote it differently."""
         with suppress(KeyError, TypeError, ValueError):
+            self.joins = str(content["joins"])
             columns = [
                 self.editor(
                     str(one["name"]),
@@ -380,7 +387,15 @@ class DatasetDraft:
     def editor(self, name: str, column: ColumnType, form: ColumnForm | None = None) -> ColumnEditor:
         """The editor of one column, perhaps with what was typed before."""
         usable = form if form is not None and form.form in (UNUSED, *FORMS[column.kind]) else ColumnForm()
-        return ColumnEditor(name, column, partial(_ask_to_look, self), lambda: self.on_change(), usable)
+        given: list[str] = []
+        with suppress(BlowfishError):
+            given = [attribute for join in self.declared_joins() for attribute in join.attributes]
+        look = partial(_ask_to_look, self)
+        return ColumnEditor(name, column, look, lambda: self.on_change(), usable, is_joined=name in given)
+
+    def declared_joins(self) -> list[Join]:
+        """The joins that were typed; CatalogError for words that are none."""
+        return [read_join(line) for line in self.joins.splitlines() if line.strip()]
 
     def dataset(self) -> Dataset:
         """The dataset as it is declared; a typed error names the first thing that is missing."""
@@ -395,6 +410,7 @@ class DatasetDraft:
             policy=Policy(unit=self._unit()),
             epsilon=self.epsilon,
             per_analyst=self.per_analyst.strip() or None,
+            joins=self.declared_joins(),
         )
 
     def blame(self) -> bool:
@@ -508,9 +524,13 @@ def _by_address(draft: DatasetDraft, later: ui.element) -> None:
         button = ui.button("Read the columns", icon="view_column", on_click=lambda: look(box.value.strip()))
         button.props('unelevated data-testid="read-columns"')
     tables = ui.element("div").style("margin-top:10px")
+    joined = ui.textarea("Joined tables, one on each line", placeholder="patients on patient = id gives age, sex")
+    joined.props(f"{FIELD} autogrow").style("max-width:640px;margin-top:10px")
+    called(joined, test_id="joins").bind_value(draft, "joins").on_value_change(lambda: draft.on_change())
     small(
         "duckdb:///shop.duckdb#sales, sqlite, postgresql, mysql, spark, or a path such as data/people.parquet, "
-        "relative to the configuration. A password stands in the environment, written ${BLOWFISH_...} here.",
+        "relative to the configuration. Joined tables lie in the same database, or are files too. A password stands in "
+        "the environment, written ${BLOWFISH_...} here.",
         "margin-top:10px;max-width:84ch",
     )
 
@@ -570,7 +590,8 @@ def _by_file(draft: DatasetDraft, later: ui.element) -> None:
 async def _read_columns(draft: DatasetDraft, address: str, later: ui.element) -> None:
     """Reads the names and types of the columns, and shows the steps that need them; what was typed for one stays."""
     curator = draft.context.curator()
-    columns = await draft.context.run(lambda: curator.columns(address))
+    joins = draft.declared_joins()
+    columns = await draft.context.run(lambda: curator.columns(address, joins))
     forms = {editor.name: editor.form for editor in draft.columns}
     draft.source = address
     draft.columns = [draft.editor(name, kind, forms.get(name)) for name, kind in columns.items()]
