@@ -62,7 +62,7 @@ LINKED = (
     '<span v-if="!props.row.current" class="bf-pill" style="margin-left:8px">older version</span>'
     '<div v-if="props.row.family" class="bf-small">{{ props.row.family }}</div></q-td>'
 )
-TICKED = """<q-checkbox v-model="props.selected" :aria-label="'Compare ' + props.row.question" />"""
+TICKED = """<q-checkbox v-model="props.selected" :aria-label="'Compare ' + props.row.named" />"""
 
 
 @page("/history", "History", "ask", lead="Everything you asked. To open an answer again, or to compare two, is free.")
@@ -78,7 +78,7 @@ async def history(context: PageContext) -> None:
                 link_button("Ask something", "/explore")
             return
         with spread():
-            label = small("Tick two answers to compare them.")
+            label = small("Tick two answers to compare them.").props("role=status")
             button = ui.button("Compare", icon="compare", on_click=lambda: compare_ticked())
             button.props("unelevated").set_enabled(False)
 
@@ -127,6 +127,8 @@ def _row(past: Past) -> dict[str, object]:
         "id": answer_name(past.dataset, past.number),
         "link": answer_link(past.dataset, past.number),
         "question": f"Synopsis: {past.question}" if past.is_synopsis else past.question,
+        # Answers to one question at several levels are told apart by their entries.
+        "named": f"{past.question}, entry {past.number}",
         "dataset": past.dataset,
         "at": past.at[:16].replace("T", " "),
         "mechanism": past.mechanism,
