@@ -24,7 +24,7 @@ from blowfishdb.ledger.values import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
 from blowfishdb.mechanisms.data_aware import dawa, regions
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartition
-from blowfishdb.model import aggregates, policy
+from blowfishdb.model import aggregates, constraint_graph, policy
 from blowfishdb.model.graphs import CellGraph, GridGraph, WindowGraph
 from blowfishdb.noise import coupling, sampler
 from blowfishdb.plan import certificate, loss
@@ -32,6 +32,7 @@ from blowfishdb.plan import program as merge
 from blowfishdb.plan.loss import WorstEdge
 from blowfishdb.plan.plan import _factor_1
 from blowfishdb.plan.program import Program, ProgramRun, QuantilePlan, RefinementNoise, SelectionNoise
+from tests.audit.rewritten import rewrite
 
 Fault = Callable[[pytest.MonkeyPatch], None]
 
@@ -403,3 +404,8 @@ def persons_as_rows(patch: pytest.MonkeyPatch) -> None:
         return replace(cells, graph=replace(cells.graph, rows_per_person=1))
 
     patch.setattr(aggregates, "_people_cells", one_row)
+
+
+def nobody_absent_in_exchanges(patch: pytest.MonkeyPatch) -> None:
+    """Under overlapping constraints records change their values together, and none comes or goes."""
+    rewrite(patch, constraint_graph, "_exchanges", "{(0,) * vectors.shape[1]: {ZERO}} if absence else {}", "{}")

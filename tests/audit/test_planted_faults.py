@@ -47,6 +47,7 @@ REPLAYED: list[tuple[Fault, str, str]] = [
     (faults.ties_counted, "ordered, 3 rows a person", "counting"),
     (faults.leaving_forgotten_in_buckets, "dawa-transform, filter", "every edge"),
     (faults.universal_forgotten_on_long_axes, "ordered by structure, NULL and outside hidden", "every edge"),
+    (faults.nobody_absent_in_exchanges, "overlapping counts, presence secret", "every edge"),
 ]
 
 

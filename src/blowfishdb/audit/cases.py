@@ -384,6 +384,8 @@ def public_constraints() -> Iterator[Case]:
     yield Case("a constraint that nothing hidden changes, 2 rows a person", small, of_people, TABLE, "identity")
     hidden = Policy({}, presence="secret", constraints=["count(x < 1)"])
     yield Case("a constraint, presence secret", small, hidden, HISTOGRAM)
+    overlapping = Policy({}, presence="secret", constraints=["count(x < 1)", "count(y = 'a')"])
+    yield Case("overlapping counts, presence secret", small, overlapping, query("count", ()))
     eight, known = domain({"x": integers(0, 7, null=0)}), Policy(constraints=["range(x, 0, 3)"])
     yield Case("dawa, a marginal known", eight, known, RANGES, "dawa")
 
