@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import numpy as np
@@ -225,3 +227,37 @@ def test_who_does_not_get_in(place: Place, address: str, tmp_path: Path) -> None
 def test_a_server_that_is_none_of_ours(place: Place, address: str) -> None:
     with pytest.raises(ServerUnreachable, match="not as BlowfishDB"):
         bf.connect(address + "/elsewhere", token=place.secrets["ana"])
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "content"),
+    [
+        (200, "text/html", b"<h1>Welcome</h1>"),
+        (200, "application/json", b"[]"),
+        (200, "application/json", b"{}"),
+        (200, "application/json", b"no JSON"),
+        (302, "text/html", b""),
+    ],
+)
+def test_another_program_at_the_address(status: int, kind: str, content: bytes) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        with pytest.raises(ServerUnreachable, match="not as BlowfishDB"):
+            bf.connect(address, token="x")
+        with pytest.raises(ServerUnreachable, match="not as BlowfishDB"):
+            bf.connect(address, analyst="ana", password=PASSWORD)
+        server.shutdown()

@@ -45,6 +45,8 @@ PATIENCE = 600.0
 CONNECTING = 10.0
 AMOUNTS = ("requested", "remaining_dataset", "remaining_analyst", "epsilon", "nearest_above", "allowed")
 """Fields of errors that are exact numbers."""
+MEDIA_TYPES = ("application/json", "application/vnd.apache.parquet")
+"""What a server answers with; anything else comes from another program, or from a proxy in between."""
 FIELD = re.compile(r"[a-z][a-z_]{0,40}")
 NUMBER = re.compile(r"-?\d{1,400}(/\d{1,400})?")
 KNOWN = {kind.code: kind for kind in error_types().values()}
@@ -64,6 +66,7 @@ def open_remote(
     http = needed("httpx", "client")
     base = address.rstrip("/") + "/api/v1"
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    foreign = f"{address} answers, and not as BlowfishDB does: look at the address and its port."
     timeout = http.Timeout(PATIENCE, connect=CONNECTING)
     client: httpx.Client = http.Client(base_url=base, headers=headers, timeout=timeout, follow_redirects=False)
 
@@ -75,16 +78,24 @@ def open_remote(
             response = None
         if response is None:
             raise ServerUnreachable(f"{address} does not answer. Ask again with the same key: nothing is paid twice.")
-        if response.status_code >= 400:
+        if response.status_code >= 300:
             raise error_of(response)
+        if response.content and not response.headers.get("content-type", "").startswith(MEDIA_TYPES):
+            raise ServerUnreachable(foreign)
         return response
+
+    def told(reply: httpx.Response, name: str) -> object:
+        try:
+            return reply.json()[name]
+        except (ValueError, KeyError, TypeError):
+            raise ServerUnreachable(foreign) from None
 
     try:
         if password is not None:
-            signed = ask("POST", "/sessions", {"name": name or "", "password": password}).json()
-            client.headers["X-CSRF-Token"] = str(signed["csrf_token"])
-        me = ask("GET", "/sessions/current").json()
-        if me.get("must_change"):
+            signed = ask("POST", "/sessions", {"name": name or "", "password": password})
+            client.headers["X-CSRF-Token"] = str(told(signed, "csrf_token"))
+        me = ask("GET", "/sessions/current")
+        if told(me, "must_change"):
             raise PasswordMustChange
     except BaseException:
         client.close()
@@ -144,7 +155,7 @@ def open_remote(
         client.close()
 
     return Backend(
-        analyst=str(me["name"]),
+        analyst=str(told(me, "name")),
         names=names,
         declared=declared,
         joins=joins,
