@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 
 import duckdb
 
 import blowfishdb as bf
 from blowfishdb.cli import run
+from blowfishdb.cli.serve import server_state
 from blowfishdb.model.document import Document
 from examples.patients_and_visits import TABLES
 from tests.docs.blocks import ROOT
 
 ROWS = 4000
+TOKEN = "3f9c0a12bd77"
 WARDS = ["A1", "A2", "A3"]
 CLINIC = f"""CREATE TABLE visits AS SELECT range AS visit_id, range % 100 AS age,
     ['A1', 'A2', 'A3'][range % 3 + 1] AS ward, (range * 37) % 20000 + 0.25 AS cost, range % 900 AS patient,
@@ -90,7 +94,7 @@ def clinic(folder: Path) -> World:
 
 
 def modest(folder: Path) -> World:
-    """The same with a budget as curators give them, a synopsis, and a person."""
+    """The same with a budget as curators give them, a synopsis, and a person with a token."""
     world = empty(folder)
     with bf.curate("blowfish.toml", by="cora") as curator:
         curator.add(visits("3"))
@@ -100,6 +104,8 @@ def modest(folder: Path) -> World:
     with bf.connect("blowfish.toml", analyst="ana") as db:
         db["visits"].histogram("ward", bf.col("age").bins(5)).publish(epsilon="0.1").save("visits.parquet")
     assert run(["user", "add", "ana"]) == 0
+    with server_state(Path("blowfish.toml")) as state, patch.object(secrets, "token_hex", return_value=TOKEN):
+        state.tokens.issue("ana", "my notebook", ["ask"], 30)
     return world
 
 
