@@ -465,7 +465,10 @@ class UnknownAccount(LedgerError):
     code = "unknown-account"
 
     def __init__(self, account: str) -> None:
-        super().__init__(f"there is no account {account!r}. Register the data first.")
+        super().__init__(
+            f"this ledger has no account {account!r}. Put back the ledger that has it, or add its dataset anew with "
+            "`blowfish dataset add`."
+        )
         self.account = account
 
 
