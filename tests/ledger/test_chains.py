@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from blowfishdb.errors import BudgetExceeded, ChainMoved, InvalidInput
+from blowfishdb.errors import BudgetExceeded, ChainMoved, InvalidInput, LedgerCorrupt
 from blowfishdb.ledger import Account, Charge, Ledger, Receipt
 from blowfishdb.ledger.values import Link, Publication
 from tests.ledger.support import charge_of, opened
@@ -125,6 +125,18 @@ def test_changed_chains_are_noticed(ledger: Ledger, change: str, reason: str) ->
     fault = ledger.verify().fault
     assert fault is not None
     assert reason in fault.reason
+
+
+@pytest.mark.parametrize("change", ["level = 'much'", "level = '1/0'", "received = '1/2'", "level = '0'"])
+def test_a_link_that_was_read_before_is_read_as_it_is_now(ledger: Ledger, change: str) -> None:
+    account = opened(ledger, 1)
+    published(ledger, linked(account, "1/10", "1/10", "1/10", "a"))
+    assert [past.link.level for past in ledger.links(account.id, "rows")] == [Fraction(1, 10)]
+    with ledger.store.write() as cursor:
+        cursor.rows(f"UPDATE link SET {change}")
+    for _ in range(2):
+        with pytest.raises(LedgerCorrupt, match="a chain cannot be read"):
+            ledger.links(account.id, "rows")
 
 
 def test_answers_of_one_chain_on_different_content_are_noticed(ledger: Ledger) -> None:

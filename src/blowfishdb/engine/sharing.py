@@ -272,8 +272,9 @@ class _Offers:
     def chains(self, part: Part) -> dict[str, list[PastLink]]:
         """The chains of what is measured."""
         chains: dict[str, list[PastLink]] = {}
+        start = self._start(part)
         for past in self.links:
-            if past.link.chain.startswith(self._start(part)):
+            if past.link.chain.startswith(start):
                 chains.setdefault(past.link.chain, []).append(past)
         return chains
 
