@@ -62,14 +62,14 @@ def propose_ordered(problem: Problem) -> EstimatingStrategy:
     A move crosses at most one running sum and changes at most two nodes on each of the h levels inside the steps, so
     running sums of scale 1/S and nodes of scale 2h/H cost S + H. The roots of the steps are not measured.
     """
-    from scipy.optimize import minimize_scalar  # takes a while to load, and many questions do without
-
     axis = read_axis(ORDERED, problem)
     if not np.any(axis.chains):
         raise Declined(ORDERED, "running sums need windows shorter than the axis and records that cannot vanish")
     window = typical_window(axis)
     if window == 1:
         raise Declined(ORDERED, "windows of one step leave no tree between running sums: use 'ordered'")
+    from scipy.optimize import minimize_scalar  # takes a while to load, and many questions do without
+
     shown = stand_in(axis, problem.workload, window, max(STAND_IN, 4 * window))
     fan_outs = [fan_out for fan_out in STEP_FAN_OUTS if fan_out < window] or [window]
     shapes = [TreeShape(tree_sizes(fan_out, window)[1:], "steps") for fan_out in fan_outs]
