@@ -6,9 +6,13 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from blowfishdb.errors import AmountTooFine
 from blowfishdb.ledger import Account, Ledger, verification
 from blowfishdb.ledger.records import Cursor, charge_body, link
+from blowfishdb.ledger.values import ClassLosses
 from tests.ledger.support import charge_of, opened
 
 Damage = Callable[[Cursor], object]
@@ -63,6 +67,11 @@ DAMAGES: list[tuple[Damage, int | None, str]] = [
     (lambda c: rechained(c, 3, '"1/5"', '"1/6"'), 4, "belongs to no charge"),
     (lambda c: rechained(c, 9, '"1/10"', '"1/20"'), None, "spent budget"),
     (lambda c: rechained(c, 3, '"1/5"', '"1/0"'), 3, "cannot be read"),
+    (lambda c: rechained(c, 9, '"policy_version":2', '"policy_version":2.0'), 9, "cannot be read"),
+    (lambda c: rechained(c, 9, '"program-b"', '""'), 9, "cannot be read"),
+    (lambda c: rechained(c, 4, '"charge":3', f'"charge":{10**30}'), 4, "answer"),
+    (lambda c: rechained(c, 4, '"charge":3', f'"charge":-{10**30}'), 4, "answer"),
+    (lambda c: c.rows("UPDATE answer SET entry = 9"), 4, "answer"),
     (lambda c: rechained(c, 6, '"limit":"2"', '"limit":"1"'), 6, "raise"),
     (lambda c: rechained(c, 7, '"stretch":"2"', '"stretch":null'), 7, "carried over"),
     (lambda c: rechained(c, 7, '"stretch":"2"', '"stretch":"11"'), 7, "passes the limit"),
@@ -84,6 +93,54 @@ def test_every_damage_is_found_where_it_is(ledger: Ledger) -> None:
         assert fault is not None, reason
         assert (fault.sequence, reason in fault.reason) == (sequence, True), (reason, fault)
     assert ledger.verify().is_sound
+
+
+def test_answers_in_another_order_than_their_charges_are_sound_and_each_one_is_looked_at(ledger: Ledger) -> None:
+    account = opened(ledger, 1)
+    receipts = [ledger.charge(charge_of(account, "1/10", key)) for key in "abcd"]
+    for receipt in (receipts[2], receipts[0], receipts[3]):
+        ledger.store_answer(receipt, receipt.charge.key.encode())
+    assert ledger.verify().is_sound
+    for place, answered in ((7, 5), (8, 3), (9, 6)):
+        fault = _fault_after(
+            ledger, lambda c, charge=answered: c.rows("UPDATE answer SET payload = ? WHERE charge = ?", b"x", charge)
+        )
+        assert fault is not None
+        assert (fault.sequence, fault.reason) == (place, "the stored answer is missing or was changed")
+
+
+def test_a_body_with_spaces_around_it_is_read_as_any_json(ledger: Ledger) -> None:
+    busy_ledger(ledger)
+    with ledger.store.write() as cursor:
+        rechained(cursor, 6, "{", " {")
+        rechained(cursor, 8, "}", "}\n")
+    ledger.mark.replace(ledger.head())
+    assert ledger.verify().is_sound
+
+
+amounts = st.builds(Fraction, st.integers(0, 40), st.sampled_from((1, 7, 31, 37, 1000, 37**20)))
+
+
+@given(st.lists(st.tuples(amounts, st.none() | st.just("class") | st.just("scale"))), amounts)
+def test_a_tally_is_the_sum_of_its_charges(steps: list[tuple[Fraction, str | None]], limit: Fraction) -> None:
+    tally, losses = verification.Tally(), ClassLosses()
+    for amount, what in steps:
+        if what == "scale":
+            tally.scale(amount)
+            losses = losses.times(amount)
+        else:
+            named = None if what is None else {what: amount}
+            try:
+                losses = losses.plus(amount, named)
+            except AmountTooFine:
+                with pytest.raises(AmountTooFine):
+                    tally.add(amount, named)
+            else:
+                tally.add(amount, named)
+        assert tally.losses == losses
+        assert tally.is_over(limit) == (losses.worst > limit)
+    assert tally == verification.Tally(losses)
+    assert tally != verification.Tally(ClassLosses(losses.rest + 1, losses.classes))
 
 
 class Undo(Exception):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import psycopg
 from psycopg import errors as pg
@@ -26,6 +28,8 @@ TYPES = {"whole": "BIGINT", "amount": "NUMERIC", "binary": "BYTEA"}
 MIGRATION_LOCK = 0x424C4F57
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 CHUNK = 256
+STREAMS = itertools.count()
+"""Numbers of streams: several of one connection may be open at a time."""
 REFUSED = "BF001"
 """The state that the charge function raises; everything that it did is rolled back by then."""
 
@@ -104,6 +108,7 @@ class WholeNumber(Loader):
 class PostgresCursor(Cursor):
     """Runs statements on one connection."""
 
+    payload_digest: ClassVar[str] = "encode(sha256(payload), 'hex')"
     connection: Connection
 
     def rows(self, sql: str, *values: Value) -> list[Row]:
@@ -113,7 +118,7 @@ class PostgresCursor(Cursor):
 
     def stream(self, sql: str, *values: Value) -> Iterator[Row]:
         """The rows of a query, a few at a time, from a cursor in the server."""
-        with self.connection.cursor(name="blowfish_stream") as cursor:
+        with self.connection.cursor(name=f"stream_{next(STREAMS)}") as cursor:
             cursor.itersize = CHUNK
             cursor.execute(_with_placeholders(sql), values)
             yield from cursor

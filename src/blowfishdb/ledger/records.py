@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, UnknownAccount
 from blowfishdb.ledger.values import (
@@ -51,7 +52,8 @@ def digest(text: str | bytes) -> str:
 
 def link(previous_hash: str, sequence: int, body: str) -> str:
     """The hash of entry number `sequence`. The PostgreSQL store computes the same inside the server."""
-    return digest(f"{previous_hash}:{sequence}:{digest(body)}")
+    content = hashlib.sha256(body.encode()).hexdigest()
+    return hashlib.sha256(f"{previous_hash}:{sequence}:{content}".encode()).hexdigest()
 
 
 def genesis(ledger: str) -> str:
@@ -73,8 +75,10 @@ LINK_COLUMNS = "charge, analyst, chain, level, received, mark"
 
 def whole(value: Value) -> int:
     """A stored number, which some databases hand over as text."""
+    if isinstance(value, int):
+        return value
     try:
-        if isinstance(value, int | str):
+        if isinstance(value, str):
             return int(value)
     except ValueError:
         pass
@@ -106,6 +110,9 @@ def limit_values(limit: Fraction | None) -> tuple[str | None, str | None]:
 
 class Cursor(ABC):
     """One transaction: SQL written with `?` for values, common to all stores, and what its rows say."""
+
+    payload_digest: ClassVar[str]
+    """SQL for the SHA-256 of an answer's payload in hexadecimal; NULL for what is no bytes."""
 
     @abstractmethod
     def rows(self, sql: str, *values: Value) -> list[Row]:
@@ -287,8 +294,12 @@ def _spender(account: str, analyst: str | None) -> tuple[str, str, tuple[str, ..
 
 def entry_of(row: Row) -> Entry:
     """An entry from a row of ENTRY_COLUMNS."""
-    account = None if row[2] is None else text(row[2])
-    return Entry(whole(row[0]), text(row[1]), account, text(row[3]), text(row[4]), text(row[5]))
+    sequence, kind, account, body, previous_hash, chained = row[:6]
+    if not (isinstance(kind, str) and isinstance(body, str) and (account is None or isinstance(account, str))):
+        raise LedgerCorrupt("a stored text is not text")
+    if not (isinstance(previous_hash, str) and isinstance(chained, str)):
+        raise LedgerCorrupt("a stored hash is not text")
+    return Entry(whole(sequence), kind, account, body, previous_hash, chained)
 
 
 exact = lru_cache(maxsize=4096)(Fraction)

@@ -9,22 +9,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import in_turn
-from blowfishdb.ledger.records import Cursor, Row, Value
+from blowfishdb.ledger.records import Cursor, Row, Value, digest
 from blowfishdb.ledger.store import NEWEST, PATIENCE, Store, migrate, pending
 
 APPLICATION = 0x424C4F57
 """Marks the file as a ledger of ours, so that another database is never migrated by mistake."""
 TYPES = {"whole": "INTEGER", "amount": "TEXT", "binary": "BLOB"}
-CHUNK = 256
 
 
 @dataclass(frozen=True)
 class SqliteCursor(Cursor):
     """Runs statements on one connection."""
 
+    payload_digest: ClassVar[str] = "payload_digest(payload)"
     connection: sqlite3.Connection
 
     def rows(self, sql: str, *values: Value) -> list[Row]:
@@ -33,9 +34,7 @@ class SqliteCursor(Cursor):
 
     def stream(self, sql: str, *values: Value) -> Iterator[Row]:
         """The rows of a query, a few at a time."""
-        cursor = self.connection.execute(sql, values)
-        while chunk := cursor.fetchmany(CHUNK):
-            yield from chunk
+        return self.connection.execute(sql, values)
 
 
 @dataclass(eq=False)
@@ -116,8 +115,13 @@ def _connect(path: Path, patience: float) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
     # FULL: with less, a power cut may forget the last charges, and forgotten budget is spent twice.
     connection.execute("PRAGMA synchronous = FULL")
+    connection.create_function("payload_digest", 1, _payload_digest, deterministic=True)
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+def _payload_digest(payload: object) -> str | None:
+    return digest(payload) if isinstance(payload, bytes) else None
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

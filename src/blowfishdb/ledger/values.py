@@ -455,6 +455,9 @@ ENTRY_WORDS = {
 LONGEST_WORDS = 160
 
 
+_DECODER = json.JSONDecoder()
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of the ledger. `body` is the canonical JSON that its hash covers."""
@@ -469,7 +472,10 @@ class Entry:
     @cached_property
     def fields(self) -> Mapping[str, Any]:
         """The body, parsed."""
-        parsed = json.loads(self.body)
+        # What we write begins with its brace and ends with its JSON, and such text is read with fewer steps.
+        parsed, end = _DECODER.raw_decode(self.body) if self.body.startswith("{") else (None, 0)
+        if end != len(self.body):
+            parsed = json.loads(self.body)
         if not isinstance(parsed, dict):
             raise InvalidInput("the body of an entry is a JSON object")
         return parsed

@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from blowfishdb.errors import BlowfishError, ChainMoved, LedgerCorrupt
 from blowfishdb.incidents import curator_log
 from blowfishdb.ledger.mark import check_not_rolled_back
-from blowfishdb.ledger.records import ENTRY_COLUMNS, Cursor, digest, entry_of, genesis, link, receipt_of
+from blowfishdb.ledger.records import (
+    CHARGE_COLUMNS,
+    ENTRY_COLUMNS,
+    Cursor,
+    Row,
+    digest,
+    entry_of,
+    exact,
+    genesis,
+    link,
+    receipt_of,
+)
 from blowfishdb.ledger.records import text as as_text
 from blowfishdb.ledger.records import whole as as_whole
 from blowfishdb.ledger.store import Store
 from blowfishdb.ledger.values import (
     BROKEN,
+    EASY,
     SUM,
     VERSION_KINDS,
     Account,
@@ -39,15 +52,56 @@ from blowfishdb.ledger.values import (
     account_id,
     check_accounting,
     check_link,
+    check_text,
     in_classes,
     read_losses,
 )
 
-UNREADABLE = (BlowfishError, ValueError, KeyError, TypeError, ZeroDivisionError, AttributeError, RecursionError)
+UNREADABLE = (BlowfishError, ValueError, KeyError, TypeError, ArithmeticError, AttributeError, RecursionError)
 
 
 class RuleBroken(Exception):
     """A rule that an entry or a balance breaks; it never leaves the verification."""
+
+
+@dataclass(eq=False)
+class Tally:
+    """Losses that charges add to one after another; the usual amounts, parts of 1/EASY, as whole numbers."""
+
+    added: ClassLosses = field(default_factory=ClassLosses)
+    units: int = 0
+    """Parts of 1/EASY that every class lost besides."""
+    _limit: Fraction | None = None
+    _room: int = 0
+
+    @property
+    def losses(self) -> ClassLosses:
+        """What each class lost."""
+        return ClassLosses(self.added.rest + Fraction(self.units, EASY), self.added.classes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tally) and self.losses == other.losses
+
+    def add(self, amount: Fraction, losses: Mapping[str, Fraction] | None) -> None:
+        """Counts a charge; one that names no classes cost each of them the amount."""
+        size = amount.denominator
+        if losses is None and EASY % size == 0 and EASY % self.added.rest.denominator == 0:
+            self.units += EASY // size * amount.numerator
+        else:
+            self._begin(self.losses.plus(amount, losses))
+
+    def scale(self, stretch: Fraction) -> None:
+        """Multiplies what was lost; every class is taken to have lost what the worst one did."""
+        self._begin(self.losses.times(stretch))
+
+    def is_over(self, limit: Fraction) -> bool:
+        """Whether the worst class lost more than this."""
+        if limit is not self._limit:
+            self._limit, self._room = limit, math.floor((limit - self.added.worst) * EASY)
+        return self.units > self._room
+
+    def _begin(self, losses: ClassLosses) -> None:
+        self.added, self.units, self._limit = losses, 0, None
 
 
 @dataclass
@@ -64,8 +118,8 @@ class AccountState:
     snapshot: int = 1
     versions: dict[str, int] = field(default_factory=lambda: {"policy": 1, "domain": 1})
     names: set[str] = field(default_factory=set)
-    losses: ClassLosses = field(default_factory=ClassLosses)
-    analysts: dict[str, ClassLosses] = field(default_factory=dict)
+    losses: Tally = field(default_factory=Tally)
+    analysts: dict[str, Tally] = field(default_factory=dict)
     individual: dict[str, Fraction] = field(default_factory=dict)
     """Limits of single analysts."""
     chains: dict[str, list[PastLink]] = field(default_factory=dict)
@@ -78,7 +132,7 @@ class AccountState:
             identity=self.identity,
             names=tuple(sorted(self.names)),
             limit=self.limit,
-            spent=self.losses.worst,
+            spent=self.losses.losses.worst,
             analyst_limit=self.analyst_limit,
             charges=self.charges,
             policy_version=self.versions["policy"],
@@ -87,14 +141,19 @@ class AccountState:
             accounting=self.accounting,
         )
 
+    @property
+    def in_force(self) -> tuple[int, int, int]:
+        """The versions of policy and domain, and the snapshot, under which charges are made."""
+        return self.versions["policy"], self.versions["domain"], self.snapshot
+
     def limit_of(self, analyst: str) -> Fraction | None:
         """The analyst's individual limit, or everybody's."""
         return self.individual.get(analyst, self.analyst_limit)
 
     def scale(self, stretch: Fraction) -> None:
         """Multiplies past loss; every class of edges is taken to have lost what the worst one did."""
-        self.losses = self.losses.times(stretch)
-        self.analysts = {name: losses.times(stretch) for name, losses in self.analysts.items()}
+        for tally in (self.losses, *self.analysts.values()):
+            tally.scale(stretch)
 
 
 @dataclass
@@ -128,7 +187,7 @@ def apply_entry(state: LedgerState, entry: Entry) -> None:
         case "name":
             account.names.add(str(fields["name"]))
         case "charge":
-            _add_charge(account, receipt_of(entry).charge, entry.sequence)
+            _add_charge(account, entry)
         case "renewal":
             limit = _fraction(fields["limit"])
             if limit <= account.limit:
@@ -167,9 +226,36 @@ def _publish(account: AccountState, fields: Mapping[str, object]) -> None:
     chain[places[0]] = replace(chain[places[0]], mark=mark)
 
 
-def _add_charge(account: AccountState, charge: Charge, sequence: int) -> None:
-    in_force = (account.versions["policy"], account.versions["domain"], account.snapshot)
-    if (charge.policy_version, charge.domain_version, charge.snapshot) != in_force:
+LONGEST_SHARED = 4096
+
+
+def _charge_of(entry: Entry) -> Charge:
+    """The charge of an entry; one that is like many others, but for who and for what, stands for nobody in particular.
+
+    Every rule of a charge is checked: those of its texts each time, those of the rest once for all that share it.
+    """
+    fields = entry.fields
+    certificate = fields["certificate"]
+    if fields.get("losses") is not None or fields.get("chain") is not None or len(certificate) > LONGEST_SHARED:
+        return receipt_of(entry).charge
+    for name in ("analyst", "key", "request_digest", "program_digest"):
+        check_text(fields[name], name)
+    return _shared(
+        fields["epsilon"], fields["policy_version"], fields["domain_version"], fields["snapshot"], certificate
+    )
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _shared(epsilon: str, policy_version: int, domain_version: int, snapshot: int, certificate: str) -> Charge:
+    nobody = "-"
+    return Charge(
+        *(nobody, nobody, exact(epsilon), nobody, nobody, nobody), policy_version, domain_version, snapshot, certificate
+    )
+
+
+def _add_charge(account: AccountState, entry: Entry) -> None:
+    charge, analyst = _charge_of(entry), str(entry.fields["analyst"])
+    if (charge.policy_version, charge.domain_version, charge.snapshot) != account.in_force:
         raise RuleBroken("it was charged under versions that were not in force")
     account.charges += 1
     if charge.link is not None:
@@ -178,16 +264,16 @@ def _add_charge(account: AccountState, charge: Charge, sequence: int) -> None:
             check_link(chain, charge)
         except ChainMoved:
             raise RuleBroken("it pays another part of its level than its chain leaves to pay") from None
-        chain.append(PastLink(sequence, charge.analyst, charge.link, None))
-    losses, received = (
-        in_classes(account.accounting, charge.losses_of(amount)) for amount in (charge.epsilon, charge.received)
-    )
-    account.losses = account.losses.plus(charge.epsilon, losses)
-    by_analyst = account.analysts.get(charge.analyst, ClassLosses()).plus(charge.received, received)
-    account.analysts[charge.analyst] = by_analyst
-    limit = account.limit_of(charge.analyst)
-    is_analyst_over = charge.received > 0 and limit is not None and by_analyst.worst > limit
-    if account.losses.worst > account.limit or is_analyst_over:
+        chain.append(PastLink(entry.sequence, analyst, charge.link, None))
+    by_analyst = account.analysts.get(analyst)
+    if by_analyst is None:
+        by_analyst = account.analysts[analyst] = Tally()
+    for tally, amount in ((account.losses, charge.epsilon), (by_analyst, charge.received)):
+        losses = None if charge.losses is None else in_classes(account.accounting, charge.losses_of(amount))
+        tally.add(amount, losses)
+    limit = account.limit_of(analyst)
+    is_analyst_over = limit is not None and by_analyst.is_over(limit) and charge.received > 0
+    if account.losses.is_over(account.limit) or is_analyst_over:
         raise RuleBroken("it spends more than the limits allow")
 
 
@@ -209,7 +295,7 @@ def _add_version(account: AccountState, fields: Mapping[str, object]) -> None:
         raise RuleBroken("past loss was not carried over")
     account.scale(Fraction(1) if stretch is None else stretch)
     account.chains.clear()
-    if account.losses.worst > account.limit:
+    if account.losses.is_over(account.limit):
         raise RuleBroken("past loss carried over passes the limit")
     account.documents[f"{kind} {account.versions[kind]}"] = digest(str(fields["document"]))
 
@@ -268,8 +354,8 @@ def _plain(value: object) -> object:
     """A part of a checkpoint as JSON."""
     if isinstance(value, AccountState | PastLink | Link):
         return vars(value)
-    if isinstance(value, ClassLosses):
-        return value.to_json()
+    if isinstance(value, Tally):
+        return value.losses.to_json()
     return sorted(value) if isinstance(value, set) else str(value)
 
 
@@ -278,8 +364,8 @@ def _read_account(fields: dict[str, Any]) -> AccountState:
         "limit": _fraction(fields["limit"]),
         "analyst_limit": _optional(fields["analyst_limit"]),
         "names": set(fields["names"]),
-        "losses": read_losses(fields["losses"]),
-        "analysts": {name: read_losses(losses) for name, losses in fields["analysts"].items()},
+        "losses": Tally(read_losses(fields["losses"])),
+        "analysts": {name: Tally(read_losses(losses)) for name, losses in fields["analysts"].items()},
         "individual": {name: _fraction(limit) for name, limit in fields["individual"].items()},
         "chains": {name: [_read_link(link) for link in links] for name, links in fields["chains"].items()},
     }
@@ -321,12 +407,11 @@ def _replayed(
     def outcome(fault: Fault | None) -> tuple[Checkpoint, Fault | None]:
         return Checkpoint(Head(head.ledger, count, previous), state), fault
 
-    charges = dict[int, str]()
+    charges, answers = dict[int, str](), StoredAnswers(cursor, count)
     if first.head.ledger != head.ledger:
         return outcome(Fault(None, "the checkpoint belongs to another ledger"))
     for row in cursor.stream(
-        f"SELECT {ENTRY_COLUMNS}, analyst, charge_key, request_digest FROM entry WHERE sequence > ? ORDER BY sequence",
-        count,
+        f"SELECT {ENTRY_COLUMNS}, {CHARGE_COLUMNS} FROM entry WHERE sequence > ? ORDER BY sequence", count
     ):
         sequence = count + 1
         try:
@@ -338,7 +423,7 @@ def _replayed(
             if entry.kind == "charge":
                 charges[entry.sequence] = entry.hash
             elif entry.kind == "answer":
-                _check_answer(cursor, entry, charges)
+                _check_answer(cursor, entry, charges, answers)
             if mark is not None and mark.sequence == entry.sequence and mark.hash != entry.hash:
                 raise RuleBroken("the high-water mark has seen another entry here")
         except RuleBroken as problem:
@@ -386,12 +471,38 @@ def _check_columns(entry: Entry, columns: tuple[object, ...]) -> None:
         raise RuleBroken("its columns contradict its content")
 
 
-def _check_answer(cursor: Cursor, entry: Entry, charges: dict[int, str]) -> None:
+@dataclass
+class StoredAnswers:
+    """The stored answers, those of charges after a number read once, in the order of their charges."""
+
+    cursor: Cursor
+    after: int
+    _unclaimed: dict[int, Row] = field(default_factory=dict)
+    _rows: Iterator[Row] | None = None
+    _reached: float = 0
+
+    def claim(self, charge: int) -> Row | None:
+        """The entry and the digest of the answer of a charge, once; None where there is none to be read."""
+        query = f"SELECT charge, entry, {self.cursor.payload_digest} FROM answer WHERE charge"
+        if 0 < charge <= self.after:
+            rows = self.cursor.rows(f"{query} = ?", charge)
+            return rows[0][1:] if rows else None
+        if self._rows is None:
+            self._rows = self.cursor.stream(f"{query} > ? ORDER BY charge", self.after)
+        while self._reached < charge:
+            row = next(self._rows, None)
+            self._reached = math.inf if row is None else as_whole(row[0])
+            if row is not None:
+                self._unclaimed[as_whole(row[0])] = row[1:]
+        return self._unclaimed.pop(charge, None)
+
+
+def _check_answer(cursor: Cursor, entry: Entry, charges: dict[int, str], answers: StoredAnswers) -> None:
     """The answer is stored as it was and belongs to a charge; `charges` has the hashes of those not yet answered."""
     fields = entry.fields
     charge = int(str(fields["charge"]))
-    rows = cursor.rows("SELECT payload FROM answer WHERE charge = ? AND entry = ?", charge, entry.sequence)
-    if not rows or not isinstance(rows[0][0], bytes) or digest(rows[0][0]) != fields["payload_digest"]:
+    payload_digest = fields["payload_digest"]
+    if payload_digest is None or answers.claim(charge) != (entry.sequence, payload_digest):
         raise RuleBroken("the stored answer is missing or was changed")
     if charge in charges:
         paid = charges.pop(charge)
@@ -422,11 +533,12 @@ def _check_balances(cursor: Cursor, state: LedgerState) -> None:
     if set(stored) != set(state.accounts):
         raise RuleBroken("the accounts are not those that were opened on record")
     for name in stored:
-        _check_account(cursor, name, state.accounts[name])
+        account = state.accounts[name]
+        _check_account(cursor, name, account)
         budgets = {budget.analyst: budget for budget in cursor.analysts(name)}
-        for analyst in budgets.keys() | state.accounts[name].analysts.keys() | state.accounts[name].individual.keys():
-            _check_analyst(cursor, name, state.accounts[name], analyst, budgets.get(analyst))
-        links = [past for chain in state.accounts[name].chains.values() for past in chain]
+        for analyst in sorted(budgets.keys() | account.analysts.keys() | account.individual.keys()):
+            _check_analyst(cursor, name, account, analyst, budgets.get(analyst))
+        links = [past for chain in account.chains.values() for past in chain]
         if cursor.links(name) != sorted(links, key=lambda past: past.charge):
             raise RuleBroken(f"account {name}: the chains are not those that the entries tell")
         documents = {
@@ -435,7 +547,7 @@ def _check_balances(cursor: Cursor, state: LedgerState) -> None:
                 "SELECT kind, number, document FROM version WHERE account = ?", name
             )
         }
-        if documents != state.accounts[name].documents:
+        if documents != account.documents:
             raise RuleBroken(f"account {name}: the policy or domain documents are not those on record")
     (answers,) = cursor.rows("SELECT count(*) FROM answer")[0]
     if answers != state.answers:
@@ -448,7 +560,7 @@ def _check_account(cursor: Cursor, name: str, state: AccountState) -> None:
         if value != expected[column]:
             what = LABELS.get(column, column.replace("_", " "))
             raise RuleBroken(f"account {name}: the {what} is {value}, the entries say {expected[column]}")
-    if state.accounting != SUM and cursor.losses(name) != state.losses:
+    if state.accounting != SUM and cursor.losses(name) != state.losses.losses:
         raise RuleBroken(f"account {name}: the losses per class of edges are not what the entries say")
 
 
@@ -457,7 +569,7 @@ def _check_analyst(cursor: Cursor, account: str, state: AccountState, name: str,
         if name in state.analysts or name in state.individual:
             raise RuleBroken(f"account {account}: the analyst {name!r} is missing")
         return
-    losses = state.analysts.get(name, ClassLosses())
+    losses = state.analysts.get(name, Tally()).losses
     if budget.spent != losses.worst:
         raise RuleBroken(f"account {account}: what {name!r} spent is not what the entries say")
     if state.accounting != SUM and (cursor.losses(account, name) or ClassLosses()) != losses:
