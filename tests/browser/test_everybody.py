@@ -403,8 +403,8 @@ def test_a_question_and_its_answer_outlive_a_reload(page: Page, place: Place) ->
 
 
 def test_a_typed_form_is_there_again_and_errors_stand_beside_their_fields(page: Page, place: Place) -> None:
-    place.app_state.users.add("dora", "curator", PASSWORD, must_change=False)
-    sign_in(page, place, "dora", then="/datasets/add")
+    place.app_state.users.add("carla", "curator", PASSWORD, must_change=False)
+    sign_in(page, place, "carla", then="/datasets/add")
     page.get_by_test_id("address").fill("postgresql://reader:hunter2@nowhere.invalid/db#t")
     for _ in range(3):
         page.get_by_test_id("read-columns").click()
@@ -429,17 +429,17 @@ def test_a_typed_form_is_there_again_and_errors_stand_beside_their_fields(page: 
     expect(page.locator(".q-field", has=page.get_by_test_id("epsilon")).get_by_role("alert")).to_be_visible()
     page.get_by_test_id("epsilon").fill("0.5")
     page.evaluate(HEARD)
-    kept = place.app_state.drafts.of("dora", "datasets/add")
+    kept = place.app_state.drafts.of("carla", "datasets/add")
     assert kept is not None
     assert "hunter2" not in str(kept)
     page.context.clear_cookies()
-    sign_in(page, place, "dora", then="/datasets/add")
+    sign_in(page, place, "carla", then="/datasets/add")
     expect(page.get_by_test_id("address")).to_have_value("duckdb:///clinic.duckdb#visits")
     expect(page.get_by_test_id("values-ward")).to_have_value("Ash\nBeech\nCedar tree\n")
     expect(page.get_by_test_id("name")).to_have_value("wards")
     page.get_by_test_id("afresh").click()
     expect(page.get_by_test_id("address")).to_have_value("")
-    assert place.app_state.drafts.of("dora", "datasets/add") is None
+    assert place.app_state.drafts.of("carla", "datasets/add") is None
 
 
 def test_the_trade_off_forgets_the_last_attribute(page: Page, place: Place) -> None:

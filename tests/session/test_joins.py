@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -187,6 +188,29 @@ def declared(folder: Path, name: str, table: str, joins: list[bf.Join], unit: st
 
 
 OF_PATIENTS = bf.Join("patients", "patient", "id", ["age"])
+
+
+def test_a_protected_table_is_known_behind_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "blowfish.toml"
+    config.write_text('ledger = "sqlite:///clinic.ledger"\nmark = "clinic.mark"\n')
+    clinic(tmp_path)
+    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as connection:
+        connection.execute("CREATE TABLE purchases AS SELECT visit_id, patient, ward FROM visits")
+    monkeypatch.setenv("CLINIC", "duckdb:///clinic.duckdb")
+    main = bf.Join("main.patients", "patient", "id", ["age"])
+    visits = replace(declared(tmp_path, "visits", "visits", [main], "patient"), source="${CLINIC}#visits")
+    with bf.curate(config, by="cora") as curator:
+        curator.add(visits)
+        with pytest.raises(CatalogError, match="reads the same table"):
+            curator.add(declared(tmp_path, "patients", "patients", []))
+        monkeypatch.delenv("CLINIC")
+        with pytest.raises(CatalogError, match="CLINIC"):
+            curator.add(declared(tmp_path, "purchases", "purchases", [OF_PATIENTS], "patient"))
+    monkeypatch.setenv("CLINIC", "duckdb:///clinic.duckdb")
+    with bf.connect(config, analyst="ana") as session:
+        # A table of a database is shown by its whole name, a file without folder and ending.
+        assert [join.table for join in session["visits"].joins] == ["main.patients"]
+        assert session["visits"].histogram("age").release(epsilon="0.5").epsilon == Fraction(1, 2)
 
 
 def test_a_protected_table_belongs_to_one_dataset(tmp_path: Path) -> None:

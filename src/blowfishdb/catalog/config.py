@@ -209,9 +209,13 @@ class Config:
             raise CatalogError("this is where BlowfishDB keeps its own records; they are no dataset")
         return place
 
+    def scheme(self, address: str) -> str:
+        """The kind of engine at an address: `file`, `duckdb`, `postgresql` and so on."""
+        return scheme_of(self.reachable(address))
+
     def open(self, address: str, joins: Sequence[Join] = ()) -> IbisSource:
         """The rows at an address, and what is joined to them; files that are joined are found as the address is."""
-        if scheme_of(address) == "file":
+        if joins and self.scheme(address) == "file":
             joins = [Join(self.reachable(join.table), join.foreign_key, join.key, join.attributes) for join in joins]
         return open_source(self.reachable(address), joins)
 

@@ -38,7 +38,6 @@ from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.sources.base import ColumnType, Join
 from blowfishdb.sources.ibis_source import CapsSeen, IbisSource, Seen, look_at_column, tables_at
-from blowfishdb.sources.location import scheme_of
 
 MOST_CAPS = 20
 
@@ -377,12 +376,12 @@ class Curator:
         The keys of public ones are read: each must occur once.
         """
         roles = table_roles(dataset.policy, source)
-        scheme = scheme_of(dataset.source)
+        scheme = self.config.scheme(dataset.source)
         for other in self.config.datasets.values():
-            # Tables of another kind of engine are other tables, whatever they are called.
-            if other.name == dataset.name or scheme_of(other.source) != scheme:
+            if other.name == dataset.name or not (dataset.joins or other.joins):
                 continue
-            if not dataset.joins and not other.joins:
+            # Tables of another kind of engine are other tables, whatever they are called.
+            if self.config.scheme(other.source) != scheme:
                 continue
             clash = roles.clash(table_roles(other.policy, self._catalog.source(other.name)))
             if clash is not None:

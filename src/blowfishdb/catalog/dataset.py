@@ -45,7 +45,6 @@ from blowfishdb.model.policy import (
 )
 from blowfishdb.model.serialize import write
 from blowfishdb.sources.base import Join, Kind
-from blowfishdb.sources.location import scheme_of
 
 USUAL_EPSILON = Fraction(1)
 PASSWORD = re.compile(r"^[a-z0-9+]+://[^/@:#]*:(?P<password>[^/@#]+)@", re.IGNORECASE)
@@ -451,9 +450,9 @@ def join_words(join: Join) -> str:
     return f"{join.table} on {join.foreign_key} = {join.key} gives {given}"
 
 
-def shown_joins(source: str, joins: Sequence[Join]) -> tuple[Join, ...]:
+def shown_joins(scheme: str, joins: Sequence[Join]) -> tuple[Join, ...]:
     """Joins as analysts know them: files by their names, without folder and ending."""
-    if scheme_of(source) != "file":
+    if scheme != "file":
         return tuple(joins)
     return tuple(Join(join.name.partition(".")[0], join.foreign_key, join.key, join.attributes) for join in joins)
 

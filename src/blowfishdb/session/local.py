@@ -104,8 +104,9 @@ def local_backend(
         return live.now().declared(name)
 
     def joins(name: str) -> tuple[Join, ...]:
-        dataset = live.now().config.dataset(live.now().owner(name))
-        return shown_joins(dataset.source, dataset.joins)
+        config = live.now().config
+        dataset = config.dataset(live.now().owner(name))
+        return shown_joins(config.scheme(dataset.source), dataset.joins) if dataset.joins else ()
 
     def opened(name: str, query: Query, domain: Domain) -> DatasetHandle:
         """The dataset at the versions in force; a version may come into force a moment before its file is written."""

@@ -82,7 +82,7 @@ def parse_location(url: str) -> Location:
 
 
 def scheme_of(address: str) -> str:
-    """The scheme of an address, whose variables need not be filled in."""
+    """The scheme of an address whose variables are filled in."""
     scheme, separator, _ = address.partition("://")
     return scheme.lower() if separator else "file"
 
