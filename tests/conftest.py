@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import itertools
 import os
+import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,11 +41,12 @@ MEASURED = (
     *("analysis/", "catalog/", "constraints/", "engine/", "ledger/", "model/test_explain.py", "plan/"),
     *("session/", "sources/", "sql/", "statements/"),
 )
+CORES = os.cpu_count() or 1
 
 
 def pytest_xdist_auto_num_workers() -> int:
     """One process more than there are cores: tests wait for databases, browsers and other processes now and then."""
-    return (os.cpu_count() or 1) + 1
+    return CORES + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,9 +84,31 @@ def repeatable_noise(name: str) -> Iterator[None]:
         sampler.os = usual
 
 
+@contextmanager
+def browsing() -> Iterator[None]:
+    """One of as many turns as there are cores: a browser that gets too little of one misses its moments."""
+    names = [Path(tempfile.gettempdir()) / f"blowfish-browser-{number}" for number in range(CORES)]
+    with ExitStack() as stack:
+        turns = [stack.enter_context(open(name, "w")) for name in names]
+        while (turn := next((turn for turn in turns if _is_taken(turn.fileno())), None)) is None:
+            time.sleep(0.05)
+        # Given back by name: processes that were forked meanwhile have the file too.
+        stack.callback(fcntl.flock, turn.fileno(), fcntl.LOCK_UN)
+        yield
+
+
+def _is_taken(turn: int) -> bool:
+    """Takes the turn unless somebody else has it."""
+    with suppress(BlockingIOError):
+        fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    with repeatable_noise(item.nodeid):
+    has_browser = item.get_closest_marker("chromium") is not None
+    with browsing() if has_browser else nullcontext(), repeatable_noise(item.nodeid):
         return (yield)
 
 

@@ -143,12 +143,10 @@ CASES: list[tuple[Fault, Lines]] = [
     (shares_too_small, threshold_lines),
     (many_edges_join_nothing, lambda: certificates("by structure")),
     (exact_rows_unchecked, lambda: certificates("edges listed")),
-    (rounding_forgotten, lambda: point_lines(quick=True, seed=1)),
     (penalty_by_counts, choice_lines),
     (clip_forgotten, refinement_lines),
     (edges_unchecked, refusal_lines),
     (one_row_taken_for_all, people_constraint_lines),
-    (past_forgotten, lambda: declaration_lines(quick=True, seed=1)),
     (past_not_carried_over, ledger_lines),
     (keys_occur_twice, joined_lines),
     (faults.finer_noise_given, session_lines),
@@ -157,10 +155,12 @@ CASES: list[tuple[Fault, Lines]] = [
     (faults.chains_across_versions, session_lines),
     (faults.coupled_by_another_weight, chain_lines),
     (faults.star_for_a_chain, few_levels),
-    (faults.drawn_from_the_finest, few_levels),
     (faults.combined_with_its_own_chain, chain_sessions),
 ]
 LONG: list[tuple[Fault, Lines]] = [
+    (rounding_forgotten, lambda: point_lines(quick=True, seed=1)),
+    (past_forgotten, lambda: declaration_lines(quick=True, seed=1)),
+    (faults.drawn_from_the_finest, few_levels),
     (faults.combined_by_another_weight, chain_sessions),
     (faults.combined_with_other_rows, chain_sessions),
 ]
@@ -180,7 +180,8 @@ def test_no_made_up_plan_is_certified_too_low(settings: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "lines", [point_lines, account_lines, pytest.param(declaration_lines, marks=pytest.mark.nightly)]
+    "lines",
+    [account_lines, *(pytest.param(lines, marks=pytest.mark.nightly) for lines in (point_lines, declaration_lines))],
 )
 def test_nothing_else_made_up_is_priced_too_low(lines: Callable[..., Iterable[Line]]) -> None:
     assert [line for line in lines(quick=True, seed=2) if line.verdict != "clean"] == []
