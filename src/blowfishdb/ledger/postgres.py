@@ -108,7 +108,7 @@ class WholeNumber(Loader):
 class PostgresCursor(Cursor):
     """Runs statements on one connection."""
 
-    payload_digest: ClassVar[str] = "encode(sha256(payload), 'hex')"
+    payload_digest: ClassVar[str] = "pg_catalog.encode(pg_catalog.sha256(payload), 'hex')"
     connection: Connection
 
     def rows(self, sql: str, *values: Value) -> list[Row]:
