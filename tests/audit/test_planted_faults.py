@@ -95,6 +95,7 @@ def test_digests_that_leave_something_out_are_caught(monkeypatch: pytest.MonkeyP
     assert {line.subject for line in digest_lines() if line.is_violation} == {"digests of graphs"}
 
 
+@pytest.mark.nightly
 def test_nothing_is_taken_for_another_in_one_process() -> None:
     assert [line.verdict for line in process_lines()] == ["clean"] * 3
 
@@ -186,6 +187,7 @@ def test_every_output_of_a_choice_of_quantiles_catches_one_sided_ranks(monkeypat
     assert {"full", "presence only", "presence secret"} <= {subject.rpartition(", ")[2] for subject in caught}
 
 
+@pytest.mark.nightly
 def test_every_change_of_one_person_catches_persons_that_are_priced_as_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line for line in people_lines() if line.verdict != "clean"] == []
     faults.persons_as_rows(monkeypatch)

@@ -192,6 +192,7 @@ def test_no_made_up_graph_is_projected_too_small(way: str) -> None:
     assert [line for line in graph_lines(way, quick=True, seed=2) if line.verdict != "clean"] == []
 
 
+@pytest.mark.nightly
 def test_drills_find_nothing_without_a_fault() -> None:
     found = [
         *choice_lines(),

@@ -76,6 +76,10 @@ Registry: TypeAlias = tuple[tuple[str, Check], ...]
 NUMBER = r"[\d,.]+(?:e[+-]?\d+)?"
 
 
+WAY = re.compile(rf"(?P<name>\w+) (?P<price>{NUMBER}) \((?P<how>.+?)(?:, within (?P<within>{NUMBER}))?\)(?:; |\.$)")
+"""One of the ways to an answer, in a list of them."""
+
+
 def number(text: str) -> float:
     """A number as it is printed."""
     return float(text.removeprefix("about ").strip(",.").replace(",", ""))
@@ -325,7 +329,23 @@ ACCURACIES: Registry = (
     (rf"all intervals hold together {SURE}", _sure),
 )
 """How near an answer is, as it stands beside it."""
+
+
+def _ways(case: Case, said: re.Match[str]) -> bool:
+    """A synopsis is free; of the others the cheapest is what is charged, and none is less accurate than was asked."""
+    ways = list(WAY.finditer(said["ways"]))
+    others = [way for way in ways if way["name"] != "synopsis"]
+    alpha = case.target.alpha
+    return (
+        "".join(way[0] for way in ways) == said["ways"]
+        and all(number(way["price"]) == 0 for way in ways if way["name"] == "synopsis")
+        and near(min((way["price"] for way in others), key=number), case.charged)
+        and all(alpha is None or not way["within"] or number(way["within"]) <= 1.001 * float(alpha) for way in others)
+    )
+
+
 REGISTERED: Registry = (
+    (r"Ways to it: (?P<ways>.+)", _ways),
     # Previews.
     (rf"(?P<title>.+): (?P<answers>{NUMBER}) answers?{CAPPED} for epsilon (?P<epsilon>\S+)", _capped(_head_epsilon)),
     (

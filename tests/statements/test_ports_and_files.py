@@ -39,7 +39,7 @@ from blowfishdb.session.session import SpendingCap, stated_question
 from blowfishdb.sql import parse
 from tests.statements.asking import asked_of
 from tests.statements.place import APART, LIMITED, Place, data_name, joined_name
-from tests.statements.sentences import ACCURACIES, EPSILON, NUMBER, Case, Registry, faults, near, number
+from tests.statements.sentences import ACCURACIES, EPSILON, NUMBER, WAY, Case, Registry, faults, near, number
 from tests.statements.world import (
     CAPPED,
     JOINED,
@@ -336,8 +336,6 @@ def test_comments_of_the_catalog_are_so(place: Place, world: str) -> None:
 
 
 # The ways to an answer, one beside the other.
-
-WAY = re.compile(rf"(\w+) ({NUMBER}) \((.+?)(?:, within ({NUMBER}))?\)(?:; |\.$)")
 
 
 def ways_of(preview: bf.Preview) -> dict[str, tuple[float, str, float | None]]:

@@ -76,6 +76,10 @@ def test_an_unknown_sentence_and_a_false_one_are_noticed(place: Place) -> None:
     assert faults(case, false) == [f"not so: {false}"]
     free = "Why: the policy hides nothing that these answers depend on, so they are exact and free."
     assert faults(case, free) == [f"not so: {free}"]
+    price = f"{float(case.charged):.6g}"
+    assert faults(case, f"Ways to it: fresh {price} (measured anew); synopsis 0 (read off synopsis 3).") == []
+    for ways in ("fresh 99 (measured anew)", f"fresh {price} (measured anew); synopsis 1 (read off synopsis 3)"):
+        assert faults(case, f"Ways to it: {ways}.") == [f"not so: Ways to it: {ways}."]
 
 
 def test_a_filter_is_called_expensive_until_the_answer_is_paid(place: Place) -> None:

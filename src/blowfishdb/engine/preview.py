@@ -290,7 +290,7 @@ class Preview(AnyPreview):
     def notes(self) -> list[str]:
         """What there is to say below the offers, a sentence or two each."""
         sentences = [] if self.shared is None else [self.shared.words()]
-        if self.ways:
+        if any(way.epsilon for way in self.ways):
             sentences.append(f"Ways to it: {'; '.join(way.words() for way in self.ways)}.")
         sentences += [self.unproven] if self.unproven else []
         sentences += [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
