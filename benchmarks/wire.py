@@ -31,6 +31,8 @@ QUESTION = "SELECT age, COUNT(*) FROM adult GROUP BY age OPTIONS (epsilon = 0.1)
 PREVIEW = f"EXPLAIN {QUESTION}"
 TIMES = 40
 IDLE = 100
+SETTLES = 4.0
+"""Seconds."""
 
 
 def run(data: Path | None) -> Iterator[Row]:
@@ -45,6 +47,7 @@ def run(data: Path | None) -> Iterator[Row]:
             url = f"postgresql://ana:{secret}@127.0.0.1:{port}/blowfish"
             headers = {"Authorization": f"Bearer {secret}"}
             with psycopg.connect(url, autocommit=True) as wire, httpx.Client(base_url=rest, headers=headers) as client:
+                _settle(partial(wire.execute, QUESTION.encode()))
                 for what, text, route in (("replay", QUESTION, "answers"), ("preview", PREVIEW, "previews")):
                     address = f"/api/v1/datasets/adult/{route}"
                     ways: dict[str, Callable[[], object]] = {
@@ -96,6 +99,13 @@ def _serving(config: Path) -> Iterator[tuple[int, str, int]]:
             yield process.pid, str(json.loads("".join(lines))["url"]), port
         finally:
             process.terminate()
+
+
+def _settle(work: Callable[[], object]) -> None:
+    """Asks until a server that has just started has made its worker processes."""
+    began = time.monotonic()
+    while time.monotonic() - began < SETTLES:
+        work()
 
 
 def _milliseconds(work: Callable[[], object], times: int = TIMES) -> float:
