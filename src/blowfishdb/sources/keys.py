@@ -461,6 +461,9 @@ EXACT_DIGITS = 15
 def number_key(attribute: Integers | Bins, cut: Segments, column: Expr, kind: ColumnType, engine: Engine) -> Key:
     """The key of a numeric attribute."""
     if not engine.typed:
+        # As a double, the whole number next to the largest exact one is that one.
+        if isinstance(attribute, Integers) and max(-attribute.low, attribute.high) == LARGEST:
+            return raw_key(attribute, column)
         return _dynamic_key(attribute, cut, column, engine)
     if kind.kind == Kind.BOOLEAN or _is_read_by_proxy(attribute, kind, engine):
         return raw_key(attribute, column)
