@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import sqlite3
+from contextlib import closing
 from fractions import Fraction
+from pathlib import Path
 
 import duckdb
 import ibis
@@ -13,9 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ibis.backends.sql.compilers.duckdb import compiler
 
-from blowfishdb.model.domain import Bins, Integers, bins, integers
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.domain import Bins, Integers, bins, domain, integers
+from blowfishdb.model.policy import ROW, Policy
 from blowfishdb.sources import keys as module
+from blowfishdb.sources.ibis_source import IbisSource
 from blowfishdb.sources.keys import Grid, exact_double, grid_of, stepping
+from blowfishdb.sources.location import TableName
+from blowfishdb.sources.sqlite import SQLite
 
 DUCKDB = duckdb.connect()
 
@@ -102,3 +110,15 @@ def test_literals_are_the_very_double(number: float) -> None:
 def test_fractions_are_rounded_to_the_nearest_double(number: Fraction) -> None:
     sql = compiler.to_sqlglot(exact_double(number).name("x")).sql(dialect="duckdb")
     assert DUCKDB.execute(sql).fetchall() == [(float(number),)]
+
+
+def test_numbers_of_sqlite_next_to_the_largest_exact_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As doubles they would be those, which are declared."""
+    monkeypatch.setattr(module, "CHOICE_LIMIT", 0)
+    with closing(sqlite3.connect(tmp_path / "rows.sqlite")) as database, database:
+        database.execute("CREATE TABLE t (x BIGINT)")
+        database.executemany("INSERT INTO t VALUES (?)", [(-(2**53) - 1,), (-(2**53),), (2**53,), (2**53 + 1,)])
+    for low, high in ((-(2**53), -(2**53) + 1), (2**53 - 1, 2**53)):
+        cells = compile_cells(domain({"x": integers(low, high, null=low, outside="cell")}), Policy(), ["x"], None)
+        counts = IbisSource(SQLite(tmp_path / "rows.sqlite"), TableName("t")).prepare(cells, ROW).run(None)
+        assert counts.tolist() == ([1, 0, 3] if low < 0 else [0, 1, 3])
