@@ -1,7 +1,7 @@
 """Latency of a replay and of a preview over the PostgreSQL port, REST and Python, and memory of idle connections.
 
 `ours` is milliseconds of one statement over a connection that is open, `other` the same in Python without a server;
-psql starts anew each time, and `other` is its SELECT 1.
+psql starts anew each time, and `other` is its SELECT 1. `seconds` is the server's processor time per statement.
 """
 
 from __future__ import annotations
@@ -55,16 +55,19 @@ def run(data: Path | None) -> Iterator[Row]:
                         "REST": partial(client.post, address, json={"sql": QUESTION}),
                     }
                     for name, way in ways.items():
+                        before = _processor_seconds(process)
                         took = _milliseconds(way)
-                        yield Row(f"{what} by {name}, ms", took, python[text], note=f"{took - python[text]:+.1f} ms")
+                        seconds = (_processor_seconds(process) - before) / (TIMES + 2)
+                        note = f"{took - python[text]:+.1f} ms"
+                        yield Row(f"{what} by {name}, ms", took, python[text], seconds=seconds, note=note)
                     base, took = (_milliseconds(partial(_psql, url, one), 10) for one in ("SELECT 1", text))
                     yield Row(f"{what} by psql, started anew, ms", took, base, note=f"{took - base:+.1f} ms")
-            before = _resident(process)
+            resident = _resident(process)
             with ExitStack() as stack:
                 for _ in range(IDLE):
                     stack.enter_context(psycopg.connect(url))
-                more = _resident(process) - before
-                yield Row(f"{IDLE} idle connections", note=f"{more:.1f} MB more in the server", peak_mb=before + more)
+                more = _resident(process) - resident
+                yield Row(f"{IDLE} idle connections", note=f"{more:.1f} MB more in the server", peak_mb=resident + more)
 
 
 def _prepared(folder: Path) -> tuple[Path, str]:
@@ -120,6 +123,12 @@ def _milliseconds(work: Callable[[], object], times: int = TIMES) -> float:
 
 def _psql(url: str, text: str) -> None:
     subprocess.run(["psql", "-X", "-q", url, "-c", text], check=True, capture_output=True)
+
+
+def _processor_seconds(process: int) -> float:
+    """Seconds that all threads of a process have run."""
+    files = Path(f"/proc/{process}/task").glob("*/schedstat")
+    return sum(int(file.read_text().split()[0]) for file in files) / 1e9
 
 
 def _resident(process: int) -> float:

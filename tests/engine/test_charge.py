@@ -15,7 +15,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine import charge as module
-from blowfishdb.engine.charge import LONGEST_COUNT, Run, check_receipt, prepare
+from blowfishdb.engine.charge import LONGEST_COUNT, Run, announcing, check_receipt, prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
@@ -28,6 +28,7 @@ from blowfishdb.errors import (
     DriverMissing,
     InvalidInput,
     KeyReused,
+    LedgerRolledBack,
     LedgerUnavailable,
     ReleaseFailed,
     SchemaDrift,
@@ -274,10 +275,36 @@ def test_a_price_is_told_before_it_is_charged_and_may_be_refused(held: Bench) ->
     held.release(run=hears)
     held.release(run=hears)
     assert told == [(HALF, Fraction(0))], "told once, while nothing was charged; a replay has no price"
-    # A second attempt tells what it costs more than the first, and never less than nothing.
-    assert hears.announce(Fraction(3, 4), Fraction(1, 2)) == Fraction(3, 4)
-    assert hears.announce(Fraction(1, 4), Fraction(1, 2)) == Fraction(1, 2)
-    assert [price for price, _ in told[1:]] == [Fraction(1, 4), Fraction(0)]
+
+
+@pytest.mark.parametrize(
+    ("error", "on_record", "left"),
+    [
+        (StaleVersion("policy version", 1, 2), False, 0),
+        (BudgetExceeded(HALF, Fraction(0), None), False, 0),
+        (LedgerRolledBack("charged upon another past", found=1, expected=2), True, 1),
+        (LedgerUnavailable("perhaps it is written"), False, 1),
+        (RuntimeError("a bug"), False, 1),
+    ],
+)
+def test_a_price_is_taken_back_where_nothing_was_charged_after_all(
+    error: Exception, on_record: bool, left: int
+) -> None:
+    told: list[Fraction] = []
+
+    def attempt(run: Run) -> None:
+        with announcing(run, lambda: on_record) as announced:
+            # A second attempt tells how much more or less it costs than the first.
+            for price in (HALF, Fraction(3, 4), Fraction(1, 4)):
+                announced.tell(price)
+            raise error
+
+    with pytest.raises(type(error)):
+        attempt(Run(before_charge=told.append))
+    assert told[:3] == [HALF, Fraction(1, 4), -HALF]
+    assert sum(told) == Fraction(left, 4)
+    with pytest.raises(type(error)):
+        attempt(Run())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import QueryError
 from blowfishdb.model.domain import Domain
 from blowfishdb.present.chart_terminal import drawing
-from blowfishdb.sql import names_of, parse, query_of, selection_of, write_statement
+from blowfishdb.sql import names_of, parse, query_of, result_columns, selection_of, write_statement
 from tests.sql.corpus import ADULT, ADULT_QUESTIONS, REFUSALS, VISIT_QUESTIONS, VISITS, lines
 
 CASES = [
@@ -41,9 +41,14 @@ def answered(domain: Domain, text: str, policy: bf.Policy | None = None) -> Answ
 @pytest.mark.parametrize(("domain", "given", "text"), CASES, ids=[text for _, _, text in CASES])
 def test_each_statement_is_the_question_it_looks_like(domain: Domain, given: str, text: str) -> None:
     statement = parse(text)
+    tree = repr(statement.select)
     query = query_of(statement, domain)
     assert query.kind == given
-    selection_of(statement, names_of(statement, domain), query)
+    result_columns(statement, domain, query)
+    assert selection_of(statement, names_of(statement, domain), query) is not None
+    # Whoever asks with the same text shares what was parsed, and nobody changes it.
+    assert parse(text) is statement
+    assert repr(statement.select) == tree
 
 
 def test_most_questions_are_written_as_statements_that_read_back() -> None:

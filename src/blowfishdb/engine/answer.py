@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
@@ -233,7 +233,7 @@ def _document(answer: Answer) -> dict[str, Any]:
         "alone": None if answer.pointwise is None else vars(answer.pointwise),
         "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in answer.stages],
         "caveat": answer.caveat,
-        "evidence": None if answer.evidence is None else asdict(answer.evidence),
+        "evidence": None if answer.evidence is None else vars(answer.evidence),
         **{key: part for key in LATER if (part := getattr(answer, key))},
         **({"columns": [[column.name, column.function] for column in answer.columns]} if answer.columns else {}),
         **_shared_document(answer),
@@ -406,14 +406,34 @@ LONG = 20_000
 """Arrays from this length on are worth the import of pyarrow."""
 
 
+class _LongArray(Exception):
+    """An array that Arrow writes faster."""
+
+
+def _short_list(array: Floats) -> object:
+    if array.size >= LONG:
+        raise _LongArray
+    return array.tolist()
+
+
+_encode = json.JSONEncoder(allow_nan=False, separators=SEPARATORS, default=_short_list).encode
+
+
 def compact_json(value: object) -> str:
     """The JSON of dictionaries, lists and arrays; ValueError for numbers that JSON has not."""
+    try:
+        return _encode(value)
+    except _LongArray:
+        return _compact_parts(value)
+
+
+def _compact_parts(value: object) -> str:
     if isinstance(value, np.ndarray):
         return _numbers(value)
     if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(name)}:{compact_json(part)}" for name, part in value.items()) + "}"
+        return "{" + ",".join(f"{json.dumps(name)}:{_compact_parts(part)}" for name, part in value.items()) + "}"
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "[" + ",".join(map(compact_json, value)) + "]"
+        return "[" + ",".join(map(_compact_parts, value)) + "]"
     return json.dumps(value, allow_nan=False, separators=SEPARATORS)
 
 

@@ -10,8 +10,8 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias, TypeVar, cast
@@ -43,6 +43,7 @@ from blowfishdb.errors import (
     InvalidInput,
     KeyReused,
     LedgerError,
+    LedgerUnavailable,
     PolicyError,
     ReleaseFailed,
     SchemaDrift,
@@ -172,7 +173,8 @@ class Run:
     """Terms of one release: its key, who hears of its steps, its deadline, and the most that it may charge.
 
     The deadline is the number of seconds of waiting and planning after which nothing is charged any more. What
-    `before_charge` names hears the price just before it is charged, and may refuse it; a replay has none.
+    `before_charge` names hears the price just before it is charged, and may refuse it; a replay has none. What it heard
+    and was not charged after all it hears again with a minus.
     """
 
     key: str | None = None
@@ -197,19 +199,39 @@ class Run:
         if self.progress is not None:
             self.progress(step)
 
-    def announce(self, price: Fraction, announced: Fraction) -> Fraction:
-        """Tells a price before it is charged, without what was told for an attempt before; gives what is told by now.
-
-        A second attempt, after others moved the chain on, may cost more than the first.
-        """
-        if self.before_charge is not None:
-            self.before_charge(max(price - announced, Fraction(0)))
-        return max(price, announced)
-
     def report_done(self) -> None:
         """Tells whoever listens; a listener that fails now must not hide an answer that was paid for."""
         with suppress(Exception):
             self.report("done")
+
+
+@dataclass(eq=False)
+class Announced:
+    """What whoever listens to a run was told of its price by now."""
+
+    run: Run
+    price: Fraction = Fraction(0)
+
+    def tell(self, price: Fraction) -> None:
+        """Tells a price before it is charged; of a second attempt, how much more or less it costs than the first."""
+        if self.run.before_charge is not None:
+            self.run.before_charge(price - self.price)
+            self.price = price
+
+
+@contextmanager
+def announcing(run: Run, is_on_record: Callable[[], bool]) -> Iterator[Announced]:
+    """Attempts to charge; where they end without a charge on record, the price that was told is taken back."""
+    announced = Announced(run)
+    try:
+        yield announced
+    except LedgerUnavailable:
+        # The charge may be on record, or come onto it yet.
+        raise
+    except BlowfishError:
+        if run.before_charge is not None and announced.price and not is_on_record():
+            run.before_charge(-announced.price)
+        raise
 
 
 def charged_payload(
@@ -217,7 +239,7 @@ def charged_payload(
 ) -> bytes:
     """What a request publishes, as it is stored: the kept payload when there is one, else a new one, charged first."""
     started = time.monotonic()
-    key, announced = run.key or request_digest, Fraction(0)
+    key = run.key or request_digest
     record = ledger.replay(handle.account, request_digest, analyst=analyst)
     if record is not None and not (_is_failure(record.payload) and record.receipt.charge.key != key):
         run.report_done()
@@ -227,25 +249,29 @@ def charged_payload(
     earlier = ledger.receipt_of(handle.account, analyst, key)
     if earlier is not None and earlier.charge.request_digest != request_digest:
         raise KeyReused(key)
-    for attempt in itertools.count():
-        release = share(ledger, handle, analyst, quoted) if earlier is None else resume(ledger, handle, quoted, earlier)
-        charge = _charge(handle, analyst, release, key, request_digest)
-        # What is on record already costs nothing more.
-        if earlier is None and run.spend is not None and charge.received > run.spend:
-            raise SpendingCapReached(charge.received, run.spend)
-        counting = _prepared_count(handle, release)
-        # From the charge on nothing of the analyst's stops the count: retries with other deadlines, which are free,
-        # would measure how long it takes.
-        if run.deadline is not None and time.monotonic() - started >= run.deadline:
-            raise DeadlinePassed(run.deadline)
-        run.report("charge")
-        announced = run.announce(charge.received if earlier is None else Fraction(0), announced)
-        try:
-            receipt = ledger.charge(charge)
-            break
-        except ChainMoved:
-            if attempt == ATTEMPTS:
-                raise
+    with announcing(run, lambda: ledger.receipt_of(handle.account, analyst, key) is not None) as announced:
+        for attempt in itertools.count():
+            if earlier is None:
+                release = share(ledger, handle, analyst, quoted)
+            else:
+                release = resume(ledger, handle, quoted, earlier)
+            charge = _charge(handle, analyst, release, key, request_digest)
+            # What is on record already costs nothing more.
+            if earlier is None and run.spend is not None and charge.received > run.spend:
+                raise SpendingCapReached(charge.received, run.spend)
+            counting = _prepared_count(handle, release)
+            # From the charge on nothing of the analyst's stops the count: retries with other deadlines, which are free,
+            # would measure how long it takes.
+            if run.deadline is not None and time.monotonic() - started >= run.deadline:
+                raise DeadlinePassed(run.deadline)
+            run.report("charge")
+            announced.tell(charge.received if earlier is None else Fraction(0))
+            try:
+                receipt = ledger.charge(charge)
+                break
+            except ChainMoved:
+                if attempt == ATTEMPTS:
+                    raise
     stored = ledger.answer_for(receipt)
     if stored is None:
         check_receipt(receipt, release)
@@ -269,29 +295,34 @@ def charge_together(
     What was charged or answered before is left out. So is one that measures the rows of another: it rests on that one's
     answer, and is charged after it.
     """
-    announced = Fraction(0)
-    for attempt in itertools.count():
-        charges: dict[str, Charge] = {}
-        for request_digest, quoted, run in requests:
-            key = run.key or request_digest
-            is_answered = ledger.replay(handle.account, request_digest, analyst=analyst) is not None
-            if is_answered or ledger.receipt_of(handle.account, analyst, key) is not None:
-                continue
-            release = share(ledger, handle, analyst, quoted)
-            charge = _charge(handle, analyst, release, key, request_digest)
-            if run.spend is not None and charge.received > run.spend:
-                raise SpendingCapReached(charge.received, run.spend)
-            _prepared_count(handle, release)
-            charges.setdefault(charge.key if charge.link is None else charge.link.chain, charge)
-        # All are told of as one price, to whoever listens to the first.
-        total = sum((charge.received for charge in charges.values()), Fraction(0))
-        announced = requests[0][2].announce(total, announced)
-        try:
-            ledger.charge_all(list(charges.values()))
-            return
-        except ChainMoved:
-            if attempt == ATTEMPTS:
-                raise
+    charges: dict[str, Charge] = {}
+
+    def is_on_record() -> bool:
+        return any(ledger.receipt_of(handle.account, analyst, one.key) is not None for one in charges.values())
+
+    # All are told of as one price, to whoever listens to the first.
+    with announcing(requests[0][2], is_on_record) as announced:
+        for attempt in itertools.count():
+            charges.clear()
+            for request_digest, quoted, run in requests:
+                key = run.key or request_digest
+                is_answered = ledger.replay(handle.account, request_digest, analyst=analyst) is not None
+                if is_answered or ledger.receipt_of(handle.account, analyst, key) is not None:
+                    continue
+                release = share(ledger, handle, analyst, quoted)
+                charge = _charge(handle, analyst, release, key, request_digest)
+                if run.spend is not None and charge.received > run.spend:
+                    raise SpendingCapReached(charge.received, run.spend)
+                _prepared_count(handle, release)
+                charges.setdefault(charge.key if charge.link is None else charge.link.chain, charge)
+            total = sum((charge.received for charge in charges.values()), Fraction(0))
+            announced.tell(total)
+            try:
+                ledger.charge_all(list(charges.values()))
+                return
+            except ChainMoved:
+                if attempt == ATTEMPTS:
+                    raise
 
 
 def check_receipt(receipt: Receipt, release: Release) -> None:

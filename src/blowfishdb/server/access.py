@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Request, Response
 
 from blowfishdb.catalog.curator import Curator
-from blowfishdb.errors import BudgetExceeded, CsrfTokenMissing, NotAllowed, NotSignedIn, PasswordMustChange
+from blowfishdb.errors import CsrfTokenMissing, NotAllowed, NotSignedIn, PasswordMustChange
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.server.auth.audit_log import NOTHING
@@ -106,8 +106,8 @@ class Caller:
 class Payment:
     """What is kept of a release beside the ledger: its line in the audit log, and what its token has spent.
 
-    `Run.before_charge` calls it with the price. The line is on disk before anything is charged; about what is free it
-    is written before the answer leaves, and no disk is waited for.
+    `Run.before_charge` calls it with the price, and with what is taken back. The line is on disk before anything is
+    charged; about what is free it is written before the answer leaves, and no disk is waited for.
     """
 
     caller: Caller
@@ -116,7 +116,6 @@ class Payment:
     detail: Mapping[str, str | int | None] = field(default_factory=dict)
     price: Fraction = Fraction(0)
     """What was charged, all charges of the release together."""
-    _last: Fraction = Fraction(0)
     _is_noted: bool = False
 
     def __call__(self, price: Fraction) -> None:
@@ -126,7 +125,7 @@ class Payment:
         token = self.caller.identity.token
         if price and token is not None:
             self.caller.app_state.tokens.spend(token, price)
-        self.price, self._last = self.price + price, price
+        self.price += price
 
     def __enter__(self) -> Payment:
         return self
@@ -136,11 +135,6 @@ class Payment:
     ) -> None:
         if not self._is_noted:
             self.caller.note(self.action, self.target, self.detail, durable=False)
-        # The ledger refused the last charge; whatever else went wrong may have gone wrong after it.
-        if isinstance(error, BudgetExceeded) and self._last:
-            self.price -= self._last
-            if self.caller.identity.token is not None:
-                self.caller.app_state.tokens.spend(self.caller.identity.token, -self._last)
 
 
 def signed_in(request: Request) -> Caller:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copyreg
 import os
 import pickle
@@ -11,17 +12,16 @@ import threading
 import time
 import traceback
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anyio import CapacityLimiter, Lock, create_task_group, to_thread
+from anyio import CapacityLimiter, Lock, to_thread
 
 from blowfishdb.errors import BlowfishError, RateLimited, TooExpensive, WorkCancelled
 
@@ -52,39 +52,33 @@ class WorkerPools:
 
     async def quote(self, name: str, work: Callable[[], Result], request: Request) -> Result:
         """The result of somebody's work that computes; what is heavy ends when the client goes away."""
-        return await self.run(name, work, self.quotes, partial(_disconnected, request))
+        return await self._watched(name, work, self.quotes, request)
 
     async def release(self, name: str, work: Callable[[], Result], request: Request) -> Result:
         """The result of somebody's work that reads data. Its plan ends with the client; what is charged goes on."""
-        return await self.run(name, work, self.releases, partial(_disconnected, request))
+        return await self._watched(name, work, self.releases, request)
 
     async def run(
-        self, name: str, work: Callable[[], Result], pool: CapacityLimiter, left: Callable[[], Awaitable[object]]
+        self, name: str, work: Callable[[], Result], pool: CapacityLimiter, is_gone: Callable[[], bool]
     ) -> Result:
-        """The result of somebody's work in its turn; what may still be stopped ends once `left` comes back."""
+        """The result of somebody's work in its turn; what may still be stopped ends once nobody waits for it."""
+        is_cancelled.set(is_gone)
+        async with self._turns.setdefault(name, Lock()):
+            return await to_thread.run_sync(work, limiter=pool)
+
+    async def _watched(self, name: str, work: Callable[[], Result], pool: CapacityLimiter, request: Request) -> Result:
         gone = threading.Event()
-        is_cancelled.set(gone.is_set)
 
         async def watch() -> None:
-            await left()
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
             gone.set()
 
+        watching = asyncio.create_task(watch())
         try:
-            async with create_task_group() as group:
-                group.start_soon(watch)
-                async with self._turns.setdefault(name, Lock()):
-                    result = await to_thread.run_sync(work, limiter=pool)
-                group.cancel_scope.cancel()
-        except BaseExceptionGroup as failed:
-            # The work alone can fail, and its error is told as it is.
-            raise failed.exceptions[0] from None
-        return result
-
-
-async def _disconnected(request: Request) -> None:
-    """Waits until the client of a request goes away."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+            return await self.run(name, work, pool, gone.is_set)
+        finally:
+            watching.cancel()
 
 
 LIGHT = 300

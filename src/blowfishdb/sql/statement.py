@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NoReturn, cast
 
@@ -191,13 +192,18 @@ READERS: Mapping[str, Callable[[Token], Fraction | Relative | str | bool]] = {
 
 LONGEST_STATEMENT = 20_000
 LONGEST_SCRIPT = 100_000
+LONGEST_CACHED = 2_000
+"""The tree of a statement takes up to a kilobyte for each of its characters."""
 MOST_STATEMENTS = 32
 KNOWN_CLAUSES = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset")
 
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """One SELECT of one dataset. `explain` asks for the preview, which costs nothing."""
+    """One SELECT of one dataset. `explain` asks for the preview, which costs nothing.
+
+    Whoever asks with the same text may share it, so nobody changes its tree.
+    """
 
     explain: bool
     table: str
@@ -217,7 +223,7 @@ def parse(text: str) -> Statement:
     if len(text) > LONGEST_STATEMENT:
         raise QueryError(f"a statement has at most {LONGEST_STATEMENT:,} characters, not {len(text):,}")
     try:
-        return _parsed(text)
+        return _cached(text) if len(text) <= LONGEST_CACHED else _parsed(text)
     except RecursionError:
         raise QueryError("the statement is nested too deeply; write conditions side by side with AND and OR") from None
 
@@ -242,6 +248,9 @@ def _parsed(text: str) -> Statement:
     table, names = _table(select)
     _check_clauses(select, table)
     return Statement(explain, table, *read_options(options), select, names, select_text)
+
+
+_cached = lru_cache(maxsize=64)(_parsed)
 
 
 def split(text: str) -> list[str]:
@@ -473,6 +482,8 @@ def without_joins(statement: Statement, declared: Sequence[Join]) -> Statement:
 
     A row without a partner counts with NULL in what the table gives, whether JOIN or LEFT JOIN is written.
     """
+    if not statement.select.args.get("joins"):
+        return statement
     select = statement.select.copy()
     named: list[Joined] = []
     for clause in select.args.get("joins") or []:

@@ -162,6 +162,31 @@ def test_requests_and_sign_ins_are_limited(tmp_path: Path) -> None:
             port.connect()
 
 
+def test_describing_needs_a_token_that_has_not_ended_and_counts_as_asking(tmp_path: Path) -> None:
+    parse = message("P", b"\0SELECT ward, COUNT(*) FROM visits GROUP BY ward\0\0\0")
+    describe = message("B", b"\0\0\0\0\0\0\0\0") + message("D", b"P\0")
+    run = message("E", b"\0\0\0\0\0") + message("S")
+    with (
+        wire_place(tmp_path, server="requests_per_minute = 3\nsign_ins_per_minute = 9") as port,
+        signed_in(port) as plug,
+    ):
+        # Described and run: one request, refused for want of an accuracy alone.
+        plug.sendall(parse + describe + run)
+        assert states(received(plug, READY)) == ["22023"]
+        plug.sendall((describe + message("S")) * 3)
+        replies = received(plug, READY)
+        while sum(kind == "Z" for kind, _ in replies) < 3:
+            replies += received(plug, READY)
+        assert states(replies) == ["53400"]
+        assert sum(kind == "T" for kind, _ in replies) == 2
+    (tmp_path / "second").mkdir()
+    with wire_place(tmp_path / "second") as port, signed_in(port) as plug:
+        (token,) = port.app_state.tokens.of("ana")
+        port.app_state.tokens.revoke("ana", token.id)
+        plug.sendall(parse + describe + message("S"))
+        assert states(received(plug, READY)) == ["28000"]
+
+
 def send(port: WirePlace, data: bytes) -> None:
     with dialed(port) as plug:
         plug.sendall(data)

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from blowfishdb.errors import StaleVersion
 from blowfishdb.ledger import Ledger
 from blowfishdb.server.auth.audit_log import AuditLog
 from tests.server.places import AGES, code, opened
@@ -50,6 +51,30 @@ def test_what_the_ledger_refuses_is_given_back_to_the_token(tmp_path: Path) -> N
         with port.connect() as connection, pytest.raises(errors.ConfigurationLimitExceeded):
             connection.execute(WARDS.replace("0.25", "1000").encode())
         assert tokens.find(token.id).spent == 0
+
+
+def test_a_charge_refused_for_another_reason_is_given_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The snapshot changes between the quote and the charge: nothing is charged, by one question or by a plan."""
+
+    def changed(*_: object) -> None:
+        raise StaleVersion("snapshot", 1, 2)
+
+    with opened(tmp_path) as place:
+        tokens, ana = place.app_state.tokens, place.program("ana")
+        (token,) = tokens.of("ana")
+        tokens.set_cap(token.id, Fraction(1))
+        wards = {"query": {"kind": "histogram", "axes": [{"attribute": "ward"}]}}
+        sums = {"query": {"kind": "sum", "axes": [{"attribute": "cost"}]}}
+        one = wards | {"accuracy_target": {"epsilon": "1/10"}}
+        with monkeypatch.context() as patch:
+            for name in ("charge", "charge_all"):
+                patch.setattr(Ledger, name, changed)
+            assert code(ana.post("/api/v1/datasets/visits/answers", json=one)) == "stale-version"
+            both = {"releases": [one, sums | {"accuracy_target": {"epsilon": "1/5"}}]}
+            assert code(ana.post("/api/v1/datasets/visits/plans/answers", json=both)) == "stale-version"
+        assert tokens.find(token.id).spent == 0
+        assert ana.post("/api/v1/datasets/visits/plans/answers", json=both).status_code == 200
+        assert tokens.find(token.id).spent == Fraction(3, 10)
 
 
 def test_a_curator_caps_a_token_by_rest_and_every_way_to_spend_keeps_it(tmp_path: Path) -> None:

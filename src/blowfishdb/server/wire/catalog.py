@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, cast
 
@@ -29,7 +30,7 @@ from blowfishdb.model.domain import Attribute, Bins, Integers
 from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.state import AppState
 from blowfishdb.server.wire.messages import BOOL, FLOAT8, INT4, INT8, TEXT, Cell, Column
-from blowfishdb.sql.statement import LONGEST_STATEMENT
+from blowfishdb.sql.statement import LONGEST_SCRIPT, LONGEST_STATEMENT
 
 VERSION = "15.0"
 """The version of PostgreSQL whose catalog tools expect to find."""
@@ -425,13 +426,24 @@ def _cell(value: object) -> Cell:
     return "{" + ",".join(map(str, value)) + "}" if isinstance(value, list) else str(value)
 
 
+@lru_cache(maxsize=16)
+def tokens_of(text: str) -> tuple[Token, ...]:
+    """The words of a text; QueryError where it cannot be read. Each step of a statement looks at them again."""
+    if len(text) > LONGEST_SCRIPT:
+        raise QueryError(f"statements have at most {LONGEST_SCRIPT:,} characters")
+    try:
+        return tuple(sqlglot.tokenize(text, read="postgres"))
+    except (SqlglotError, ValueError, RecursionError):
+        raise QueryError("the statement cannot be read: a quote or a comment is left open") from None
+
+
 def catalog_tree(text: str) -> exp.Expression | None:
     """The parsed statement where it names tables of the catalog alone, or none at all; None for anything else."""
     if len(text) > LONGEST_STATEMENT:
         return None
     try:
-        tokens = sqlglot.tokenize(text, read="postgres")
-        if _names_a_dataset(tokens):
+        tokens = tokens_of(text)
+        if names_a_dataset(tokens):
             return None
         check_depth(tokens)
         tree = sqlglot.parse_one(text, read="postgres")
@@ -448,7 +460,7 @@ def catalog_tree(text: str) -> exp.Expression | None:
     return tree
 
 
-def _names_a_dataset(tokens: Sequence[Token]) -> bool:
+def names_a_dataset(tokens: Sequence[Token]) -> bool:
     """Whether FROM is followed by a name that no catalog has, which is seen without parsing the statement."""
     is_plain = all(token.token_type != TokenType.WITH for token in tokens)
     sources = [after for word, after in pairwise(tokens) if word.token_type == TokenType.FROM]

@@ -9,12 +9,13 @@ import ssl
 import struct
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import count, pairwise
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from anyio import to_thread
 
@@ -30,7 +31,6 @@ from blowfishdb.server.wire import messages
 from blowfishdb.server.wire.catalog import SETTINGS, Catalogs
 from blowfishdb.server.wire.messages import Body, Column, message, text
 from blowfishdb.server.wire.statements import (
-    Question,
     Result,
     Statements,
     declared_cursor,
@@ -41,12 +41,11 @@ from blowfishdb.server.wire.statements import (
     with_parameters,
 )
 
+Outcome = TypeVar("Outcome")
 SIGN_IN_SECONDS = 30.0
 MOST_CONNECTIONS = 500
 MOST_PREPARED = 1000
 """Prepared statements and portals of one connection."""
-POLL = 0.5
-"""Seconds between looks whether a client is still there while its statement runs."""
 CHUNK = 500
 """Rows that are sent before the client is waited for."""
 
@@ -83,9 +82,10 @@ class Portal:
 
     text: str
     formats: tuple[int, ...]
-    columns: tuple[Column, ...] | None = None
     result: Result | None = None
     sent: int = 0
+    is_counted: bool = False
+    """Whether the rate limit has counted it: a driver describes a portal and then runs it."""
 
 
 @dataclass(eq=False)
@@ -391,8 +391,10 @@ class Connection:
             formats = (0,) * len(columns)
         elif kind == b"P":
             portal = self._portal(name)
+            if not portal.is_counted:
+                self.server.requests.check(self.address)
+                portal.is_counted = True
             columns = await self._described(portal.text)
-            portal.columns = columns
             formats = _formats(portal.formats, columns or ())
         elif kind == b"S":
             query, types = self._statement(name)
@@ -414,7 +416,7 @@ class Connection:
             if not portal.text:
                 self.writer.write(message("I"))
                 return
-            portal.result = await self._run(portal.text)
+            portal.result = await self._run(portal.text, is_counted=portal.is_counted)
         columns = portal.result.columns or ()
         await self._send(portal.result, columns, _formats(portal.formats, columns), portal, most)
 
@@ -469,14 +471,15 @@ class Connection:
             return self.statements.cursors.fetched_columns(query)
         if first not in ("SELECT", "WITH", "EXPLAIN", "VALUES"):
             return None
-        quotes = self.server.app_state.worker_pools.quotes
-        return await to_thread.run_sync(self.statements.describe, query, limiter=quotes)
+        quotes, describe = self.server.app_state.worker_pools.quotes, partial(self.statements.describe, query)
+        return await to_thread.run_sync(self._admitted, describe, limiter=quotes)
 
-    async def _run(self, query: str) -> Result:
+    async def _run(self, query: str, *, is_counted: bool = False) -> Result:
         """What a statement gives; noted in the log and held to the limits that every request is."""
         began, status, what = time.monotonic(), 200, "control"
         try:
-            self.server.requests.check(self.address)
+            if not is_counted:
+                self.server.requests.check(self.address)
             result = self.statements.control(query)
             if result is not None:
                 self._deallocate(query)
@@ -499,26 +502,26 @@ class Connection:
             log_request(self.server.app_state, request_id, "SQL", f"postgres/{what}", status, seconds, name)
 
     async def _question(self, query: str) -> tuple[str, Result]:
-        pools, name = self.server.app_state.worker_pools, self.statements.caller.name
-        question = await to_thread.run_sync(self._admitted, query, limiter=pools.quotes)
-        if question.kind == "catalog":
-            return question.kind, await to_thread.run_sync(self.statements.run, question, limiter=pools.quotes)
+        pools, name, question = self.server.app_state.worker_pools, self.statements.caller.name, read_question(query)
         self.cancelled.clear()
-        pool = pools.quotes if question.kind == "preview" else pools.releases
-        result = await pools.run(name, lambda: self.statements.run(question), pool, self._left)
-        return question.kind, result
+        if question.kind == "catalog":
+            look_up = partial(self.statements.look_up, question)
+            result = await to_thread.run_sync(self._admitted, look_up, limiter=pools.quotes)
+            if result is not None:
+                return "catalog", result
+        what, pool = ("preview", pools.quotes) if question.kind == "preview" else ("answer", pools.releases)
+        ask = partial(self._admitted, partial(self.statements.run, question))
+        return what, await pools.run(name, ask, pool, self._is_gone)
 
-    def _admitted(self, query: str) -> Question:
-        """What a statement asks; NotSignedIn once the token has ended."""
+    def _admitted(self, work: Callable[[], Outcome]) -> Outcome:
+        """What the work gives; NotSignedIn once the token has ended."""
         if self.server.app_state.tokens.holder(self.token) is None:
             raise NotSignedIn
-        return read_question(query)
+        return work()
 
-    async def _left(self) -> None:
-        """Waits until the client cancels the statement or goes away."""
-        while not self.cancelled.is_set() and not self.reader.at_eof():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.cancelled.wait(), POLL)
+    def _is_gone(self) -> bool:
+        """Whether the client has cancelled the statement or gone away."""
+        return self.cancelled.is_set() or self.reader.at_eof()
 
     async def _send(
         self,
@@ -541,7 +544,7 @@ class Connection:
         end = len(result.rows) if most <= 0 else min(len(result.rows), begin + most)
         for start in range(begin, end, CHUNK):
             rows = result.rows[start : min(start + CHUNK, end)]
-            self.writer.write(b"".join(messages.data_row(row, columns, formats) for row in rows))
+            self.writer.write(messages.data_rows(rows, columns, formats))
             await self.writer.drain()
         if portal is not None:
             portal.sent = end

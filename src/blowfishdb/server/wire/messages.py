@@ -196,31 +196,41 @@ def row_description(columns: Sequence[Column], formats: Sequence[int]) -> bytes:
     return message("T", struct.pack("!h", len(columns)), *parts)
 
 
-def data_row(row: Iterable[Cell], columns: Sequence[Column], formats: Sequence[int]) -> bytes:
-    """One row of a result."""
-    cells = []
-    for cell, column, form in zip(row, columns, formats, strict=True):
-        content = None if cell is None else (_binary if form else _text)(cell, column.oid)
-        cells.append(b"\xff\xff\xff\xff" if content is None else struct.pack("!i", len(content)) + content)
-    return message("D", struct.pack("!h", len(columns)), *cells)
+def data_rows(rows: Iterable[Sequence[Cell]], columns: Sequence[Column], formats: Sequence[int]) -> bytes:
+    """Rows of a result."""
+    forms = [(_binary if form else _text, column.oid) for column, form in zip(columns, formats, strict=True)]
+    length, width = struct.Struct("!i").pack, struct.pack("!h", len(forms))
+    messages: list[bytes] = []
+    for row in rows:
+        content = width
+        for cell, (encode, oid) in zip(row, forms, strict=True):
+            if cell is None:
+                content += b"\xff\xff\xff\xff"
+            else:
+                encoded = encode(cell, oid)
+                content += length(len(encoded)) + encoded
+        messages += (b"D", length(len(content) + 4), content)
+    return b"".join(messages)
 
 
 def shown(cell: Cell) -> str:
     """A value as PostgreSQL writes it; NULL as the empty text."""
-    if cell is None:
-        return ""
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, float):
+        if not math.isfinite(cell):
+            return "NaN" if math.isnan(cell) else ("Infinity" if cell > 0 else "-Infinity")
+        return f"{cell:.0f}" if cell.is_integer() and abs(cell) < 10**6 else str(cell)
     if isinstance(cell, bool):
         return "t" if cell else "f"
-    if isinstance(cell, float) and not math.isfinite(cell):
-        return "NaN" if math.isnan(cell) else ("Infinity" if cell > 0 else "-Infinity")
-    return f"{cell:g}" if isinstance(cell, float) and cell.is_integer() and abs(cell) < 10**6 else str(cell)
+    return "" if cell is None else str(cell)
 
 
 def _text(cell: Cell, _: int) -> bytes:
     return shown(cell).encode("utf-8", "replace")
 
 
-def _binary(cell: Cell, oid: int) -> bytes | None:
+def _binary(cell: Cell, oid: int) -> bytes:
     if oid == FLOAT8 and isinstance(cell, int | float):
         return struct.pack("!d", cell)
     if oid in INTEGERS and isinstance(cell, int):

@@ -7,15 +7,11 @@ import io
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run
@@ -37,14 +33,13 @@ from blowfishdb.model.numbers import show, suggest
 from blowfishdb.present.table import axis_columns, number_columns
 from blowfishdb.present.words import accuracy_words
 from blowfishdb.server.access import Caller, Payment
-from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree
+from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree, names_a_dataset, tokens_of
 from blowfishdb.server.wire.cursors import Cursors, Declaration, read_declaration
 from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
 from blowfishdb.session.backend import expect
 from blowfishdb.session.plan import with_own
 from blowfishdb.session.session import SpendingCap, stated_question, with_alpha
 from blowfishdb.sql import ResultColumn, parse, result_columns, without_joins, write_options
-from blowfishdb.sql.statement import LONGEST_SCRIPT
 
 OURS = "blowfish."
 SWITCHES = ("fresh", "intervals")
@@ -72,17 +67,6 @@ class Result:
     notices: tuple[str, ...] = ()
     lines: tuple[str, ...] | None = None
     """The lines of a COPY to the client, in place of rows."""
-
-
-@lru_cache(maxsize=16)
-def tokens_of(text: str) -> tuple[Token, ...]:
-    """The words of a text; QueryError where it cannot be read. Each step of a statement looks at them again."""
-    if len(text) > LONGEST_SCRIPT:
-        raise QueryError(f"statements have at most {LONGEST_SCRIPT:,} characters")
-    try:
-        return tuple(sqlglot.tokenize(text, read="postgres"))
-    except (SqlglotError, ValueError, RecursionError):
-        raise QueryError("the statement cannot be read: a quote or a comment is left open") from None
 
 
 def split(text: str) -> list[str]:
@@ -120,26 +104,25 @@ def _parameters(text: str) -> list[tuple[int, int, int]]:
     ]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Question:
     """A statement that is no setting: what it asks, and how a COPY of its rows is written."""
 
     text: str
-    tree: exp.Expression | None
-    """The look-up, where it asks the catalog, or nothing at all: SELECT 1."""
     form: str | None
 
     @property
     def kind(self) -> str:
-        """Whether it looks into the catalog, asks for a price, or for an answer."""
-        return "catalog" if self.tree is not None else "preview" if is_preview(self.text) else "answer"
+        """Whether it asks for a price, for an answer, or for neither by all that its words tell: a look-up."""
+        if is_preview(self.text):
+            return "preview"
+        return "answer" if names_a_dataset(tokens_of(self.text)) else "catalog"
 
 
 def read_question(text: str) -> Question:
     """The question that a statement asks."""
     match = COPY.fullmatch(text.strip().rstrip(";").strip())
-    inner, form = (text, None) if match is None else (match[1], match[2])
-    return Question(inner, None if is_preview(inner) else catalog_tree(inner), form)
+    return Question(text, None) if match is None else Question(match[1], match[2])
 
 
 def first_word(text: str) -> str:
@@ -248,21 +231,26 @@ class Statements:
         if tree is not None:
             return self.catalogs.rows(tree, self.caller.name)[0]
         statement = parse(self._written(text))
+        select = statement.select.copy()
         for clause in ("where", "having", "limit", "offset"):
-            statement.select.set(clause, None)
+            select.set(clause, None)
+        statement = replace(statement, select=select)
         table = self.caller.session()[statement.table]
         statement = without_joins(statement, table.joins)
         question = stated_question(table, statement)
         return self._columns(result_columns(statement, table.domain, question.query))
 
+    def look_up(self, question: Question) -> Result | None:
+        """What the catalog tells of a question, or what SELECT 1 gives; None where it asks something else."""
+        tree = catalog_tree(question.text)
+        if tree is None:
+            return None
+        columns, rows = self.catalogs.rows(tree, self.caller.name)
+        return _copy(Result(f"SELECT {len(rows)}", columns, rows), question.form)
+
     def run(self, question: Question) -> Result:
-        """What a question gives; everything that it costs is within the cap."""
-        if question.tree is not None:
-            columns, rows = self.catalogs.rows(question.tree, self.caller.name)
-            result = Result(f"SELECT {len(rows)}", columns, rows)
-        else:
-            result = self._ask(question.text)
-        return result if question.form is None else _copy(result, question.form)
+        """The price or the answer that a question asks for; everything that it costs is within the cap."""
+        return _copy(self._ask(question.text), question.form)
 
     def hint(self, error: BlowfishError) -> str:
         """The one line that lets a refused statement run, where there is one."""
@@ -397,8 +385,10 @@ def _rows(answer: Answer, columns: Sequence[ResultColumn], *, with_intervals: bo
     return list(zip(*content, strict=True))
 
 
-def _copy(result: Result, form: str) -> Result:
-    """The rows as lines: tabs between values, or CSV with its options."""
+def _copy(result: Result, form: str | None) -> Result:
+    """The rows as lines where they are copied: tabs between values, or CSV with its options."""
+    if form is None:
+        return result
     words = re.findall(r"[A-Z]+", form.upper())
     if "BINARY" in words:
         raise QueryError("COPY writes text or CSV here: leave BINARY out")
