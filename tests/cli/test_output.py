@@ -29,9 +29,11 @@ class Terminal:
 def test_each_column_is_asked_about(
     blowfish: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ages = ["?", "0..99 null=0", "around 5", "within 5"]
-    states = ["many", "NC, VA, other outside=other", ""]
-    answers = iter([*ages, *states, "", "person 5 by row", "", "plenty", "2", "0.5"])
+    people = ["nobody", "", "many", "5", ""]
+    ages = ["?", "0..99 null=0", "?", "around 5", "within 5"]
+    states = ["many", "NC, VA, other outside=other", "other", ""]
+    rest = ["-", "", "who?", "", "plenty", "2", "0.5", "y"]
+    answers = iter(["folk", "census", *people, *ages, *states, *rest])
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("builtins.input", lambda *prompt: next(answers))
     added = blowfish(*ADD)
@@ -44,7 +46,9 @@ def test_each_column_is_asked_about(
     assert list(answers) == []
     shown = blowfish("dataset", "show", "people", "--json").json
     assert list(shown["domain"]) == ["age", "state"]
-    assert shown["policy"]["unit"]["at_most"] == 5
+    assert shown["policy"]["unit"] == {"person": "who", "at_most": 5, "order_by": "row"}
+    assert shown["policy"]["presence"] == "secret"
+    assert shown["domain"]["state"]["null"] == "other"
     assert list(shown["policy"]["attributes"]) == ["age"]
 
 

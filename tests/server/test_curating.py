@@ -24,7 +24,7 @@ from blowfishdb.ledger import Entry
 from blowfishdb.model.domain import Attribute
 from blowfishdb.model.policy import Family
 from blowfishdb.model.query import query
-from blowfishdb.server.pages.dataset_add import (
+from blowfishdb.server.pages.column_form import (
     DAYS,
     LISTED,
     MOMENTS,
@@ -34,12 +34,14 @@ from blowfishdb.server.pages.dataset_add import (
     VALUE,
     WHOLE,
     ColumnForm,
-    check_size,
-    epsilon_hint,
     filled,
-    place_for,
     read_column,
     suggested,
+)
+from blowfishdb.server.pages.dataset_add import (
+    check_size,
+    epsilon_hint,
+    place_for,
     without_password,
     without_user,
 )

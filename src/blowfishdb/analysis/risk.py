@@ -90,9 +90,9 @@ class Risk:
         apart, odds = plural(self.steps, "step"), odds_words(self.odds)
         return (
             f"{pair} are {apart} apart{rows}: {spent} lets the odds between them change {odds}.",
-            f"Who believed {self.one} with {_percent(float(probability(prior)))} believes it afterwards with "
-            f"{_percent(low, ROUND_FLOOR)} to {_percent(high, ROUND_CEILING)}, whatever else is known about the other "
-            "records.",
+            f"Who believed {self.one} with {percent_words(float(probability(prior)))} believes it afterwards with "
+            f"{percent_words(low, ROUND_FLOOR)} to {percent_words(high, ROUND_CEILING)}, whatever else is known about "
+            "the other records.",
         )
 
     def chart(self) -> Chart:
@@ -298,8 +298,8 @@ def odds_words(odds: float) -> str:
     return f"at most {readable(upper_end(odds, 3))}-fold"
 
 
-def _percent(part: float, rounding: str = ROUND_HALF_EVEN) -> str:
-    """A share in percent, with more places where it is near 0 or 1."""
+def percent_words(part: float, rounding: str = ROUND_HALF_EVEN) -> str:
+    """A share in percent, with more places where it is near 0 or 1; a bound is rounded to its own side."""
     edge = min(part, 1.0 - part)
     places = 1 if edge >= 0.01 or edge == 0.0 else min(6, 1 - math.floor(math.log10(edge)))
     step = Decimal(1).scaleb(-max(1, places - 1))

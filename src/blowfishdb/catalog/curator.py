@@ -42,6 +42,7 @@ from blowfishdb.sources.ibis_source import CapsSeen, IbisSource, Seen, look_at_c
 MOST_CAPS = 20
 
 if TYPE_CHECKING:
+    from blowfishdb.catalog.guidance import Guidance
     from blowfishdb.engine.compile import Compiled
     from blowfishdb.engine.what_if import Pair, PolicyPrice
 
@@ -136,10 +137,11 @@ class Curator:
         """What a column holds; reads rows, so whoever calls this says why that matters, and notes it."""
         return look_at_column(self.config.reachable(source), column)
 
-    def look_at_caps(self, name: str, caps: Sequence[int], unit: Person | None = None) -> CapsSeen:
+    def look_at_caps(self, name: str, caps: Sequence[int], unit: Person | None = None, source: str = "") -> CapsSeen:
         """What several caps would count of each person's rows; reads rows, and the curator's log notes it.
 
-        Without `unit` people are told apart, and their rows ordered, as the policy in force says.
+        Without `unit` people are told apart, and their rows ordered, as the policy in force says. Of a table that is
+        not added yet, `source` is the address.
         """
         person = self.dataset(name).policy.unit if unit is None else unit
         if not isinstance(person, Person):
@@ -148,7 +150,8 @@ class Curator:
         if not 0 < len(listed) <= MOST_CAPS or any(type(cap) is not int or cap < 1 for cap in listed):
             raise CatalogError(f"caps are 1 to {MOST_CAPS} whole numbers of rows, such as 1, 2, 5, 10")
         curator_log.warning("%s looks at what caps drop of %s, told apart by %s", self._by, name, person.id)
-        return self._catalog.source(name).look_at_caps(person, listed)
+        opened = self.config.open(source) if source else self._catalog.source(name)
+        return opened.look_at_caps(person, listed)
 
     def known_account(self, source: str) -> Account | None:
         """The account that the data at an address has already, under whatever name."""
@@ -195,22 +198,35 @@ class Curator:
 
     def what_if(
         self,
-        name: str,
+        declared: str | Domain,
         policies: Mapping[str, Policy],
         query: Query,
         target: AccuracyTarget,
         pairs: Sequence[Pair] = (),
     ) -> tuple[PolicyPrice, ...]:
-        """What one question would cost under each of the policies, and what each would hide; reads no data."""
+        """What one question would cost under each of the policies, and what each would hide; reads no data.
+
+        `declared` is the name of a dataset, or the domain of one that is not added yet.
+        """
         # Loaded here, because commands that ask nothing should not wait for every mechanism.
         from blowfishdb.engine.what_if import what_if
 
-        domain = self.config.dataset(name).domain
+        domain = declared if isinstance(declared, Domain) else self.config.dataset(declared).domain
 
         def effort() -> int:
             return sum(query_effort(domain, policy, query) for policy in policies.values())
 
         return self._compute(effort, what_if, domain, policies, query, target, pairs)
+
+    def guidance(self, dataset: Dataset) -> Guidance:
+        """What a dataset, added or not, protects, and what typical questions cost under it; reads no data."""
+        from blowfishdb.catalog.guidance import USUAL_TARGET, guide
+
+        def price(query: Query) -> PolicyPrice:
+            (quote,) = self.what_if(dataset.domain, {dataset.name: dataset.policy}, query, USUAL_TARGET)
+            return quote
+
+        return guide(dataset, dataset.epsilon, price)
 
     def true_counts(self, name: str, compiled: Compiled) -> Ints:
         """The true count of each cell of a question, for the curator's eyes alone; whoever calls this notes it."""

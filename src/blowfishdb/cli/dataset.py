@@ -38,8 +38,10 @@ def add(
 ) -> None:
     """Adds a dataset. Its schema is read, its rows are not: nothing is inferred from the data.
 
-    Columns without a domain are not used. In a terminal, without --domain and --document, you are asked about each
-    column, what is hidden of it, and the budget. Data that was added before is then taken as it was declared.
+    Columns without a domain are not used. In a terminal, without --domain and --document, you are asked what the table
+    is about, whose rows these are, about each column, what is hidden of it, and the budget, each with a proposal; what
+    that protects and costs is shown before anything is added. --profile proposes the same without a terminal: what the
+    options do not say is taken from it. Data that was added before is taken as it was declared.
 
     \b
     Words for --domain
@@ -63,6 +65,8 @@ def add(
     \b
     Examples
       blowfish dataset add visits --source postgresql://localhost/clinic#visits
+      blowfish dataset add visits --source visits.csv --profile patients \\
+          --domain ward=@wards.txt
       blowfish dataset add people --source data/people.parquet \\
           --domain "age=0..110 null=0" --domain "state=@states.txt" \\
           --policy "age=within 5" --epsilon 2 --per-analyst 0.5
@@ -71,7 +75,7 @@ def add(
           --person customer --at-most 5 --order-by order_id
     """
     from blowfishdb.catalog.dataset import read_join
-    from blowfishdb.cli.declaration import declare, limited, look_up, show_added
+    from blowfishdb.cli.declaration import ask_yes, declare, limited, look_up, show_added, show_guidance
 
     with new_or_existing(config, by) as curator:
         if name in curator.datasets():
@@ -84,7 +88,13 @@ def add(
             columns = look_up(curator, options.source, dataset.joins, as_json=as_json)
         else:
             ask = sys.stdin.isatty() and not (options.domain or options.document or as_json)
-            dataset = replace(declare(name, options, columns, known, ask=ask), joins=tuple(joins))
+            declared = declare(name, options, columns, known, ask=ask)
+            dataset = replace(declared, joins=tuple(joins))
+            if (ask or options.profile) and not as_json:
+                show_guidance(curator.guidance(dataset))
+            if ask and not ask_yes(f"Add {name} like this?"):
+                say("Nothing was added.")
+                return
         account = curator.add(dataset)
         show_added(dataset, account, columns, curator.config.path, as_json=as_json)
 
@@ -178,6 +188,7 @@ def budget(
           --reason "wards are separate"
     """
     from blowfishdb.catalog.dataset import named
+    from blowfishdb.catalog.guidance import budget_words
     from blowfishdb.cli.declaration import show_budget
 
     limits = named(analyst or [], "--analyst")
@@ -185,7 +196,10 @@ def budget(
         raise CatalogError("say what changes: --epsilon, --per-analyst, --analyst NAME=NUMBER or --accounting")
     with existing(config, by) as curator:
         if epsilon is not None:
+            before, dataset = curator.in_force(name)
             curator.renew(name, epsilon, reason=reason)
+            if not as_json:
+                say(budget_words(dataset, before.limit, curator.account(name).limit))
         if per_analyst is not None:
             curator.limit_everyone(name, _limit(per_analyst), reason=reason)
         for one, limit in limits.items():

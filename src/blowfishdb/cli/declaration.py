@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -23,21 +21,38 @@ from blowfishdb.catalog.dataset import (
     named,
     read_attribute,
     read_family,
+    typed_value,
+)
+from blowfishdb.catalog.guidance import (
+    PERMANENT,
+    PRESENCE_WORDS,
+    PROFILES,
+    SAFE_PRESENCE,
+    Guidance,
+    Profile,
+    Proposal,
+    cap_words,
+    propose,
+    read_profile,
 )
 from blowfishdb.cli.options import USUAL_CONFIG, DatasetOptions
 from blowfishdb.cli.output import LOG, budget_line, bullets, console, exact, print_json, say, short, table
 from blowfishdb.engine.target import short_number
 from blowfishdb.errors import BlowfishError, CatalogError, DocumentError, SourceFailed, plural
 from blowfishdb.ledger.values import Account, AnalystBudget
-from blowfishdb.model.document import Document, read_document, write_domain, write_policy
-from blowfishdb.model.domain import Attribute, Categorical, Domain
+from blowfishdb.model.document import Document, read_document, write_attribute, write_domain, write_policy
+from blowfishdb.model.document import read_attribute as read_content
+from blowfishdb.model.domain import CELL, Attribute, Categorical, Domain
 from blowfishdb.model.explain import explain
+from blowfishdb.model.graphs import Presence
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.policy import ROW, Family, Full, Line, Person, Policy, Threshold
 from blowfishdb.sources.base import ColumnType, Join, Kind
 from blowfishdb.sources.ibis_source import CapsSeen
 
-PERSON = re.compile(r"person\s+(?P<at_most>\d+)\s+by\s+(?P<order_by>\S+)")
+NONE = "-"
+BELIEF = "who suspects with 1 % could believe"
+NULL_HINT = "hidden among all values, public, or the value that it counts as, such as 0"
 Value = TypeVar("Value")
 USUAL_LIMIT = "1"
 SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
@@ -68,39 +83,79 @@ def declare(
         raise CatalogError("a person needs --at-most (how many rows count) and --order-by (a row key that orders them)")
     elif options.at_most is not None or options.order_by is not None:
         raise CatalogError("--at-most and --order-by go with --person")
-    epsilon, per_analyst = options.epsilon, options.per_analyst
+    limits = Limits(options.epsilon, options.per_analyst)
     if known is not None:
-        epsilon = show(known.limit) if epsilon is None else epsilon
-        per_analyst = exact(known.analyst_limit) if per_analyst is None else per_analyst
+        limits = limits.or_else(show(known.limit), exact(known.analyst_limit))
     if options.document is not None:
-        if options.domain or options.policy:
-            raise CatalogError("say it in the document or with --domain and --policy, not both")
+        if options.domain or options.policy or options.presence or options.profile:
+            raise CatalogError("say it in the document or with other options, not both")
         document = read_file(options.document)
         domain, policy = document.domain, document.policy
         if unit is not None:
             policy = replace(policy, unit=unit)
     else:
+        profile = None if options.profile is None else read_profile(options.profile)
+        if ask:
+            profile = profile or ask_profile(name, columns)
         attributes = declared_columns(named(options.domain or [], "--domain"), columns)
         words = named(options.policy or [], "--policy")
         families = {column: read_family(text, attributes.get(column)) for column, text in words.items()}
-        if ask:
-            attributes, hidden, person = ask_columns(name, columns)
-            families, unit = {**hidden, **families}, unit or person
+        presence = read_presence(options.presence) if options.presence else None
+        if profile is not None:
+            proposal = propose(profile, columns)
+            if ask:
+                unit = unit or ask_unit(proposal, columns)
+                attributes, hidden = ask_columns(proposal, columns, unit)
+                families, presence = {**hidden, **families}, presence or ask_presence()
+                limits = ask_limits(limits, profile)
+            else:
+                attributes = {**proposed_columns(proposal, columns, unit), **attributes}
+                unit, presence = unit or proposal.unit, presence or SAFE_PRESENCE
+                limits = limits.or_else(profile.epsilon, profile.per_analyst)
         if not attributes:
             first = next(iter(columns), "age")
             raise CatalogError(f"no column has a domain: add --domain '{first}=...' or --document FILE; {HINT}")
-        if ask and epsilon is None and per_analyst is None:
-            limit, share = ask_budget()
-            epsilon, per_analyst = show(limit), exact(share)
-        domain, policy = Domain(tuple(attributes.items())), Policy(families, unit=unit or ROW)
+        domain = Domain(tuple(attributes.items()))
+        policy = Policy(families, presence=presence or "public", unit=unit or ROW)
     return Dataset(
         name,
         source=options.source,
         domain=domain,
         policy=policy,
-        epsilon=USUAL_LIMIT if epsilon is None else epsilon,
-        per_analyst=per_analyst,
+        epsilon=USUAL_LIMIT if limits.epsilon is None else limits.epsilon,
+        per_analyst=limits.per_analyst,
     )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The budgets as far as they are known: in all, and per analyst."""
+
+    epsilon: str | None
+    per_analyst: str | None
+
+    def or_else(self, epsilon: str, per_analyst: str | None) -> Limits:
+        """With others in the place of those that are missing."""
+        return Limits(self.epsilon or epsilon, self.per_analyst or per_analyst)
+
+
+def read_presence(text: str) -> Presence:
+    """Whether it is hidden who is in the table."""
+    for presence in PRESENCE_WORDS:
+        if text.strip().lower() == presence:
+            return presence
+    raise CatalogError(f"presence is one of {', '.join(PRESENCE_WORDS)}, not {text[:40]!r}")
+
+
+def proposed_columns(
+    proposal: Proposal, columns: Mapping[str, ColumnType], unit: Person | None
+) -> dict[str, Attribute]:
+    """The columns for which a profile proposes a whole domain, declared like that."""
+    keys = () if unit is None else (unit.id, unit.order_by)
+    words = {
+        name: one.domain for name, one in proposal.columns.items() if one.is_used and one.domain and name not in keys
+    }
+    return declared_columns(words, columns)
 
 
 def limited(dataset: Dataset, options: DatasetOptions) -> Dataset:
@@ -169,8 +224,7 @@ def show_added(
                 style="yellow",
             )
     if isinstance(unit, Person):
-        counting = f"at most {plural(unit.at_most, 'row')} of each {'counts' if unit.at_most == 1 else 'count'}"
-        say(f"People: by {unit.id}; {counting}, first by {unit.order_by}.")
+        say(f"People: by {unit.id}; {cap_words(unit)}, first by {unit.order_by}.")
     show_joins(dataset)
     if unused:
         say(f"Not used: {', '.join(unused)}")
@@ -182,6 +236,30 @@ def show_added(
     say(f"Budget: epsilon {exact(account.limit)} in all{share}{spent}.")
     say(f"Written to {near} (policy version {account.policy_version}).")
     say(f"Next: blowfish policy show {quote(dataset.name)}{config}", style="dim", soft_wrap=True)
+
+
+def show_guidance(guidance: Guidance) -> None:
+    """Prints what a declaration protects, what typical questions cost, and what the first answer makes final."""
+    say("\nWhat this protects", style="bold")
+    rows = [
+        (column.name if not place else "", column.hidden if not place else "", belief)
+        for column in guidance.columns
+        for place, belief in enumerate([one.words for one in column.beliefs] or ["public constraints tie records here"])
+    ]
+    say(table("", ("attribute", "hidden", BELIEF), rows, folds=(BELIEF,)))
+    say(f"{guidance.presence} {guidance.unit}")
+    say("\nWhat it costs: typical questions, every count within 100 (95 %)", style="bold")
+    prices = [
+        (one.words, one.refusal or short(one.epsilon), "free" if one.epsilon == 0 else str(one.times(guidance.budget)))
+        for one in guidance.questions
+    ]
+    say(
+        table(
+            "", ("question", "epsilon", "times within the budget"), prices, right=("epsilon", "times within the budget")
+        )
+    )
+    say("After the first answer", style="bold")
+    say(bullets(PERMANENT))
 
 
 def show_joins(dataset: Dataset) -> None:
@@ -302,36 +380,101 @@ def show_edits(declared: Dataset, in_force: Dataset, account: Account) -> None:
             )
 
 
-def ask_columns(
-    name: str, columns: Mapping[str, ColumnType]
-) -> tuple[dict[str, Attribute], dict[str, Family], Person | None]:
-    """Attributes, policies and unit of a table: each column is asked about until the words for it make sense."""
+def ask_profile(name: str, columns: Mapping[str, ColumnType]) -> Profile:
+    """Asks what the table is about."""
     say(
         f"{name}: {plural(len(columns), 'column')}, no rows read. Nothing is inferred from the data; say what the "
         "public may know anyway.\n"
-        "Empty: not used. ?: what can be said. person 5 by KEY: this column tells people apart."
+        "Empty: what stands in brackets. -: none, not used. ?: what can be said.\n"
+        "What is the table about?"
     )
+    for profile, one in PROFILES.items():
+        say(f"  {profile:<10} {one.title.lower()}")
+
+    return _ask("  about?  [other]  ", f"one of {', '.join(PROFILES)}", lambda text: read_profile(text or "other"))
+
+
+def ask_unit(proposal: Proposal, columns: Mapping[str, ColumnType]) -> Person | None:
+    """Asks which column tells people apart, how many rows of each count, and which come first."""
+
+    def column(text: str, usual: str | None) -> str | None:
+        name = text or usual
+        if name is not None and name != NONE and name not in columns:
+            raise CatalogError(f"the data has no column {name!r}; {suggest(name, columns)}")
+        return None if name == NONE else name
+
+    say("May several rows belong to one person? Then they are protected together, which is safer and costs more.")
+    person = _ask(
+        f"  people are told apart by?  [{proposal.person or 'none: each row is somebody of their own'}]  ",
+        "a column such as patient; -: each row is protected on its own",
+        lambda text: column(text, proposal.person),
+    )
+    if person is None:
+        return None
+    usual, key = proposal.profile.at_most, proposal.row_key
+
+    def number(text: str) -> int:
+        if text and not text.isdecimal():
+            raise CatalogError("say how many rows of each person count, such as 5")
+        return int(text or usual)
+
+    def row_key(text: str) -> str:
+        name = column(text, key)
+        if name is None:
+            raise CatalogError("a row key says which rows of a person count: a column that no two of them share")
+        return name
+
+    cap = "so many rows of each count, at most; the more, the dearer. How many each cap drops: blowfish dataset caps"
+    at_most = _ask(f"  rows of each that count, at most?  [{usual}]  ", cap, number)
+    order_by = _ask(f"  the first ones by?  [{key or 'a row key'}]  ", "a column that no two rows share", row_key)
+    return Person(person, at_most, order_by)
+
+
+def ask_columns(
+    proposal: Proposal, columns: Mapping[str, ColumnType], unit: Person | None
+) -> tuple[dict[str, Attribute], dict[str, Family]]:
+    """Attributes and policies of a table: each column is asked about until the words for it make sense."""
     attributes: dict[str, Attribute] = {}
     families: dict[str, Family] = {}
-    unit: Person | None = None
     widest = max(map(len, columns))
     for column, kind in columns.items():
-        prompt = f"  {column:<{widest}}  {kind.kind.value:<9}  domain?  "
-        answer = _ask(prompt, HINT, partial(_read_domain, column, kind))
-        if isinstance(answer, Person):
-            unit = answer
-        elif answer is not None:
-            attributes[column] = answer
-            hidden = f"  {'':<{widest}}  {'':<9}  hidden?  [everything]  "
-            families[column] = _ask(hidden, POLICY_HINT, partial(_read_family, column, answer, Full()))
-    return attributes, {column: family for column, family in families.items() if family != Full()}, unit
+        if unit is not None and column == unit.id:
+            continue
+        one = proposal.columns[column]
+        usual = one.domain or f"not used: {one.why}"
+        prompt = f"  {column:<{widest}}  {kind.kind.value:<9}  domain?  [{usual}]  "
+        attribute = _ask(prompt, f"{one.why}. {HINT}", partial(_read_domain, kind, one.domain))
+        if attribute is None:
+            continue
+        indent = f"  {'':<{widest}}  {'':<9}"
+        if attribute.null == CELL and not attribute.null_public:
+            attribute = _ask(f"{indent}  NULL?    [hidden]  ", NULL_HINT, partial(_read_null, attribute, kind))
+        attributes[column] = attribute
+        looser = f"; often {one.looser}, which no longer hides {one.gives_up}" if one.looser else ""
+        prompt = f"{indent}  hidden?  [everything]  "
+        families[column] = _ask(prompt, POLICY_HINT + looser, partial(_read_family, column, attribute, Full()))
+    return attributes, {column: family for column, family in families.items() if family != Full()}
 
 
-def _read_domain(column: str, kind: ColumnType, text: str) -> Attribute | Person | None:
-    person = PERSON.fullmatch(text)
-    if person:
-        return Person(column, int(person["at_most"]), person["order_by"])
-    return read_attribute(text, kind.kind) if text else None
+def ask_presence() -> Presence:
+    """Asks whether it is hidden who is in the table; the safe answer is the usual one."""
+    words = "; ".join(f"{presence}: {text}" for presence, text in PRESENCE_WORDS.items())
+    return _ask("  who is in the table?  [secret]  ", words, lambda text: read_presence(text or SAFE_PRESENCE))
+
+
+def _read_domain(kind: ColumnType, usual: str, text: str) -> Attribute | None:
+    words = text or usual
+    return read_attribute(words, kind.kind) if words and words != NONE else None
+
+
+def _read_null(attribute: Attribute, kind: ColumnType, text: str) -> Attribute:
+    """The attribute with NULL hidden among its values, public, or counted as one of them."""
+    if text in ("", "hidden"):
+        return attribute
+    if text == "public":
+        return replace(attribute, null_public=True)
+    value = typed_value(text, kind.kind if isinstance(attribute, Categorical) else Kind.INTEGER)
+    return read_content({**write_attribute(attribute), "null": value})
 
 
 def _read_family(name: str, attribute: Attribute, usual: Family, text: str) -> Family:
@@ -340,19 +483,27 @@ def _read_family(name: str, attribute: Attribute, usual: Family, text: str) -> F
     return family
 
 
-def ask_budget() -> tuple[Fraction, Fraction | None]:
-    """Asks what the data may lose in all, and what each analyst may spend of it."""
-    limit = _ask(
-        "  budget: epsilon in all?  [1]  ",
-        "a number such as 2 or 0.5: the smaller, the better protected",
-        lambda text: short_number(text or "1", "epsilon"),
+def ask_limits(known: Limits, profile: Profile) -> Limits:
+    """Asks what the data may lose in all, and what each analyst may spend of it, unless both are known."""
+    if known.epsilon is not None or known.per_analyst is not None:
+        return known
+
+    def budget(text: str) -> str:
+        return show(short_number(text, "epsilon"))
+
+    share = profile.per_analyst
+    return Limits(
+        _ask(
+            f"  budget: epsilon in all?  [{profile.epsilon}]  ",
+            "a number such as 2 or 0.5: the smaller, the better protected",
+            lambda text: budget(text or profile.epsilon),
+        ),
+        _ask(
+            f"  of it, per analyst?  [{share or 'all'}]  ",
+            "a number such as 0.5; -: only the budget in all holds",
+            lambda text: None if (text or share or NONE) == NONE else budget(text or str(share)),
+        ),
     )
-    share = _ask(
-        "  of it, per analyst?  [all]  ",
-        "a number such as 0.5; empty: only the budget in all holds",
-        lambda text: short_number(text, "per analyst") if text else None,
-    )
-    return limit, share
 
 
 def ask_policy(domain: Domain, policy: Policy) -> Policy:

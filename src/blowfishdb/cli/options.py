@@ -183,9 +183,17 @@ class DatasetOptions:
         str,
         typer.Option(metavar="ADDRESS", help="Where the rows are. ${NAME} stands for an environment variable."),
     ]
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="WHAT", help="What it is about: patients, census, purchases, positions, other."),
+    ] = None
     domain: Columns = None
     policy: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=WORDS", help="What is hidden about it; else everything.")
+    ] = None
+    presence: Annotated[
+        str | None,
+        typer.Option(metavar="HOW", help="Who is in the table is public, secret, or all that is hidden (only)."),
     ] = None
     document: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Domain and policy in a file, TOML or JSON, instead.")
@@ -211,8 +219,8 @@ class DatasetOptions:
     @property
     def is_silent(self) -> bool:
         """Whether nothing is said about the columns, so that data which is known stays as it was declared."""
-        declarations = (self.domain, self.policy, self.document, self.person, self.at_most, self.order_by, self.join)
-        return not any(declarations)
+        columns = (self.profile, self.domain, self.policy, self.presence, self.document, self.join)
+        return not any((*columns, self.person, self.at_most, self.order_by))
 
 
 @dataclass(frozen=True)

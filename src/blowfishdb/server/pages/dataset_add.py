@@ -7,7 +7,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,21 @@ from urllib.parse import quote
 from nicegui import events, ui
 
 from blowfishdb.analysis.risk import LARGEST_POWER, odds_words
-from blowfishdb.catalog.dataset import SECRET, Dataset, attribute_words, read_join, read_list, typed_value, write_row
+from blowfishdb.catalog.dataset import (
+    SECRET,
+    Dataset,
+    read_family,
+    read_join,
+)
+from blowfishdb.catalog.guidance import (
+    PERMANENT,
+    PRESENCE_WORDS,
+    PROFILES,
+    SAFE_PRESENCE,
+    Guidance,
+    propose,
+    read_profile,
+)
 from blowfishdb.engine.target import short_number
 from blowfishdb.errors import (
     BlowfishError,
@@ -29,10 +43,12 @@ from blowfishdb.errors import (
     plural,
     sentence,
 )
-from blowfishdb.model.document import read_attribute
-from blowfishdb.model.domain import CELL, CLAMP, Attribute, Domain
-from blowfishdb.model.policy import ROW, Person, Policy, Row, full
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.graphs import Presence
+from blowfishdb.model.policy import ROW, Person, Policy, Row
+from blowfishdb.server.pages.column_form import EVERYTHING, FIELD, FORMS, UNUSED, ColumnEditor, ColumnForm
 from blowfishdb.server.pages.controls import (
+    Column,
     Field,
     ask_after_warning,
     blaming,
@@ -43,7 +59,8 @@ from blowfishdb.server.pages.controls import (
     heading,
     in_row,
     notice,
-    pill,
+    opened_dialog,
+    plain_table,
     redraw,
     small,
     spread,
@@ -51,248 +68,6 @@ from blowfishdb.server.pages.controls import (
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.rest.datasets import add_dataset
 from blowfishdb.sources.base import ColumnType, Join, Kind
-from blowfishdb.sources.ibis_source import Seen
-
-UNUSED, WHOLE, STEPS, DAYS, MOMENTS = "Not used", "Whole numbers", "Bins of numbers", "Dates", "Moments"
-LISTED, RANKED = "Listed values", "Values in an order"
-FORMS: Mapping[Kind, tuple[str, ...]] = {
-    Kind.INTEGER: (WHOLE, STEPS, LISTED, RANKED),
-    Kind.REAL: (STEPS,),
-    Kind.DECIMAL: (STEPS,),
-    Kind.BOOLEAN: (LISTED,),
-    # Files of text tell no types: a column of theirs may hold anything.
-    Kind.TEXT: (LISTED, RANKED, WHOLE, STEPS, DAYS, MOMENTS),
-    Kind.DATE: (DAYS,),
-    Kind.TIMESTAMP: (MOMENTS, DAYS),
-    Kind.INSTANT: (MOMENTS,),
-    Kind.OTHER: (),
-}
-"""The ways in which a column of each kind can be declared, the usual one first."""
-HIDDEN, OPEN, VALUE, ENDS = "a hidden cell", "a public cell", "counted as a value", "at the ends"
-UNITS = ("day", "week", "month", "quarter", "year")
-CLOCK_UNITS = ("hour", "minute", "day")
-
-
-@dataclass(frozen=True)
-class ColumnForm:
-    """What the form of one column holds now; texts as they were typed."""
-
-    form: str = UNUSED
-    low: str = ""
-    high: str = ""
-    step: str = ""
-    values: str = ""
-    null: str = HIDDEN
-    null_value: str = ""
-    outside: str = ENDS
-    outside_value: str = ""
-
-    @property
-    def is_used(self) -> bool:
-        return self.form != UNUSED
-
-    @property
-    def is_list(self) -> bool:
-        return self.form in (LISTED, RANKED)
-
-    @property
-    def is_time(self) -> bool:
-        return self.form in (DAYS, MOMENTS)
-
-
-def suggested(column: ColumnType, form: str) -> ColumnForm:
-    """A form with what the column's type tells: the truth values of a boolean, units of a date; never a bound."""
-    values = "false, true" if column.kind is Kind.BOOLEAN and form == LISTED else ""
-    step = {DAYS: "day", MOMENTS: "hour"}.get(form, "")
-    return ColumnForm(form, values=values, step=step, outside=HIDDEN if form in (LISTED, RANKED) else ENDS)
-
-
-def read_column(form: ColumnForm, column: ColumnType) -> Attribute:
-    """The attribute that the form declares; DomainError says what is missing."""
-    kind = column.kind if form.is_list else Kind.INTEGER
-    entry = _read_values(form, column.kind) | _read_beside("null", form.null, form.null_value, kind)
-    if form.outside == ENDS and not form.is_list:
-        return read_attribute(entry | {"outside": CLAMP})
-    return read_attribute(entry | _read_beside("outside", form.outside, form.outside_value, kind))
-
-
-def filled(form: ColumnForm, seen: Seen) -> ColumnForm | None:
-    """The form with what was read from the data; None where that serves no such form."""
-    if form.is_list and seen.values:
-        return replace(form, values=write_row(seen.values))
-    if not form.is_list and seen.low is not None and seen.high is not None:
-        low, high = (text.removesuffix(".0").replace(" ", "T") for text in (seen.low, seen.high))
-        return replace(form, low=low, high=high)
-    return None
-
-
-def _read_values(form: ColumnForm, kind: Kind) -> dict[str, Any]:
-    if form.is_list:
-        texts = read_list(form.values)
-        if not texts:
-            raise DomainError("list the values that may occur, separated by commas or one on each line")
-        values = [typed_value(text, kind) for text in texts]
-        return {"kind": "categorical", "values": values, "ordered": form.form == RANKED}
-    if not form.is_used:
-        raise DomainError("say how this column is to be used")
-    low, high, step = form.low.strip(), form.high.strip(), form.step.strip()
-    if not low or not high:
-        raise DomainError("say the lowest and the highest value that the public may know of")
-    if form.form == WHOLE:
-        return {"kind": "integers", "low": _whole(low), "high": _whole(high)}
-    if form.form == STEPS:
-        if not step:
-            raise DomainError("say how wide each bin is")
-        return {"kind": "bins", "low": low, "high": high, "width": step}
-    return {"kind": "dates" if form.form == DAYS else "timestamps", "start": low, "end": high, "by": step or "day"}
-
-
-def _read_beside(which: str, how: str, value: str, kind: Kind) -> dict[str, Any]:
-    """How NULL, or a value outside, is treated."""
-    if how != VALUE:
-        return {which: CELL, f"{which}_public": how == OPEN}
-    if not value.strip():
-        raise DomainError(f"say which value {'NULL' if which == 'null' else 'a value outside'} counts as")
-    return {which: typed_value(value.strip(), kind)}
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise DomainError(f"{text[:40]!r} is no whole number") from None
-
-
-SAMPLES = {DAYS: ("2024-01-01", "2025-12-31"), MOMENTS: ("2024-01-01T00:00", "2025-01-01T00:00")}
-FIELD = "hide-bottom-space"
-
-
-@dataclass(eq=False)
-class ColumnEditor:
-    """One column of the table that is being added; `look` reads it, after a warning."""
-
-    name: str
-    column: ColumnType
-    look: Callable[[ColumnEditor], None]
-    on_change: Callable[[], None]
-    form: ColumnForm = field(default_factory=ColumnForm)
-    is_from_data: bool = False
-    is_joined: bool = False
-    """Whether a join gives the column: only those of the main table are looked at."""
-
-    def build(self) -> None:
-        """Draws the form."""
-        with called(ui.element("div").classes("bf-column").props("role=group"), self.name):
-            with ui.element("div"):
-                ui.label(self.name).style("font-weight:620;overflow-wrap:anywhere")
-                kind = self.column.native.lower()
-                ui.label(f"{kind}, joined" if self.is_joined else kind).classes("bf-quiet bf-small bf-mono")
-            with ui.element("div").classes("bf-stack"):
-                use = roomy_select(
-                    [UNUSED, *FORMS[self.column.kind]], self.form.form, None, lambda value: self._choose(str(value))
-                )
-                called(use, f"How {self.name} is used", f"use-{self.name}").style("max-width:230px")
-                self._fields = in_row()
-                self._verdict = ui.element("div").props("aria-live=polite")
-            self._draw()
-
-    def attribute(self) -> Attribute:
-        """What is declared; DomainError when something is missing."""
-        return read_column(self.form, self.column)
-
-    def fill(self, seen: Seen) -> None:
-        """Takes over what was read from the data, marked as such."""
-        form = filled(self.form, seen)
-        if form is None:
-            raise DomainError("nothing was filled in: too many values, or of another kind")
-        self.form, self.is_from_data = form, True
-        self._draw()
-
-    def blame(self, text: str) -> None:
-        """Says below the column why it cannot be used as declared."""
-        redraw(self._verdict, partial(self._refuse, text))
-        ui.run_javascript(f"document.getElementById('{self._verdict.html_id}').scrollIntoView({{block: 'center'}})")
-
-    def content(self) -> dict[str, object]:
-        """What a draft keeps; what was read from the data is no part of it."""
-        form = replace(self.form, low="", high="", values="") if self.is_from_data else self.form
-        kind = {"kind": self.column.kind.value, "native": self.column.native, "digits": self.column.digits}
-        return {"name": self.name, **kind, "form": vars(form)}
-
-    def _choose(self, form: str) -> None:
-        self.form, self.is_from_data = suggested(self.column, form), False
-        self._draw()
-        self.on_change()
-
-    def _set(self, part: str, value: object) -> None:
-        self.form = replace(self.form, **{part: str(value or "")})
-        if part in ("null", "outside"):
-            self._draw()
-        else:
-            redraw(self._verdict, self._judge)
-        self.on_change()
-
-    def _draw(self) -> None:
-        redraw(self._fields, self._build_fields)
-        redraw(self._verdict, self._judge)
-
-    def _build_fields(self) -> None:
-        form = self.form
-        if not form.is_used:
-            return
-        if form.is_list:
-            with ui.element("div").style("flex:1;min-width:260px"):
-                sample = "low, middle, high" if form.form == RANKED else "NC, VA, other"
-                self._text("values", "Values, separated by commas or one on each line", sample, "100%", is_long=True)
-        else:
-            first, last = SAMPLES.get(form.form, ("0", "110"))
-            self._text("low", "From", first, "150px" if form.is_time else "96px")
-            self._text("high", "To", last, "150px" if form.is_time else "96px")
-        if form.form == STEPS:
-            self._text("step", "Width", "100", "84px")
-        if form.is_time:
-            units = list(UNITS if form.form == DAYS else CLOCK_UNITS)
-            roomy_select(units, form.step, "By", lambda value: self._set("step", value)).style("width:104px")
-        self._choice("null", "NULL is", [HIDDEN, OPEN, VALUE])
-        ends = [] if form.is_list else [ENDS]
-        self._choice("outside", "Other values are", [*ends, HIDDEN, OPEN, VALUE])
-        if not self.is_joined:
-            button = ui.button("Look in the data …", icon="visibility", on_click=lambda: self.look(self))
-            called(button.props("flat dense size=sm"), test_id=f"look-{self.name}")
-
-    def _text(self, part: str, label: str, sample: str, width: str, *, is_long: bool = False) -> None:
-        value, make = str(getattr(self.form, part)), ui.textarea if is_long else ui.input
-        box = make(label, value=value, placeholder=sample, on_change=lambda event: self._set(part, event.value))
-        box.props(f"{FIELD} {'autogrow input-style=max-height:14em' if is_long else ''}")
-        called(box, test_id=f"{part}-{self.name}").style(f"width:{width}")
-
-    def _choice(self, part: str, label: str, options: list[str]) -> None:
-        now = str(getattr(self.form, part))
-        select = roomy_select(options, now, label, lambda value: self._set(part, value))
-        called(select.style("width:190px"), test_id=f"{part}-{self.name}")
-        if now == VALUE:
-            self._text(f"{part}_value", "Which value", "0", "110px")
-
-    def _judge(self) -> None:
-        if not self.form.is_used:
-            return
-        with in_row():
-            if self.is_from_data:
-                pill("read from the data", "is-accent")
-            try:
-                small(attribute_words(self.attribute(), full()))
-            except BlowfishError as error:
-                self._refuse(sentence(error.message))
-
-    def _refuse(self, text: str) -> None:
-        ui.label(text).classes("bf-small").style("color:var(--bf-accent)")
-
-
-def roomy_select(options: list[str], value: str, label: str | None, on_change: Callable[[object], object]) -> ui.select:
-    """A choice whose options stand apart, for people who see them for the first time."""
-    select = ui.select(options, value=value, label=label, on_change=lambda event: on_change(event.value))
-    return select.props(FIELD, remove="options-dense")
-
 
 FOLDER = "uploads"
 ENDINGS = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
@@ -339,8 +114,12 @@ WARNING = (
 )
 
 
-PARTS = ("source", "joins", "name", "unit", "person", "at_most", "order_by", "epsilon", "per_analyst")
+PARTS = (
+    *("source", "joins", "profile", "name", "unit", "person", "at_most", "order_by", "presence", "epsilon"),
+    "per_analyst",
+)
 DRAFT = "datasets/add"
+TIED, TIMES = "public constraints tie records here", "Times within the budget"
 
 
 @dataclass(eq=False)
@@ -352,14 +131,17 @@ class DatasetDraft:
     joins: str = ""
     """Joined tables in words, one on each line."""
     columns: list[ColumnEditor] = field(default_factory=list)
+    profile: str = ""
     name: str = ""
     unit: str = "row"
     person: str = ""
     at_most: str = "5"
     order_by: str = ""
+    presence: str = SAFE_PRESENCE
     epsilon: str = "1"
     per_analyst: str = ""
     fields: dict[str, Field] = field(default_factory=dict)
+    guidance: ui.element | None = None
     on_change: Callable[[], None] = lambda: None
 
     def content(self) -> dict[str, object]:
@@ -370,7 +152,7 @@ class DatasetDraft:
     def restore(self, content: Mapping[str, Any]) -> None:
         """Takes over what `content` kept; nothing where a later version of the software wrote it differently."""
         with suppress(KeyError, TypeError, ValueError):
-            self.joins = str(content["joins"])
+            self.joins, self.profile = str(content["joins"]), str(content["profile"])
             columns = [
                 self.editor(
                     str(one["name"]),
@@ -390,24 +172,27 @@ class DatasetDraft:
         given: list[str] = []
         with suppress(BlowfishError):
             given = [attribute for join in self.declared_joins() for attribute in join.attributes]
-        look = partial(_ask_to_look, self)
-        return ColumnEditor(name, column, look, lambda: self.on_change(), usable, is_joined=name in given)
+        look, proposal = partial(_ask_to_look, self), None
+        if self.profile in PROFILES:
+            proposal = propose(PROFILES[self.profile], {name: column}).columns[name]
+        return ColumnEditor(
+            name, column, look, lambda: self.on_change(), usable, is_joined=name in given, proposal=proposal
+        )
 
     def declared_joins(self) -> list[Join]:
         """The joins that were typed; CatalogError for words that are none."""
         return [read_join(line) for line in self.joins.splitlines() if line.strip()]
 
-    def dataset(self) -> Dataset:
+    def dataset(self, name: str = "") -> Dataset:
         """The dataset as it is declared; a typed error names the first thing that is missing."""
-        name = self._name()
         used = [editor for editor in self.columns if editor.form.is_used]
         if not used:
             raise DomainError("no column is used: say for at least one what the public may know of it")
         return Dataset(
-            name,
+            name or self._name(),
             source=self.source,
             domain=Domain(tuple((editor.name, editor.attribute()) for editor in used)),
-            policy=Policy(unit=self._unit()),
+            policy=self._policy(used),
             epsilon=self.epsilon,
             per_analyst=self.per_analyst.strip() or None,
             joins=self.declared_joins(),
@@ -434,6 +219,25 @@ class DatasetDraft:
                     continue
                 return True
         return False
+
+    def begin_with(self, profile: str) -> None:
+        """Takes over what a profile proposes: columns that are not declared yet, unit, presence and budgets."""
+        proposal = propose(read_profile(profile), {editor.name: editor.column for editor in self.columns})
+        self.profile, self.presence = profile, SAFE_PRESENCE
+        for editor in self.columns:
+            editor.propose(proposal.columns[editor.name])
+        self.unit = "row" if proposal.person is None else "person"
+        self.person, self.order_by = proposal.person or "", proposal.row_key or ""
+        self.at_most, self.epsilon = str(proposal.profile.at_most), proposal.profile.epsilon
+        self.per_analyst = proposal.profile.per_analyst or ""
+
+    def _policy(self, used: list[ColumnEditor]) -> Policy:
+        families = {editor.name: read_family(editor.form.policy) for editor in used if editor.form.policy != EVERYTHING}
+        return Policy(families, presence=self.declared_presence(), unit=self._unit())
+
+    def declared_presence(self) -> Presence:
+        """Whether it is hidden who is in the table; what is no such choice is the safe one."""
+        return next((presence for presence in PRESENCE_WORDS if presence == self.presence), SAFE_PRESENCE)
 
     def _name(self) -> str:
         if not self.name.strip():
@@ -491,11 +295,12 @@ async def add(context: PageContext) -> None:
         rest = ui.element("div").style("margin-top:12px")
     later = ui.element("div").style("margin-top:16px")
 
-    async def keep(is_wanted: IsWanted) -> None:
+    async def follow(is_wanted: IsWanted) -> None:
         if is_wanted():
             await context.run(partial(drafts.keep, context.check("curate").name, DRAFT, draft.content()))
+            await _guide(draft, is_wanted)
 
-    draft.on_change = Latest(context, first, keep).changed
+    draft.on_change = Latest(context, first, follow).changed
     ways = {"address": _by_address, "file": _by_file}
 
     def show(way: str) -> None:
@@ -602,9 +407,23 @@ async def _read_columns(draft: DatasetDraft, address: str, later: ui.element) ->
 def _build_steps(draft: DatasetDraft, later: ui.element) -> None:
     later.clear()
     draft.fields.clear()
+
+    def begin(profile: str) -> None:
+        draft.begin_with(profile)
+        _build_steps(draft, later)
+        draft.on_change()
+
     with later:
         with card():
-            heading("2  What the public may know of each column")
+            heading("2  What it is about")
+            small(
+                "Proposes bounds, whose rows these are, and budgets, from the names and types of the columns. All of it "
+                "stays yours to change.",
+                "margin:4px 0 10px",
+            )
+            choice({name: one.title for name, one in PROFILES.items()}, draft.profile, begin, "What the table is about")
+        with card().style("margin-top:16px"):
+            heading("3  What the public may know of each column")
             small(
                 f"{plural(len(draft.columns), 'column')}, no rows read. Say what anybody may know anyway; a column "
                 "without a domain is not used.",
@@ -617,11 +436,16 @@ def _build_steps(draft: DatasetDraft, later: ui.element) -> None:
                 _whose(draft)
             with card():
                 _budget(draft)
+        with card().style("margin-top:16px"):
+            heading("What this protects, and costs")
+            draft.guidance = ui.element("div").props('aria-live=polite data-testid="guidance"')
+            small("It is shown as soon as a column is declared.", "margin-top:8px").move(draft.guidance)
         _finish(draft)
+    draft.on_change()
 
 
 def _whose(draft: DatasetDraft) -> None:
-    heading("3  Whose rows these are")
+    heading("4  Whose rows these are")
     ways = ui.element("div").style("margin-top:10px")
     fields = in_row().style("margin-top:12px")
     names = [editor.name for editor in draft.columns]
@@ -633,6 +457,8 @@ def _whose(draft: DatasetDraft) -> None:
         _bound(ui.select(names, label="Tells people apart").props(remove="options-dense"), draft, "person", 170)
         _bound(ui.input("Rows of each that count"), draft, "at_most")
         _bound(ui.select(names, label="First by this key").props(remove="options-dense"), draft, "order_by", 170)
+        caps = ui.button("What caps drop …", icon="visibility", on_click=lambda: _ask_for_caps(draft))
+        called(caps.props("flat dense size=sm"), test_id="caps")
 
     def show(unit: str) -> None:
         draft.unit = unit
@@ -644,6 +470,15 @@ def _whose(draft: DatasetDraft) -> None:
     with ways:
         choice({"row": "One row each", "person": "Several rows per person"}, draft.unit, show, "Privacy unit")
     show(draft.unit)
+    ui.label("Who is in the table").classes("bf-label").style("margin-top:16px")
+    tip = small(PRESENCE_WORDS[draft.declared_presence()])
+
+    def hide(presence: str) -> None:
+        draft.presence = presence
+        tip.set_text(PRESENCE_WORDS[draft.declared_presence()])
+        draft.on_change()
+
+    choice({"secret": "Hidden", "public": "Public", "only": "All that is hidden"}, draft.presence, hide, "Presence")
 
 
 def _bound(box: ui.input | ui.select, draft: DatasetDraft, part: str, width: int = 150) -> None:
@@ -654,13 +489,55 @@ def _bound(box: ui.input | ui.select, draft: DatasetDraft, part: str, width: int
 
 
 def _budget(draft: DatasetDraft) -> None:
-    heading("4  What it may lose")
+    heading("5  What it may lose")
     with in_row().style("margin-top:12px;align-items:flex-start"):
         _bound(ui.input("Epsilon in all"), draft, "epsilon")
         _bound(ui.input("Each analyst", placeholder="all of it"), draft, "per_analyst")
     hint = small(epsilon_hint(draft.epsilon, draft.per_analyst), "margin-top:8px").props("aria-live=polite")
     for part in ("epsilon", "per_analyst"):
         draft.fields[part].on_value_change(lambda: hint.set_text(epsilon_hint(draft.epsilon, draft.per_analyst)))
+
+
+async def _guide(draft: DatasetDraft, is_wanted: IsWanted) -> None:
+    """Shows what the draft protects and costs, once something is declared and makes sense."""
+    box = draft.guidance
+    if box is None or box.is_deleted:
+        return
+    try:
+        dataset, curator = draft.dataset(name=draft.name.strip() or "draft"), draft.context.curator()
+        guidance = await draft.context.run(partial(curator.guidance, dataset))
+    except BlowfishError as error:
+        reason = sentence(error.message)
+        redraw(box, partial(small, reason, "margin-top:8px"))
+        return
+    if is_wanted() and not box.is_deleted:
+        redraw(box, partial(draw_guidance, guidance))
+
+
+def draw_guidance(guidance: Guidance) -> None:
+    """All columns with their protection at once, typical questions with their prices, and what becomes final."""
+    columns = [Column("Column"), Column("Hidden"), Column("Who suspects with 1 % could believe")]
+    rows = [
+        (column.name, column.hidden, ". ".join(one.words for one in column.beliefs) or TIED)
+        for column in guidance.columns
+    ]
+    plain_table(columns, rows, "What is hidden of each column")
+    small(f"{guidance.presence} {guidance.unit}", "margin:8px 0 14px;max-width:84ch")
+    heads = [
+        Column("Question, every count within 100 (95 %)"),
+        Column("Epsilon", "is-number"),
+        Column(TIMES, "is-number"),
+    ]
+    prices = [
+        (one.words, one.refusal or figure(one.epsilon), str(one.times(guidance.budget)) if one.epsilon else "free")
+        for one in guidance.questions
+    ]
+    plain_table(heads, prices, "What typical questions cost")
+    ui.label("After the first answer").classes("bf-label").style("margin-top:14px")
+    with ui.element("ul").classes("bf-small").style("margin:4px 0 0 18px;list-style:disc"):
+        for words in PERMANENT:
+            with ui.element("li"):
+                ui.label(words)
 
 
 def _finish(draft: DatasetDraft) -> None:
@@ -678,7 +555,7 @@ def _finish(draft: DatasetDraft) -> None:
     with card().style("margin-top:16px"), spread():
         with in_row().style("align-items:flex-start"):
             _bound(ui.input("Name for analysts", placeholder="visits"), draft, "name", 260)
-            small("It starts with everything secret; the policy comes next.", "padding-top:10px")
+            small("More ways to hide values, and their pictures, come next.", "padding-top:10px")
         ui.button("Add it", icon="check", on_click=go).props('unelevated data-testid="finish"')
 
 
@@ -697,4 +574,33 @@ def _ask_to_look(draft: DatasetDraft, editor: ColumnEditor) -> None:
     text = "What is read is only filled in here, marked, and yours to change. The look itself is logged."
     ask_after_warning(
         f"Read {editor.name} from the data?", WARNING, "I understand, read it", read, "look-anyway", text=text
+    )
+
+
+CAPS = (1, 2, 3, 5, 10, 20)
+
+
+def _ask_for_caps(draft: DatasetDraft) -> None:
+    """Shows how many rows each cap drops, after a warning; the look is logged."""
+    context = draft.context
+
+    async def read() -> None:
+        curator, person = context.curator(), Person(draft.person, 1, draft.order_by)
+        context.note("looked at what caps drop", without_user(draft.source)[:200], {"column": draft.person})
+        name = draft.name.strip() or "a table to be added"
+        with blaming(draft.fields["at_most"]):
+            seen = await context.run(partial(curator.look_at_caps, name, CAPS, person, draft.source))
+            with opened_dialog("What caps drop", f"{plural(seen.rows, 'row')} of {seen.people:,} people."):
+                heads = [Column(head, "is-number") for head in ("At most", "Rows that count", "Rows that do not")]
+                rows = [(f"{one.at_most:,}", f"{one.counted:,}", f"{seen.dropped(one):,}") for one in seen.caps]
+                plain_table(heads, rows, "Rows that each cap counts and drops")
+
+    ask_after_warning(
+        "See how many rows each cap drops?",
+        "These are true numbers about the rows. A cap that is chosen by them tells about the data; prefer one that "
+        "follows from what is known anyway.",
+        "I understand, read them",
+        read,
+        "caps-anyway",
+        text="The look itself is logged.",
     )
