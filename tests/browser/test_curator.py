@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import duckdb
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import blowfishdb as bf
 from blowfishdb.errors import BudgetExceeded, DatasetPaused
+from blowfishdb.model.policy import Person
 from tests.browser.fixture import HEARD, PASSWORD, Place, open_page, open_tab, shoot, sign_in
 
 pytestmark = pytest.mark.chromium
@@ -246,6 +249,35 @@ def test_joined_tables_are_declared_in_the_form(page: Page, lab: Place) -> None:
         "SELECT floor, COUNT(*) FROM stays JOIN wards ON ward = code GROUP BY floor", epsilon="1"
     )
     assert [row["floor"] for row in answer.rows()] == ["low", "high", "NULL", "outside"]
+
+
+def test_what_a_table_is_about_fills_the_form(page: Page, lab: Place) -> None:
+    header, rows = "stay_id,patient,age,ward", [f"{row},P{row % 30},{row % 90},W{row % 3}" for row in range(90)]
+    (lab.folder / "nights.csv").write_text("\n".join([header, *rows]))
+    sign_in(page, lab, "cora", then="/datasets/add")
+    page.get_by_test_id("address").fill("nights.csv")
+    page.get_by_test_id("read-columns").click()
+    page.get_by_role("radio", name="Patients and visits").click()
+    expect(page.get_by_test_id("high-age")).to_have_value("110")
+    guidance = page.get_by_test_id("guidance")
+    expect(guidance.get_by_text("Not declared yet: ward.")).to_be_visible()
+    page.get_by_test_id("values-ward").fill("W0, W1, W2")
+    pick(page, "policy-age", "within 10")
+    expect(page.get_by_text("No longer hidden: whether somebody is young or old.")).to_be_visible()
+    expect(guidance.get_by_role("cell", name="Histogram of ward × age")).to_be_visible()
+    expect(guidance.get_by_text("at most 5 rows of each count")).to_be_visible()
+    shoot(page, "dataset-add-profile")
+    page.get_by_test_id("caps").click()
+    page.get_by_test_id("caps-anyway").click()
+    expect(page.get_by_text("90 rows of 30 people.")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_test_id("name").fill("nights")
+    page.get_by_test_id("finish").click()
+    page.wait_for_url("**/policies?dataset=nights")
+    added = lab.app_state.curator("cora").dataset("nights")
+    assert (added.policy.presence, added.per_analyst) == ("secret", Fraction(1, 4))
+    assert added.policy.unit == Person("patient", 5, "stay_id")
+    assert added.policy.attributes == {"age": bf.threshold(10)}
 
 
 def test_a_dataset_can_go(page: Page, lab: Place) -> None:

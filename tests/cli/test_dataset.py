@@ -50,6 +50,22 @@ def test_people_with_several_rows(blowfish: Run) -> None:
     assert shown["policy"]["unit"] == {"person": "who", "at_most": 5, "order_by": "row"}
 
 
+def test_a_profile_fills_in_what_the_options_leave_out(blowfish: Run) -> None:
+    added = blowfish(*ADD, "--profile", "purchases", "--domain", "state=NC, VA, TX", "--domain", "age=0..99")
+    assert added.code == 0, added.err
+    assert "Histogram of state" in added.out
+    assert "What was spent is never given back." in added.out
+    shown = blowfish("dataset", "show", "people", "--json").json
+    assert (shown["domain"]["age"]["high"], shown["domain"]["cost"]["high"]) == (99, 50000)
+    assert shown["policy"]["unit"] == {"person": "who", "at_most": 10, "order_by": "row"}
+    assert shown["policy"]["presence"] == "secret"
+    assert (shown["epsilon"], shown["analysts"]) == ("2", [])
+    for wrong in (("--profile", "shops"), ("--presence", "hidden")):
+        assert blowfish(*ADD, *wrong, "--domain", "age=0..99").code == 3
+    raised = blowfish("dataset", "budget", "people", "--epsilon", "3", "--reason", "agreed")
+    assert "a suspicion of 1 % could become 16.9 %; with the budget before it was 7.0 %" in raised.out
+
+
 def test_a_document_instead_of_words(blowfish: Run, folder: Path) -> None:
     (folder / "people.toml").write_text(
         'version = 1\n[domain]\nage = {kind = "integers", low = 0, high = 99}\n'

@@ -185,6 +185,15 @@ class ColumnEditor:
         """What is declared; DomainError when something is missing."""
         return read_column(self.form, self.column)
 
+    @property
+    def is_declared(self) -> bool:
+        """Whether the form says all that an attribute needs."""
+        try:
+            self.attribute()
+        except BlowfishError:
+            return False
+        return True
+
     def propose(self, proposal: ColumnProposal) -> None:
         """Takes over what a profile proposes, unless something was declared already."""
         self.proposal = proposal

@@ -183,13 +183,16 @@ class DatasetDraft:
         """The joins that were typed; CatalogError for words that are none."""
         return [read_join(line) for line in self.joins.splitlines() if line.strip()]
 
-    def dataset(self, name: str = "") -> Dataset:
-        """The dataset as it is declared; a typed error names the first thing that is missing."""
-        used = [editor for editor in self.columns if editor.form.is_used]
+    def dataset(self, *, is_whole: bool = True) -> Dataset:
+        """The dataset as it is declared; a typed error names the first thing that is missing.
+
+        One that is not whole yet has the columns that are, and perhaps no name.
+        """
+        used = [editor for editor in self.columns if editor.form.is_used and (is_whole or editor.is_declared)]
         if not used:
             raise DomainError("no column is used: say for at least one what the public may know of it")
         return Dataset(
-            name or self._name(),
+            self._name() if is_whole else self.name.strip() or "draft",
             source=self.source,
             domain=Domain(tuple((editor.name, editor.attribute()) for editor in used)),
             policy=self._policy(used),
@@ -417,7 +420,7 @@ def _build_steps(draft: DatasetDraft, later: ui.element) -> None:
         with card():
             heading("2  What it is about")
             small(
-                "Proposes bounds, whose rows these are, and budgets, from the names and types of the columns. All of it "
+                "Proposes bounds, whose rows these are, and budgets, from names and types of the columns. All of it "
                 "stays yours to change.",
                 "margin:4px 0 10px",
             )
@@ -455,7 +458,7 @@ def _whose(draft: DatasetDraft) -> None:
             small("Each row is protected on its own. Somebody with several rows is protected less.")
             return
         _bound(ui.select(names, label="Tells people apart").props(remove="options-dense"), draft, "person", 170)
-        _bound(ui.input("Rows of each that count"), draft, "at_most")
+        _bound(ui.input("Rows of each count"), draft, "at_most")
         _bound(ui.select(names, label="First by this key").props(remove="options-dense"), draft, "order_by", 170)
         caps = ui.button("What caps drop …", icon="visibility", on_click=lambda: _ask_for_caps(draft))
         called(caps.props("flat dense size=sm"), test_id="caps")
@@ -471,7 +474,6 @@ def _whose(draft: DatasetDraft) -> None:
         choice({"row": "One row each", "person": "Several rows per person"}, draft.unit, show, "Privacy unit")
     show(draft.unit)
     ui.label("Who is in the table").classes("bf-label").style("margin-top:16px")
-    tip = small(PRESENCE_WORDS[draft.declared_presence()])
 
     def hide(presence: str) -> None:
         draft.presence = presence
@@ -479,6 +481,7 @@ def _whose(draft: DatasetDraft) -> None:
         draft.on_change()
 
     choice({"secret": "Hidden", "public": "Public", "only": "All that is hidden"}, draft.presence, hide, "Presence")
+    tip = small(PRESENCE_WORDS[draft.declared_presence()], "margin-top:6px").props("aria-live=polite")
 
 
 def _bound(box: ui.input | ui.select, draft: DatasetDraft, part: str, width: int = 150) -> None:
@@ -503,19 +506,22 @@ async def _guide(draft: DatasetDraft, is_wanted: IsWanted) -> None:
     box = draft.guidance
     if box is None or box.is_deleted:
         return
+    missing = [editor.name for editor in draft.columns if editor.form.is_used and not editor.is_declared]
     try:
-        dataset, curator = draft.dataset(name=draft.name.strip() or "draft"), draft.context.curator()
+        dataset, curator = draft.dataset(is_whole=False), draft.context.curator()
         guidance = await draft.context.run(partial(curator.guidance, dataset))
     except BlowfishError as error:
         reason = sentence(error.message)
         redraw(box, partial(small, reason, "margin-top:8px"))
         return
     if is_wanted() and not box.is_deleted:
-        redraw(box, partial(draw_guidance, guidance))
+        redraw(box, partial(draw_guidance, guidance, missing))
 
 
-def draw_guidance(guidance: Guidance) -> None:
+def draw_guidance(guidance: Guidance, missing: list[str]) -> None:
     """All columns with their protection at once, typical questions with their prices, and what becomes final."""
+    if missing:
+        small(f"Not declared yet: {', '.join(missing)}.", "margin:4px 0")
     columns = [Column("Column"), Column("Hidden"), Column("Who suspects with 1 % could believe")]
     rows = [
         (column.name, column.hidden, ". ".join(one.words for one in column.beliefs) or TIED)

@@ -12,7 +12,10 @@ from urllib.parse import quote
 from nicegui import ui
 
 from blowfishdb.catalog.curator import Curator
-from blowfishdb.errors import plural
+from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.catalog.guidance import budget_words
+from blowfishdb.engine.target import short_number
+from blowfishdb.errors import BlowfishError, plural
 from blowfishdb.ledger import Account, AnalystBudget, Entry
 from blowfishdb.server.access import Caller
 from blowfishdb.server.pages.controls import (
@@ -174,7 +177,12 @@ def _ask_limit(context: PageContext, name: str, whose: str, analyst: str = "") -
 
     def amount() -> ui.input:
         field = ui.input("Epsilon", placeholder="0.5").props('autofocus data-testid="amount"')
-        return field.classes("w-full").style("margin-top:14px").bind_value_to(typed, "epsilon")
+        field.classes("w-full").style("margin-top:14px").bind_value_to(typed, "epsilon")
+        if whose == "all":
+            account, dataset = context.curator().in_force(name)
+            meaning = small("", "margin-top:8px").props("aria-live=polite")
+            field.on_value_change(lambda event: meaning.set_text(_meaning(dataset, account.limit, event.value or "")))
+        return field
 
     async def work(reason: str) -> None:
         epsilon = (typed["epsilon"] or "").strip() or None
@@ -188,6 +196,14 @@ def _ask_limit(context: PageContext, name: str, whose: str, analyst: str = "") -
         ui.navigate.reload()
 
     ask_reason(title.format(name=name, analyst=analyst), text, "Set it", work, first=amount)
+
+
+def _meaning(dataset: Dataset, before: Fraction, text: str) -> str:
+    """What a new budget lets somebody believe; nothing about a text that is no budget."""
+    try:
+        return budget_words(dataset, before, short_number(text.strip(), "epsilon"))
+    except BlowfishError:
+        return ""
 
 
 async def _logs(context: PageContext, curator: Curator, name: str) -> None:
