@@ -501,6 +501,12 @@ class LedgerRolledBack(LedgerError):
         self.expected = expected
 
 
+class BackupRefused(LedgerError):
+    """A backup that is not put back: it would replace something, or lacks spending that nobody here can count."""
+
+    code = "backup-refused"
+
+
 class LedgerCorrupt(LedgerError):
     """A ledger whose entries or balances contradict each other; it is not used until that is settled."""
 

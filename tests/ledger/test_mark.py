@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from blowfishdb.errors import CatalogError, LedgerRolledBack, LedgerUnavailable
 from blowfishdb.ledger import Head, accept_restored_ledger, default_mark, open_ledger
 from blowfishdb.ledger.mark import SLOT, FileMark, read_checkpoint_file, sign_checkpoint
+from blowfishdb.ledger.values import Seen
 from tests.ledger.support import Place, charge_of, opened
 
 
@@ -89,11 +91,11 @@ def test_many_writers_leave_the_highest(tmp_path: Path) -> None:
 def test_who_waited_marks_for_all_who_wait_behind(tmp_path: Path) -> None:
     mark, asked = FileMark(tmp_path / "mark"), []
 
-    def newest() -> Head:
+    def newest() -> Seen:
         asked.append(1)
-        return at(50)
+        return Seen(at(50), {})
 
-    mark.advance(at(1), newest)
+    mark.advance(at(1))
     assert (mark.read(), asked) == (at(1), [])
     before = set(threading.enumerate())
     with mark._held():
@@ -104,7 +106,7 @@ def test_who_waited_marks_for_all_who_wait_behind(tmp_path: Path) -> None:
             time.sleep(0.001)
     for waiter in waiters:
         waiter.join()
-    assert (mark.read(), asked) == (at(50), [1])
+    assert (mark.seen(), asked) == (Seen(at(50), {}), [1])
 
 
 def test_a_ledger_ahead_of_its_mark_opens(place: Place) -> None:
@@ -262,10 +264,10 @@ def test_of_two_marks_that_open_a_new_ledger_at_once_one_guards_it(
     """The other comes after the look at who guards the ledger and before this one does."""
     path, usual = tmp_path / "ledger.db", FileMark.advance
 
-    def overtaken(mark: FileMark, head: Head) -> None:
+    def overtaken(mark: FileMark, head: Head, newest: Callable[[], Seen]) -> None:
         monkeypatch.setattr(FileMark, "advance", usual)
         open_ledger(path, mark=tmp_path / "other").close()
-        mark.advance(head)
+        mark.advance(head, newest)
 
     monkeypatch.setattr(FileMark, "advance", overtaken)
     with pytest.raises(LedgerRolledBack, match="another high-water mark guards this ledger"):
@@ -285,16 +287,16 @@ def test_what_the_mark_cannot_notice_the_checkpoint_does(tmp_path: Path) -> None
         ledger.charge(charge_of(account, 1, "a"))
         text, public_key = sign_checkpoint(ledger.head(), AT, tmp_path / "key")
         file.write_text(text)
-        ledger.check_contains(read_checkpoint_file(file, public_key))
+        ledger.check_contains(read_checkpoint_file(file, public_key).head)
     shutil.rmtree(live)
     shutil.copytree(old, live)
     # Ledger and mark agree, so the ledger opens; all that it forgot could be spent again.
     with open_ledger(live / "ledger.db", mark=live / "mark") as ledger:
         with pytest.raises(LedgerRolledBack, match="ends at entry 2, but entry 3 had been written"):
-            ledger.check_contains(read_checkpoint_file(file, public_key))
+            ledger.check_contains(read_checkpoint_file(file, public_key).head)
         ledger.charge(charge_of(account, "1/2", "b"))
         with pytest.raises(LedgerRolledBack, match="entry 3 of this ledger is not the one"):
-            ledger.check_contains(read_checkpoint_file(file, public_key))
+            ledger.check_contains(read_checkpoint_file(file, public_key).head)
 
 
 def test_a_checkpoint_that_was_changed_or_signed_by_others_is_refused(tmp_path: Path) -> None:
@@ -305,7 +307,7 @@ def test_a_checkpoint_that_was_changed_or_signed_by_others_is_refused(tmp_path: 
     assert (tmp_path / "key").stat().st_mode & 0o077 == 0
     file = tmp_path / "checkpoint"
     file.write_text(text)
-    assert read_checkpoint_file(file, public_key).sequence == 2
+    assert read_checkpoint_file(file, public_key).head.sequence == 2
     fields = json.loads(text)
     forgeries = [
         (text, other_key),

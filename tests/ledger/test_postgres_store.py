@@ -149,7 +149,7 @@ def test_many_may_open_a_new_ledger_at_once(postgres_url: str) -> None:
         store.close()
 
 
-def test_an_old_ledger_is_migrated_and_a_newer_one_is_refused(place: Place) -> None:
+def test_an_old_ledger_is_migrated_and_a_newer_one_is_refused(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     with place.open() as ledger:
         account = opened(ledger, 1)
     with psycopg.connect(place.url, autocommit=True) as connection:
@@ -162,6 +162,9 @@ def test_an_old_ledger_is_migrated_and_a_newer_one_is_refused(place: Place) -> N
         connection.execute(f"ALTER TABLE {SCHEMA}.head DROP mark".encode())
         connection.execute(f"UPDATE {SCHEMA}.format SET version = 1".encode())
     with place.open() as ledger:
+        with ledger.store.read() as cursor:
+            kept = cursor.rows(f"SELECT id, limit_top FROM {SCHEMA}_format_1.account")
+        assert kept == [(account.id, 1)] and f"{SCHEMA}_format_1" in caplog.text
         receipt = ledger.charge(charge_of(account, 1, "a"))
         assert ledger.store_answer(receipt, b"noisy") == b"noisy"
         assert ledger.verify().is_sound

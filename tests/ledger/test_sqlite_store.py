@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -83,12 +84,20 @@ def test_a_full_disk_refuses_the_charge_and_the_next_one_works(place: Place) -> 
         assert ledger.verify().is_sound
 
 
-def test_an_old_ledger_is_migrated_and_keeps_its_balances(place: Place, tmp_path: Path) -> None:
+def test_an_old_ledger_is_migrated_and_keeps_its_balances(
+    place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     old = sqlite3.connect(tmp_path / "ledger.db")
     old.executescript(OLD.read_text())
     assert old.execute("PRAGMA user_version").fetchone() == (1,)
+    content = list(old.iterdump())
     old.close()
     accept_restored_ledger(place.url, mark=place.mark, by="cora", reason="first start of the new version")
+    copy = tmp_path / "ledger.db.format-1"
+    assert copy.name in caplog.text and copy.stat().st_mode & 0o077 == 0
+    with closing(sqlite3.connect(copy)) as before:
+        assert list(before.iterdump()) == content
+        assert before.execute("PRAGMA user_version").fetchone() == (1,)
     with place.open() as ledger:
         (account,) = ledger.accounts()
         assert (account.spent, account.limit, account.names) == (Fraction(1, 3), 2, ("census",))

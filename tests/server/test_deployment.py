@@ -145,15 +145,45 @@ def check_through(url: str, trusted: ssl.SSLContext, password: str) -> None:
 
 
 def test_the_unit_gives_running_releases_time_and_keeps_the_mark_apart() -> None:
-    unit = configparser.RawConfigParser(strict=False)
-    unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read(DEPLOY / "blowfish.service")
-    service = unit["Service"]
+    service = read_unit("blowfish.service")["Service"]
     assert int(service["TimeoutStopSec"]) > Settings().shutdown_seconds
     state, data = service["Environment"].removeprefix("XDG_STATE_HOME="), service["WorkingDirectory"]
     assert state != data and not state.startswith(f"{data}/")
     assert {f"/var/lib/{name}" for name in service["StateDirectory"].split()} == {state, data}
     assert service["User"] != "root" and service["ProtectSystem"] == "strict"
+
+
+def read_unit(name: str) -> configparser.RawConfigParser:
+    unit = configparser.RawConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(DEPLOY / name)
+    return unit
+
+
+def test_the_backup_runs_as_the_server_does_every_hour_and_after_each_change() -> None:
+    service, server = read_unit("blowfish-backup.service")["Service"], read_unit("blowfish.service")["Service"]
+    for key in ("User", "WorkingDirectory", "Environment", "EnvironmentFile"):
+        assert service[key] == server[key]
+    program, command, folder, *rest = service["ExecStart"].split()
+    assert (program, command, rest) == (server["ExecStart"].split()[0], "backup", ["--keep", "30"])
+    assert folder in service["ReadWritePaths"].split()
+    assert read_unit("blowfish-backup.timer")["Timer"]["OnCalendar"] == "hourly"
+    watched = read_unit("blowfish-backup.path")["Path"]["PathChanged"]
+    assert watched == f"{service['WorkingDirectory']}/blowfish.toml"
+
+
+def test_systemd_understands_the_units(tmp_path: Path) -> None:
+    """Where there is no systemd, the units are read and no more."""
+    for name in ("blowfish.service", "blowfish-backup.service", "blowfish-backup.timer", "blowfish-backup.path"):
+        assert set(read_unit(name).sections()) >= {"Unit"}
+        text = (DEPLOY / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace("/opt/blowfish/bin/blowfish", shutil.which("true") or ""))
+    units = [str(tmp_path / name) for name in ("blowfish.service", "blowfish-backup.timer", "blowfish-backup.path")]
+    command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=yes", *units]
+    if shutil.which(command[0]) is None:
+        return
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
 
 
 def test_the_compose_file_keeps_ledger_and_mark_apart() -> None:

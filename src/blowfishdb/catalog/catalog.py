@@ -185,7 +185,7 @@ def ledger_of(config: Config) -> Ledger:
     checkpoint = config.checkpoint_file()
     if checkpoint is not None:
         try:
-            ledger.check_contains(read_checkpoint_file(*checkpoint))
+            ledger.check_contains(read_checkpoint_file(*checkpoint).head)
         except BaseException:
             ledger.close()
             raise

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from blowfishdb.cli.audit import audit
+from blowfishdb.cli.backup import backup, restore
 from blowfishdb.cli.demo import demo
 from blowfishdb.cli.mcp import mcp
 from blowfishdb.cli.query import preview, release, sql
@@ -31,6 +32,7 @@ For curators
   blowfish ledger verify
   blowfish audit --quick   tests every claim about privacy; with a dataset's name, its own
   blowfish serve           web pages and REST for people who sign in
+  blowfish backup FILE     ledger, users and configuration, while serving; blowfish restore FILE
 \b
 For analysts
   blowfish preview visits --cdf cost --within 50       what it would cost
@@ -79,6 +81,8 @@ app.command("preview")(preview)
 app.command("release")(release)
 app.command("sql")(sql)
 app.command("mcp")(mcp)
+app.command("backup")(backup)
+app.command("restore")(restore)
 app.command("audit")(audit)
 app.command("reproduce")(reproduce)
 

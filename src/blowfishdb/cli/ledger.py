@@ -126,7 +126,8 @@ def checkpoint(
         if outcome.fault is not None:
             raise LedgerCorrupt(outcome.fault.reason, sequence=outcome.fault.sequence)
         head = Head(curator.ledger.id, outcome.entries, outcome.head)
-    content, public_key = sign_checkpoint(head, datetime.now(UTC).isoformat(timespec="seconds"), key)
+        spending = curator.ledger.seen().spending
+    content, public_key = sign_checkpoint(head, datetime.now(UTC).isoformat(timespec="seconds"), key, spending)
     _replace(file, lambda lines: lines.write(content))
     print_result(
         {"file": str(file), "sequence": head.sequence, "hash": head.hash, "checkpoint_key": public_key},

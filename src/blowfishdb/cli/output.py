@@ -73,7 +73,10 @@ def log_to_file() -> Iterator[None]:
 
 SIGNIFICANT = 3
 COMMANDS: tuple[tuple[type[BlowfishError], str], ...] = (
-    (errors.LedgerRolledBack, "blowfish ledger accept --reason TEXT"),
+    (
+        errors.LedgerRolledBack,
+        "blowfish ledger accept --reason TEXT; or blowfish restore FILE, which counts what is lost",
+    ),
     (errors.NotInForce, "blowfish policy set NAME --document FILE --reason TEXT"),
     (
         errors.AccountConflict,

@@ -52,6 +52,7 @@ from blowfishdb.ledger.values import (
     Publication,
     Receipt,
     Replay,
+    Seen,
     check_link,
     check_number,
     check_text,
@@ -81,11 +82,17 @@ class OpenLedger:
     watch: LedgerWatch
     clock: Callable[[], datetime] = field(default=utc_now)
     reached: StepHook = field(default=nothing_to_do)
+    _declarations: dict[tuple[Value, ...], str] = field(default_factory=dict, repr=False)
 
     def head(self) -> Head:
         """Where the ledger ends now."""
         with self.store.read() as cursor:
             return cursor.head()
+
+    def seen(self) -> Seen:
+        """Where the ledger ends now, and what every account ever charged has lost."""
+        with self.store.read() as cursor:
+            return cursor.seen(self._declarations)
 
     @contextmanager
     def _writing(self) -> Iterator[Cursor]:
@@ -103,7 +110,7 @@ class OpenLedger:
     def _mark(self, head: Head) -> None:
         """Moves the mark to a head that was committed."""
         self.reached(COMMITTED)
-        self.mark.advance(head, self.head)
+        self.mark.advance(head, self.seen)
         self.reached(MARKED)
 
     def _sound(self, account: str | None = None, analyst: str | None = None) -> Head | None:

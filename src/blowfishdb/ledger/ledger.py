@@ -5,10 +5,12 @@ Accounts, limits, snapshots, and new versions with the loss they carry over are 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,6 +34,7 @@ from blowfishdb.ledger.records import (
     Cursor,
     Field,
     StepHook,
+    declared,
     digest,
     entry_of,
     limit_values,
@@ -49,6 +52,7 @@ from blowfishdb.ledger.values import (
     ClassLosses,
     Entry,
     Head,
+    Seen,
     Terms,
     Verification,
     VersionChange,
@@ -58,6 +62,7 @@ from blowfishdb.ledger.values import (
     check_amount,
     check_document,
     check_text,
+    spending_of,
 )
 from blowfishdb.ledger.verification import LedgerWatch, Progress, verify_since
 
@@ -74,6 +79,7 @@ class Ledger(Charging):
                 known = cursor.account(account)
             except UnknownAccount:
                 _open(cursor, account, terms, stamp)
+                count_restored(cursor, account, _lost_before(cursor, account, terms))
                 known = cursor.account(account)
             _check_terms(cursor, known, terms)
             if name not in known.names:
@@ -283,6 +289,44 @@ def _open(cursor: Cursor, account: str, terms: Terms, stamp: dict[str, Field]) -
     cursor.append("account", account, {**stamp, **fields})
 
 
+def _lost_before(cursor: Cursor, account: str, terms: Terms) -> Fraction | None:
+    """What data without an account lost before the ledger was restored; None where nothing is known of it."""
+    past = [
+        spending_of(json.loads(entry.fields["spending"])).get(account)
+        for entry in cursor.entries("kind = 'restored'")
+        if "spending" in entry.fields
+    ]
+    losses = [spent for spent in past if spent is not None]
+    if not losses:
+        return None
+    lost = max(spent.amount for spent in losses)
+    if lost > terms.limit:
+        raise AccountConflict("limit", f"It lost {lost} before the ledger was restored: give it at least that.")
+    if any(spent.declared != declared(terms.policy, terms.domain) for spent in losses):
+        raise AccountConflict(
+            "policy or domain", "It was asked under others before the ledger was restored: register it with those."
+        )
+    return lost
+
+
+def count_restored(cursor: Cursor, account: str, lost: Fraction | None) -> None:
+    """Counts what an account is known to have lost: every class of edges lost at least that, and something was charged.
+
+    A limit below it was raised after the copy was made; it is raised to what is known of it.
+    """
+    if lost is None:
+        return
+    known = cursor.account(account)
+    cursor.rows("UPDATE account SET charges = ? WHERE id = ?", max(1, known.charges), account)
+    if lost > known.limit:
+        cursor.rows("UPDATE account SET limit_top = ?, limit_bottom = ? WHERE id = ?", *limit_values(lost), account)
+    if lost > known.spent:
+        cursor.save_balance(NOTHING.plus(lost), account)
+    losses = cursor.losses(account)
+    if losses is not None:
+        cursor.save_losses(ClassLosses(max(lost, losses.worst)), account)
+
+
 def _add_document(cursor: Cursor, account: str, kind: VersionKind, number: int, document: str) -> None:
     insert = "INSERT INTO version (account, kind, number, document) VALUES (?, ?, ?, ?)"
     cursor.rows(insert, account, kind, number, document)
@@ -406,19 +450,24 @@ def open_ledger(
     its mark, or when another mark guards it.
     """
     with ExitStack() as opened:
-        store = opened.enter_context(closing(_open_store(str(url), patience)))
-        high_water = opened.enter_context(closing(_open_mark(url, mark)))
+        store = opened.enter_context(closing(open_store(str(url), patience)))
+        high_water = opened.enter_context(closing(open_mark(url, mark)))
         seen = high_water.read()
         with store.read() as cursor:
             head = cursor.head()
             check_not_rolled_back(seen, head, cursor.hash_at)
             check_guard(cursor.guard(), high_water.identity(), head)
-        high_water.advance(head)
+        high_water.advance(head, partial(_seen, store))
         identity = high_water.identity() or new_identity()
         check_guard(_guard(store, identity), identity, head)
         watch = LedgerWatch(high_water.checkpoint_path)
         opened.pop_all()
         return Ledger(store, high_water, identity, head.ledger, watch, reached=reached)
+
+
+def _seen(store: Store[Any]) -> Seen:
+    with store.read() as cursor:
+        return cursor.seen({})
 
 
 def _guard(store: Store[Any], identity: str) -> str:
@@ -439,7 +488,7 @@ def accept_restored_ledger(url: str | Path, *, mark: str | Path | None = None, b
     """
     check_text(by, "the curator's name")
     check_text(reason, "the reason")
-    with closing(_open_store(str(url), PATIENCE)) as store, closing(_open_mark(url, mark)) as high_water:
+    with closing(open_store(str(url), PATIENCE)) as store, closing(open_mark(url, mark)) as high_water:
         try:
             seen, identity = high_water.read(), high_water.identity() or new_identity()
         except LedgerRolledBack:
@@ -455,9 +504,9 @@ def accept_restored_ledger(url: str | Path, *, mark: str | Path | None = None, b
             }
             cursor.append("restored", None, fields)
             cursor.set_guard(identity)
-            head = cursor.head()
-        high_water.replace(head, identity)
-        return head
+            restored = cursor.seen({})
+        high_water.replace(restored.head, identity, restored.spending)
+        return restored.head
 
 
 def default_mark(url: str | Path) -> Path:
@@ -466,7 +515,7 @@ def default_mark(url: str | Path) -> Path:
     return Path(base) / "blowfishdb" / "marks" / f"{digest(_place(str(url)))[:32]}.mark"
 
 
-def _open_mark(url: str | Path, mark: str | Path | None) -> HighWaterMark:
+def open_mark(url: str | Path, mark: str | Path | None) -> HighWaterMark:
     """The mark at a path or at `postgresql://...`; where none is named, the usual one of this ledger."""
     usual = default_mark(url)
     if mark is None:
@@ -482,15 +531,16 @@ def _open_mark(url: str | Path, mark: str | Path | None) -> HighWaterMark:
     return open_postgres_mark(mark, usual.with_name(f"{usual.name}-checkpoint"))
 
 
-def _open_store(url: str, patience: float) -> Store[Any]:
-    scheme = _scheme(url)
-    if scheme == "sqlite":
-        return open_sqlite(_path(url), patience)
+def open_store(url: str | Path, patience: float = PATIENCE) -> Store[Any]:
+    """The database of the ledger at this address, whatever its mark says."""
+    address = str(url)
+    if _scheme(address) == "sqlite":
+        return open_sqlite(_path(address), patience)
     try:
         from blowfishdb.ledger.postgres import open_postgres
     except ImportError:
         raise LedgerUnavailable("a ledger in PostgreSQL needs psycopg: pip install blowfishdb[postgres]") from None
-    return open_postgres(url, patience)
+    return open_postgres(address, patience)
 
 
 def _scheme(url: str) -> str:

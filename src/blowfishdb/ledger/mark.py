@@ -18,7 +18,7 @@ from typing import Any
 from blowfishdb.errors import CatalogError, LedgerRolledBack, LedgerUnavailable, plural
 from blowfishdb.ledger.records import Field, canonical, digest
 from blowfishdb.ledger.store import PATIENCE
-from blowfishdb.ledger.values import Head
+from blowfishdb.ledger.values import Head, Seen, Spending, read_spending, spending_text
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ _sync_content = getattr(os, "fdatasync", os.fsync)
 KEY_BYTES = 32
 SLOT = 512
 """The file has two slots of this size. The older one is overwritten, so a torn write spoils only what is new."""
+AREA = 4 * 2**20
+"""Behind the slots lies, for each of them, what the accounts had spent; so much room is there at most."""
 
 
 SHARED = "Servers that share a ledger share its mark: give each the same `mark` in its configuration."
@@ -128,18 +130,23 @@ class HighWaterMark(ABC):
         """The furthest head on record; None when there is no mark yet."""
 
     @abstractmethod
+    def seen(self) -> Seen | None:
+        """The furthest head and what was spent by then; without spending where an older version moved the mark."""
+
+    @abstractmethod
     def identity(self) -> str | None:
         """The random name that the ledger knows its mark by; None when there is no mark yet."""
 
     @abstractmethod
-    def advance(self, head: Head, newest: Callable[[], Head] | None = None) -> None:
+    def advance(self, head: Head, newest: Callable[[], Seen] | None = None) -> None:
         """Makes sure, durably, that the mark is at least here; refuses a head that contradicts it.
 
-        `newest` reads the ledger's head. Who had to wait marks that one, for all who wait behind: they need no write.
+        `newest` reads the ledger's head and what is spent. That head is marked, for all who wait behind: they need no
+        write. What is spent only grows, so every charge up to the mark is counted in what the mark remembers.
         """
 
     @abstractmethod
-    def replace(self, head: Head, identity: str | None = None) -> None:
+    def replace(self, head: Head, identity: str | None = None, spending: Spending | None = None) -> None:
         """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
 
     def close(self) -> None:  # noqa: B027  # a file has nothing to let go of
@@ -166,6 +173,17 @@ class FileMark(HighWaterMark):
         """The furthest head on record; None when there is no mark yet."""
         return _furthest(self._content())
 
+    def seen(self) -> Seen | None:
+        """The furthest head and what was spent by then; without spending where an older version moved the mark."""
+        content = self._content(None)
+        head = _furthest(content[: 2 * SLOT])
+        if head is None:
+            return None
+        place = _place(0 if _slot(content[:SLOT]) == head else 1)
+        return Seen(
+            head, read_spending(content[place : place + AREA].partition(b"\n")[0].decode("ascii", "replace"), head)
+        )
+
     def identity(self) -> str | None:
         """The name in the file, given to a mark of an older version here."""
         content = self._content()
@@ -175,10 +193,10 @@ class FileMark(HighWaterMark):
             content = os.pread(held.descriptor, 2 * SLOT, 0)
             known, identity = _furthest(content), _identity(content) or new_identity()
             if known is not None:
-                _write(held.descriptor, known, _older_slot(content, known), identity)
+                _write(held.descriptor, Seen(known, None), _older_slot(content, known), identity)
             return identity
 
-    def advance(self, head: Head, newest: Callable[[], Head] | None = None) -> None:
+    def advance(self, head: Head, newest: Callable[[], Seen] | None = None) -> None:
         """Makes sure, durably, that the mark is at least here; refuses a head that contradicts it."""
         with self._held() as held:
             content = os.pread(held.descriptor, 2 * SLOT, 0)
@@ -187,22 +205,21 @@ class FileMark(HighWaterMark):
                 check_same_history(known, head)
                 if head.sequence <= known.sequence:
                     return
-            furthest = newest() if newest is not None and held.was_busy else head
-            check_same_history(head, furthest)
+            seen = newest_of(head, newest)
             identity = _identity(content) or new_identity()
-            newer = max(head, furthest, key=lambda one: one.sequence)
-            _write(held.descriptor, newer, _older_slot(content, known), identity)
+            _write(held.descriptor, seen, _older_slot(content, known), identity)
 
-    def replace(self, head: Head, identity: str | None = None) -> None:
+    def replace(self, head: Head, identity: str | None = None, spending: Spending | None = None) -> None:
         """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
         with self._held() as held:
             name = identity or _identity(os.pread(held.descriptor, 2 * SLOT, 0)) or new_identity()
             for slot in (0, 1):
-                _write(held.descriptor, head, slot, name)
+                _write(held.descriptor, Seen(head, spending), slot, name)
 
-    def _content(self) -> bytes:
+    def _content(self, size: int | None = 2 * SLOT) -> bytes:
         try:
-            return self.path.read_bytes()
+            with self.path.open("rb") as file:
+                return file.read(size)
         except FileNotFoundError:
             return b""
         except OSError as problem:
@@ -260,6 +277,13 @@ def check_guard(guard: str | None, identity: str | None, head: Head) -> None:
         raise LedgerRolledBack(reason, found=head.sequence, expected=head.sequence)
 
 
+def newest_of(head: Head, newest: Callable[[], Seen] | None) -> Seen:
+    """What the mark is to remember once it is moved at least to this head."""
+    seen = Seen(head, None) if newest is None else newest()
+    check_same_history(head, seen.head)
+    return seen if seen.head.sequence >= head.sequence else Seen(head, None)
+
+
 def check_same_history(known: Head, head: Head) -> None:
     if head.ledger != known.ledger or (head.sequence == known.sequence and head.hash != known.hash):
         reason = "the ledger and its high-water mark tell different histories."
@@ -305,8 +329,16 @@ def _check(head: Head, identity: str | None) -> str:
     return digest(f"{head.ledger}:{head.sequence}:{head.hash}{name}")
 
 
-def _write(descriptor: int, head: Head, slot: int, identity: str) -> None:
-    check = _check(head, identity)
+def _place(slot: int) -> int:
+    """Where the spending of a slot begins."""
+    return 2 * SLOT + slot * AREA
+
+
+def _write(descriptor: int, seen: Seen, slot: int, identity: str) -> None:
+    head, check = seen.head, _check(seen.head, identity)
+    spending = spending_text(seen).encode() + b"\n"
+    if len(spending) > AREA or os.pwrite(descriptor, spending, _place(slot)) != len(spending):
+        raise LedgerUnavailable("the high-water mark cannot hold what all accounts spent: is the disk full?")
     fields = {"ledger": head.ledger, "sequence": head.sequence, "hash": head.hash, "mark": identity, "check": check}
     line = json.dumps(fields).encode().ljust(SLOT - 1) + b"\n"
     if os.pwrite(descriptor, line, slot * SLOT) != SLOT:
@@ -327,7 +359,7 @@ PURPOSE = b"blowfishdb checkpoint 1\n"
 WHAT = "an Ed25519 key, made by `blowfish ledger checkpoint`"
 
 
-def sign_checkpoint(head: Head, at: str, key: Path) -> tuple[str, str]:
+def sign_checkpoint(head: Head, at: str, key: Path, spending: Spending | None = None) -> tuple[str, str]:
     """A checkpoint of this head as JSON, and the public key that proves it; a missing secret key is made."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -340,14 +372,16 @@ def sign_checkpoint(head: Head, at: str, key: Path) -> tuple[str, str]:
         raise CatalogError(f"the key {key.name} cannot be read as {WHAT}") from None
     if not isinstance(secret, Ed25519PrivateKey):
         raise CatalogError(f"the key {key.name} is not {WHAT}")
-    fields: dict[str, Field] = {"ledger": head.ledger, "sequence": head.sequence, "hash": head.hash, "at": at}
+    fields: dict[str, Field] = {**vars(head), "at": at}
+    if spending is not None:
+        fields["spending"] = spending_text(Seen(head, spending))
     signature = secret.sign(PURPOSE + canonical(fields).encode()).hex()
     text = json.dumps({**fields, "signature": signature}, indent=2) + "\n"
     return text, secret.public_key().public_bytes_raw().hex()
 
 
-def read_checkpoint_file(path: Path, public_key: str) -> Head:
-    """The head that a checkpoint file tells of; CatalogError unless the key signed it."""
+def read_checkpoint_file(path: Path, public_key: str) -> Seen:
+    """The head and the spending that a checkpoint file tells of; CatalogError unless the key signed it."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -356,7 +390,8 @@ def read_checkpoint_file(path: Path, public_key: str) -> Head:
         signature = bytes.fromhex(fields.pop("signature"))
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
         key.verify(signature, PURPOSE + canonical(fields).encode())
-        return Head(str(fields["ledger"]), int(fields["sequence"]), str(fields["hash"]))
+        head = Head(str(fields["ledger"]), int(fields["sequence"]), str(fields["hash"]))
+        return Seen(head, read_spending(str(fields.get("spending", "")), head))
     except OSError:
         raise CatalogError(
             f"the checkpoint {path.name} cannot be read. Bring it back from where it is kept, or write a new one with "

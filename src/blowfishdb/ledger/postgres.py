@@ -17,10 +17,10 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
-from blowfishdb.ledger.mark import HighWaterMark, check_same_history, new_identity
+from blowfishdb.ledger.mark import HighWaterMark, check_same_history, new_identity, newest_of
 from blowfishdb.ledger.records import Cursor, Row, Value, digest, text, whole
-from blowfishdb.ledger.store import PATIENCE, Store, migrate, pending
-from blowfishdb.ledger.values import FINEST, Charge, Head, Receipt
+from blowfishdb.ledger.store import PATIENCE, Store, announce_upgrade, migrate, pending
+from blowfishdb.ledger.values import FINEST, Charge, Head, Receipt, Seen, Spending, read_spending, spending_text
 
 Connection = psycopg.Connection[Row]
 SCHEMA = "blowfish_ledger"
@@ -265,11 +265,24 @@ def _prepare(cursor: Cursor) -> None:
         cursor.rows(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
         cursor.rows("CREATE TABLE format (version BIGINT NOT NULL)")
         cursor.rows("INSERT INTO format VALUES (0)")
-    for step in pending(whole(cursor.rows("SELECT version FROM format")[0][0])):
+    version = whole(cursor.rows("SELECT version FROM format")[0][0])
+    steps = pending(version)
+    if version > 0 and steps:
+        _keep_copy(cursor, f"{SCHEMA}_format_{version}")
+        announce_upgrade(version, f"the schema {SCHEMA}_format_{version} of its database")
+    for step in steps:
         migrate(cursor, step, TYPES)
         for statement in EXTRAS.get(step, ()):
             cursor.rows(statement)
         cursor.rows("UPDATE format SET version = ?", step + 1)
+
+
+def _keep_copy(cursor: Cursor, schema: str) -> None:
+    """The rows of a ledger before it is upgraded, in a schema of their own."""
+    cursor.rows(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    for (table,) in cursor.rows("SELECT tablename::text FROM pg_catalog.pg_tables WHERE schemaname = ?", SCHEMA):
+        cursor.rows(f"DROP TABLE IF EXISTS {schema}.{table}")
+        cursor.rows(f"CREATE TABLE {schema}.{table} AS TABLE {SCHEMA}.{table}")
 
 
 MARK_SCHEMA = "blowfish_mark"
@@ -283,6 +296,7 @@ CREATE TABLE IF NOT EXISTS mark (
     sequence BIGINT NOT NULL,
     hash TEXT NOT NULL
 )"""
+WITH_SPENDING = "ALTER TABLE mark ADD COLUMN IF NOT EXISTS spending TEXT"
 
 
 @dataclass(eq=False)
@@ -302,15 +316,20 @@ class PostgresMark(HighWaterMark):
             row = self._row(cursor)
             return None if row is None else _marked_head(row)
 
+    def seen(self) -> Seen | None:
+        """The furthest head and what was spent by then; without spending where an older version moved the mark."""
+        with self._transaction() as cursor:
+            row = self._row(cursor)
+            return None if row is None else Seen(_marked_head(row), read_spending(str(row[4]), _marked_head(row)))
+
     def identity(self) -> str | None:
         """The random name that the ledger knows its mark by; None when there is no mark yet."""
         with self._transaction() as cursor:
             row = self._row(cursor)
             return None if row is None else text(row[0])
 
-    def advance(self, head: Head, newest: Callable[[], Head] | None = None) -> None:
+    def advance(self, head: Head, newest: Callable[[], Seen] | None = None) -> None:
         """Makes sure, durably, that the mark is at least here; refuses a head that contradicts it."""
-        del newest
         with self._transaction() as cursor:
             # All who write marks wait here: a row that does not exist yet cannot be locked.
             cursor.rows("SELECT pg_advisory_xact_lock(?)", MARK_LOCK)
@@ -320,14 +339,15 @@ class PostgresMark(HighWaterMark):
                 check_same_history(known, head)
                 if head.sequence <= known.sequence:
                     return
-            self._write(cursor, head, new_identity() if row is None else text(row[0]))
+            self._write(cursor, newest_of(head, newest), new_identity() if row is None else text(row[0]))
 
-    def replace(self, head: Head, identity: str | None = None) -> None:
+    def replace(self, head: Head, identity: str | None = None, spending: Spending | None = None) -> None:
         """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
         with self._transaction() as cursor:
             cursor.rows("SELECT pg_advisory_xact_lock(?)", MARK_LOCK)
             row = self._row(cursor)
-            self._write(cursor, head, identity or (new_identity() if row is None else text(row[0])))
+            name = identity or (new_identity() if row is None else text(row[0]))
+            self._write(cursor, Seen(head, spending), name)
 
     def close(self) -> None:
         """Ends the connection."""
@@ -335,14 +355,16 @@ class PostgresMark(HighWaterMark):
             self._connection.close()
 
     def _row(self, cursor: Cursor) -> Row | None:
-        rows = cursor.rows("SELECT identity, ledger, sequence, hash FROM mark WHERE name = ?", self.name)
+        rows = cursor.rows("SELECT identity, ledger, sequence, hash, spending FROM mark WHERE name = ?", self.name)
         return rows[0] if rows else None
 
-    def _write(self, cursor: Cursor, head: Head, identity: str) -> None:
+    def _write(self, cursor: Cursor, seen: Seen, identity: str) -> None:
+        head = seen.head
         cursor.rows(
-            "INSERT INTO mark VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET identity = EXCLUDED.identity, "
-            "ledger = EXCLUDED.ledger, sequence = EXCLUDED.sequence, hash = EXCLUDED.hash",
-            *(self.name, identity, head.ledger, head.sequence, head.hash),
+            "INSERT INTO mark (name, identity, ledger, sequence, hash, spending) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET identity = EXCLUDED.identity, ledger = EXCLUDED.ledger, "
+            "sequence = EXCLUDED.sequence, hash = EXCLUDED.hash, spending = EXCLUDED.spending",
+            *(self.name, identity, head.ledger, head.sequence, head.hash, spending_text(seen)),
         )
 
     @contextmanager
@@ -381,6 +403,7 @@ def _connect_mark(url: str, patience: float) -> Connection:
             cursor.rows("SELECT pg_advisory_xact_lock(?)", MARK_LOCK)
             cursor.rows(f"CREATE SCHEMA IF NOT EXISTS {MARK_SCHEMA}")
             cursor.rows(MARK_TABLE)
+            cursor.rows(WITH_SPENDING)
     except BaseException:
         connection.close()
         raise

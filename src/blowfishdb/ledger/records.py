@@ -23,6 +23,8 @@ from blowfishdb.ledger.values import (
     Link,
     PastLink,
     Receipt,
+    Seen,
+    Spent,
     read_losses,
 )
 
@@ -48,6 +50,11 @@ def canonical(fields: Mapping[str, Field]) -> str:
 def digest(text: str | bytes) -> str:
     """SHA-256 in hexadecimal."""
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+
+
+def declared(policy: str, domain: str) -> str:
+    """The digest of a policy together with its domain."""
+    return digest(f"{digest(policy)}:{digest(domain)}")
 
 
 def link(previous_hash: str, sequence: int, body: str) -> str:
@@ -137,6 +144,23 @@ class Cursor(ABC):
     def set_guard(self, mark: str) -> None:
         """Lets the mark of this name guard the ledger, and no other."""
         self.rows("UPDATE head SET mark = ? WHERE id = 1", mark)
+
+    def seen(self, declarations: dict[tuple[Value, ...], str]) -> Seen:
+        """The head and what every account ever charged has lost; digests of declarations are looked up once."""
+        columns = "id, policy_version, domain_version, spent_units, spent_grid"
+        spending = {}
+        for *version, units, grid in self.rows(f"SELECT {columns} FROM account WHERE charges > 0"):
+            place = tuple(version)
+            if place not in declarations:
+                declarations[place] = self.declaration(*version)
+            spending[text(version[0])] = Spent(ratio(units, grid), declarations[place])
+        return Seen(self.head(), spending)
+
+    def declaration(self, account: Value, policy: Value, domain: Value) -> str:
+        """The digest of the policy and the domain of these versions."""
+        query = "SELECT document FROM version WHERE account = ? AND kind = ? AND number = ?"
+        versions = (("policy", policy), ("domain", domain))
+        return declared(*(text(self.rows(query, account, kind, number)[0][0]) for kind, number in versions))
 
     def account(self, account: str) -> Account:
         """One account; UnknownAccount when there is none."""

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +14,7 @@ from typing import ClassVar
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import in_turn
 from blowfishdb.ledger.records import Cursor, Row, Value, digest
-from blowfishdb.ledger.store import NEWEST, PATIENCE, Store, migrate, pending
+from blowfishdb.ledger.store import NEWEST, PATIENCE, Store, announce_upgrade, migrate, pending
 
 APPLICATION = 0x424C4F57
 """Marks the file as a ledger of ours, so that another database is never migrated by mistake."""
@@ -102,7 +102,7 @@ def open_sqlite(path: Path, patience: float = PATIENCE) -> SqliteStore:
     with SqliteStore._translated(), in_turn(path, patience):
         writer = _connect(path, patience)
         try:
-            _prepare(writer)
+            _prepare(writer, path)
         except BaseException:
             writer.close()
             raise
@@ -124,7 +124,7 @@ def _payload_digest(payload: object) -> str | None:
     return digest(payload) if isinstance(payload, bytes) else None
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     """Creates the tables of a new file, or applies the migrations that an old one lacks."""
     (application,), (version,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
@@ -138,6 +138,9 @@ def _prepare(connection: sqlite3.Connection) -> None:
         raise LedgerUnavailable("this file system cannot hold a write-ahead log. Put the ledger on a local disk.")
     if not steps:
         return
+    if version > 0:
+        _keep_copy(connection, path.with_name(f"{path.name}.format-{version}"))
+        announce_upgrade(version, f"{path.name}.format-{version}, beside it")
     connection.execute("BEGIN IMMEDIATE")
     try:
         for step in steps:
@@ -148,3 +151,12 @@ def _prepare(connection: sqlite3.Connection) -> None:
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _keep_copy(connection: sqlite3.Connection, place: Path) -> None:
+    """A copy of a ledger before it is upgraded, whole or not there."""
+    part = place.with_name(f"{place.name}.part")
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+    with closing(sqlite3.connect(part)) as copy:
+        connection.backup(copy)
+    os.replace(part, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -14,6 +15,7 @@ from blowfishdb.errors import LedgerUnavailable
 from blowfishdb.ledger.records import Cursor, genesis
 from blowfishdb.ledger.values import Charge, Receipt
 
+log = logging.getLogger("blowfishdb.ledger")
 PATIENCE = 30.0
 """Seconds that a write waits for its turn before it gives up."""
 
@@ -124,6 +126,13 @@ def pending(version: int) -> range:
     if version > NEWEST:
         raise LedgerUnavailable(f"this ledger has format {version}, newer than {NEWEST}. Use a newer BlowfishDB.")
     return range(version, NEWEST)
+
+
+def announce_upgrade(version: int, copy: str) -> None:
+    """Says on stderr, or where the log of the program goes, that a ledger is upgraded and where its copy is."""
+    log.warning(
+        "the ledger is upgraded from format %s to %s; as it was before, it is kept as %s", version, NEWEST, copy
+    )
 
 
 def migrate(cursor: Cursor, version: int, types: Mapping[str, str]) -> None:

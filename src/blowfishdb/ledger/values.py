@@ -440,6 +440,53 @@ class Head:
     hash: str
 
 
+@dataclass(frozen=True)
+class Spent:
+    """What an account had lost, and the digest of the policy and the domain that were in force then."""
+
+    amount: Fraction
+    declared: str
+
+
+Spending = Mapping[str, Spent]
+"""The accounts that were ever charged, by id."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How far a ledger had got, and what was spent by then; no spending where nobody noted it."""
+
+    head: Head
+    spending: Spending | None
+
+
+def spending_fields(spending: Spending) -> dict[str, list[str]]:
+    """Spending as JSON."""
+    return {account: [str(spent.amount), spent.declared] for account, spent in sorted(spending.items())}
+
+
+def spending_of(fields: Mapping[str, list[str]]) -> dict[str, Spent]:
+    """Spending from JSON."""
+    return {str(account): Spent(Fraction(amount), str(declared)) for account, (amount, declared) in fields.items()}
+
+
+def spending_text(seen: Seen) -> str:
+    """What was spent when a ledger ended there, with a check sum; "" where that is not known."""
+    if seen.spending is None:
+        return ""
+    text = json.dumps({"sequence": seen.head.sequence, "spending": spending_fields(seen.spending)})
+    return f"{hashlib.sha256(text.encode()).hexdigest()} {text}"
+
+
+def read_spending(text: str, head: Head) -> Spending | None:
+    """What had been spent at this head; None where the text is torn, or older than the head."""
+    check, _, content = text.partition(" ")
+    if check != hashlib.sha256(content.encode()).hexdigest():
+        return None
+    fields = json.loads(content)
+    return spending_of(fields["spending"]) if fields["sequence"] >= head.sequence else None
+
+
 ENTRY_WORDS = {
     "account": "opened the account",
     "name": "gave the data a name",

@@ -24,6 +24,7 @@ from blowfishdb.ledger.records import (
     ENTRY_COLUMNS,
     Cursor,
     Row,
+    declared,
     digest,
     entry_of,
     exact,
@@ -48,6 +49,8 @@ from blowfishdb.ledger.values import (
     Head,
     Link,
     PastLink,
+    Spending,
+    Spent,
     Verification,
     account_id,
     check_accounting,
@@ -55,6 +58,7 @@ from blowfishdb.ledger.values import (
     check_text,
     in_classes,
     read_losses,
+    spending_of,
 )
 
 UNREADABLE = (BlowfishError, ValueError, KeyError, TypeError, ArithmeticError, AttributeError, RecursionError)
@@ -150,6 +154,11 @@ class AccountState:
         """The analyst's individual limit, or everybody's."""
         return self.individual.get(analyst, self.analyst_limit)
 
+    def count_restored(self, lost: Fraction) -> None:
+        """Counts what the account is known to have lost, by charges that a restored copy does not have."""
+        self.charges, self.limit = max(1, self.charges), max(lost, self.limit)
+        self.losses = Tally(ClassLosses(max(lost, self.losses.losses.worst)))
+
     def scale(self, stretch: Fraction) -> None:
         """Multiplies past loss; every class of edges is taken to have lost what the worst one did."""
         for tally in (self.losses, *self.analysts.values()):
@@ -162,12 +171,16 @@ class LedgerState:
 
     accounts: dict[str, AccountState] = field(default_factory=dict)
     answers: int = 0
+    lost: dict[str, list[Spent]] = field(default_factory=dict)
+    """What accounts that a restored copy does not have had lost."""
 
 
 def apply_entry(state: LedgerState, entry: Entry) -> None:
     """Adds one entry to the state; RuleBroken when it breaks a rule."""
     fields = entry.fields
     if entry.kind == "restored":
+        if "spending" in fields:
+            _restore(state, spending_of(json.loads(str(fields["spending"]))))
         return
     if entry.kind == "account":
         identity, limits = str(fields["identity"]), (_fraction(fields["limit"]), _optional(fields["analyst_limit"]))
@@ -175,7 +188,11 @@ def apply_entry(state: LedgerState, entry: Entry) -> None:
             raise RuleBroken("the account is open already or has the wrong id")
         documents = {f"{kind} 1": digest(str(fields[kind])) for kind in VERSION_KINDS}
         accounting = _accounting(fields.get("accounting", SUM))
-        state.accounts[entry.account] = AccountState(identity, *limits, documents, accounting)
+        account = state.accounts[entry.account] = AccountState(identity, *limits, documents, accounting)
+        for spent in state.lost.pop(entry.account, []):
+            account.count_restored(spent.amount)
+            if account.limit != limits[0] or spent.declared != declared(str(fields["policy"]), str(fields["domain"])):
+                raise RuleBroken("its data lost more, or under another policy, before the ledger was restored")
         return
     if entry.account is None or entry.account not in state.accounts:
         raise RuleBroken("its account was never opened")
@@ -207,6 +224,17 @@ def apply_entry(state: LedgerState, entry: Entry) -> None:
             account.scale(Fraction(1))
         case _:
             raise RuleBroken(f"entries of kind {entry.kind!r} are not known")
+
+
+def _restore(state: LedgerState, spending: Spending) -> None:
+    """Counts what was spent by the time of the last release, and ends all chains: some of their draws are unknown."""
+    for account in state.accounts.values():
+        account.chains.clear()
+    for name, spent in spending.items():
+        if name in state.accounts:
+            state.accounts[name].count_restored(spent.amount)
+        else:
+            state.lost.setdefault(name, []).append(spent)
 
 
 def _publish(account: AccountState, fields: Mapping[str, object]) -> None:
@@ -329,7 +357,11 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
             return None
         content = json.loads(document["checkpoint"])
         accounts = {name: _read_account(fields) for name, fields in content["accounts"].items()}
-        return Checkpoint(Head(**content["head"]), LedgerState(accounts, content["answers"]))
+        lost = {
+            name: [Spent(_fraction(one["amount"]), one["declared"]) for one in many]
+            for name, many in content["lost"].items()
+        }
+        return Checkpoint(Head(**content["head"]), LedgerState(accounts, content["answers"], lost))
     except (OSError, *UNREADABLE):
         return None
 
@@ -352,7 +384,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def _plain(value: object) -> object:
     """A part of a checkpoint as JSON."""
-    if isinstance(value, AccountState | PastLink | Link):
+    if isinstance(value, AccountState | PastLink | Link | Spent):
         return vars(value)
     if isinstance(value, Tally):
         return value.losses.to_json()
