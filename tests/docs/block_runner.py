@@ -30,6 +30,8 @@ RUN_ELSEWHERE = {
     ("reproduce",): "takes minutes: tests/papers",
     ("audit",): "takes minutes: tests/audit",
     ("policy", "edit"): "asks in a terminal: tests/cli/test_policy.py",
+    ("backup", "/var/backups/blowfish"): "is for a folder of the server: tests/cli/test_backup.py",
+    ("restore",): "is for a lost ledger: tests/cli/test_backup.py",
     ("ledger", "accept"): "is for restored ledgers alone: tests/cli/test_ledger.py",
 }
 """Commands that end only when somebody acts, and the tests that run them; here their options are read."""

@@ -280,7 +280,8 @@ def _prepare(cursor: Cursor) -> None:
 def _keep_copy(cursor: Cursor, schema: str) -> None:
     """The rows of a ledger before it is upgraded, in a schema of their own."""
     cursor.rows(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    for (table,) in cursor.rows("SELECT tablename::text FROM pg_catalog.pg_tables WHERE schemaname = ?", SCHEMA):
+    for (name,) in cursor.rows("SELECT tablename::text FROM pg_catalog.pg_tables WHERE schemaname = ?", SCHEMA):
+        table = text(name)
         cursor.rows(f"DROP TABLE IF EXISTS {schema}.{table}")
         cursor.rows(f"CREATE TABLE {schema}.{table} AS TABLE {SCHEMA}.{table}")
 
