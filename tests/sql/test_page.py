@@ -9,9 +9,8 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.compile import compile_query
-from blowfishdb.engine.release import divided
 from blowfishdb.errors import QueryError
-from blowfishdb.sql import names_of, parse, query_of, selection_of, split
+from blowfishdb.sql import parse, query_of, split
 from tests.sql.corpus import VISITS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sql.md").read_text()
@@ -50,17 +49,6 @@ def test_statements(statement: tuple[str, str]) -> None:
 
 
 PATIENTS = bf.Policy(unit=bf.person("patient", at_most=3, order_by="nr"))
-EXAMPLES = PAGE.split("```sql\n")[1].split("```")[0].split(";\n")
-
-
-@pytest.mark.parametrize("statement", EXAMPLES)
-def test_the_examples_are_priced(statement: str) -> None:
-    """Each compiles to cells under a policy; what they give is in test_corpus.py."""
-    parsed = parse(statement)
-    query = query_of(parsed, VISITS)
-    selection_of(parsed, names_of(parsed, VISITS), query)
-    tables = divided(VISITS, PATIENTS, query)
-    assert all(compile_query(VISITS, PATIENTS, table).answers > 0 for table in tables)
 
 
 @pytest.mark.parametrize("refused", first_cells(REFUSED, "written"))
