@@ -185,6 +185,9 @@ def test_pause_revoke_and_the_ledger(page: Page, lab: Place) -> None:
     with page.expect_download() as download:
         page.get_by_test_id("export").click()
     assert download.value.suggested_filename.endswith(".jsonl")
+    with page.expect_download() as download:
+        page.get_by_test_id("record").click()
+    assert "Record of processing: depot" in download.value.path().read_text(encoding="utf-8")
 
     page.get_by_test_id("pause").click()
     page.get_by_test_id("reason").fill("stocktaking")

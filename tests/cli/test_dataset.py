@@ -260,3 +260,9 @@ def test_joined_tables_and_caps(
     # Taken out and added again without a word, it has its joins from the ledger.
     assert run(["dataset", "remove", "visits", "--yes"]) == 0
     assert run(["dataset", "add", "visits", "--source", "duckdb:///clinic.duckdb#visits"]) == 0
+
+
+def test_the_record_of_processing_is_a_page(people: Run, folder: Path) -> None:
+    assert people("dataset", "record", "people", "people.html", "--json").json == {"file": "people.html"}
+    assert "Record of processing: people" in (folder / "people.html").read_text()
+    assert people("dataset", "record", "people", "nowhere/people.html").code == 3

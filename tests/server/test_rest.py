@@ -206,10 +206,14 @@ def test_the_ledger_is_open_to_auditors(place: Place) -> None:
     lines = aude.get("/api/v1/ledger/export").text.splitlines()
     assert len(lines) == len(aude.get("/api/v1/ledger/entries").json())
     assert '"raw"' not in "".join(lines)
+    record = aude.get("/api/v1/ledger/record", params={"dataset": "visits"})
+    assert record.status_code == 200 and "1 answer paid for" in record.text and "attachment" in str(record.headers)
+    assert place.program("ana").get("/api/v1/ledger/record", params={"dataset": "visits"}).status_code == 403
     audit_log = aude.get("/api/v1/audit-log").json()
     assert [(line["who"], line["action"]) for line in audit_log] == [
         ("ana", "asked for an answer"),
         ("aude", "exported the ledger"),
+        ("aude", "took the record of processing"),
     ]
     assert aude.get("/api/v1/audit-log/verification").json() == {"sound": True, "fault": None}
 

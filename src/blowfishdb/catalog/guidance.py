@@ -254,7 +254,8 @@ class Belief:
         pair = f"{self.one} rather than {self.two}"
         if self.after_one is None or self.after_all is None:
             return f"{pair}: not hidden, answers may tell it"
-        return f"{pair}: at most {_most(self.after_one)} after one answer, {_most(self.after_all)} after all of them"
+        one, many = most_words(self.after_one), most_words(self.after_all)
+        return f"{pair}: at most {one} after one answer, {many} after all of them"
 
 
 @dataclass(frozen=True)
@@ -303,7 +304,7 @@ def guide(declared: Declared, budget: Fraction, price: Callable[[Query], PolicyP
         for name in declared.domain
     )
     presence = PRESENCE_WORDS[declared.policy.presence]
-    return Guidance(tuple(questions), columns, _unit_words(declared, budget), presence, budget)
+    return Guidance(tuple(questions), columns, unit_words(declared, budget), presence, budget)
 
 
 def beliefs_of(declared: Declared, name: str, one_answer: Fraction, budget: Fraction) -> tuple[Belief, ...]:
@@ -335,7 +336,7 @@ def cap_words(unit: Person) -> str:
     return f"at most {plural(unit.at_most, 'row')} of each {'counts' if unit.at_most == 1 else 'count'}"
 
 
-def _unit_words(declared: Declared, budget: Fraction) -> str:
+def unit_words(declared: Declared, budget: Fraction) -> str:
     """What the unit means for somebody with several rows, in numbers."""
     unit = declared.policy.unit
     if isinstance(unit, Person):
@@ -346,7 +347,7 @@ def _unit_words(declared: Declared, budget: Fraction) -> str:
         with suppress(BlowfishError):
             several = risk(declared, budget, one, two, attribute=name, records=SEVERAL)
             if several.steps is not None:
-                most = _most(several.posterior(SUSPICION)[1])
+                most = most_words(several.posterior(SUSPICION)[1])
                 return f"{words}: with {SEVERAL} rows, a suspicion of 1 % could become {most} after all answers."
     return f"{words}."
 
@@ -358,10 +359,11 @@ def budget_words(declared: Declared, before: Fraction, after: Fraction) -> str:
         beliefs = [belief for name in declared.domain for belief in beliefs_of(declared, name, budget, budget)]
         shares.append(max((one.after_all for one in beliefs if one.after_all is not None), default=float(SUSPICION)))
     return (
-        f"Over all answers together, a suspicion of 1 % could become {_most(shares[1])}; with the budget before it was "
-        f"{_most(shares[0])}."
+        f"Over all answers together, a suspicion of 1 % could become {most_words(shares[1])}; with the budget before "
+        f"it was {most_words(shares[0])}."
     )
 
 
-def _most(share: float) -> str:
+def most_words(share: float) -> str:
+    """A share as an upper bound."""
     return percent_words(share, ROUND_CEILING)

@@ -1,9 +1,10 @@
-"""blowfish dataset: add, list, show, remove, budget, domain, caps and refreshed."""
+"""blowfish dataset: add, list, show, remove, budget, domain, caps, refreshed and record."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -307,6 +308,31 @@ def refreshed(
         account = curator.refreshed(name, description, numbers_hold=numbers_hold)
     message = f"{name} is at snapshot {account.snapshot} now."
     print_result({"name": name, "snapshot": account.snapshot}, message, as_json=as_json)
+
+
+@app.command()
+def record(
+    name: Name,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to: a page for a browser, FILE.html.")],
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Writes the record of processing, for an ethics board. What is hidden, from whom, at what odds; what was released.
+
+    \b
+    Example
+      blowfish dataset record visits visits.html
+    """
+    from blowfishdb.catalog.record import record_page
+
+    with existing(config) as curator:
+        page = record_page(curator, name)
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as problem:
+        raise CatalogError(f"the record {file.name} cannot be written: {problem.strerror}") from None
+    message = f"The record of {name} is {file}. Open it in a browser, fill in what only you know, and print it."
+    print_result({"file": str(file)}, message, as_json=as_json)
 
 
 @app.command()

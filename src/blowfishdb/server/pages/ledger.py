@@ -134,6 +134,8 @@ def _verification(context: PageContext, name: str) -> None:
         ui.button("Check the ledger", icon="fact_check", on_click=check).props('unelevated data-testid="verify"')
         export = f"/api/v1/ledger/export?dataset={quote(name)}"
         called(link_button("Export", export, "download", "flat"), test_id="export")
+        record = f"/api/v1/ledger/record?dataset={quote(name)}"
+        called(link_button("Record of processing", record, "description", "flat"), test_id="record")
 
 
 def _analysts(context: PageContext, name: str, budgets: list[AnalystBudget]) -> None:

@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 
+from blowfishdb.catalog.record import record_page
 from blowfishdb.ledger import Entry
 from blowfishdb.server.access import AUDITING, Auditor, app_state_of
 from blowfishdb.server.rest import fields_of
@@ -43,6 +44,14 @@ def export(caller: Auditor, dataset: str | None = None) -> StreamingResponse:
     lines = (json.dumps(entry_content(entry), ensure_ascii=False) + "\n" for entry in entries)
     headers = {"Content-Disposition": 'attachment; filename="ledger.jsonl"'}
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
+
+
+@router.get("/record", response_class=HTMLResponse)
+def record(caller: Auditor, dataset: str) -> HTMLResponse:
+    """The record of processing of a dataset, a page that stands alone."""
+    caller.note("took the record of processing", dataset)
+    headers = {"Content-Disposition": 'attachment; filename="record.html"'}
+    return HTMLResponse(record_page(caller.curator(), dataset), headers=headers)
 
 
 def entry_content(entry: Entry) -> dict[str, Any]:
