@@ -248,6 +248,34 @@ def test_starting_again_in_the_place_of_a_deleted_ledger_is_refused_and_says_wha
         assert (entry.kind, entry.fields["mark_sequence"]) == ("restored", 2), "what stood here is on record"
 
 
+@pytest.mark.parametrize("mark", ["file", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_where_nothing_was_ever_written_anybody_may_start_again(
+    mark: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The deleted ledger had no entry, so nothing was spent; of two new ones, whoever writes first has the mark."""
+    marked = str(tmp_path / "mark") if mark == "file" else request.getfixturevalue("postgres_url")
+    open_ledger(tmp_path / "gone.db", mark=marked).close()
+    with open_ledger(tmp_path / "new.db", mark=marked) as ledger, open_ledger(tmp_path / "two.db", mark=marked) as two:
+        assert ledger.mark.read() == two.head()
+        account = opened(ledger, 1)
+        ledger.charge(charge_of(account, "1/4", "a"))
+        assert ledger.mark.read() == ledger.head()
+        with pytest.raises(LedgerRolledBack, match="a new, empty ledger stands where one with 3 entries was"):
+            opened(two, 1)
+    for path in ("two.db", "another.db"):
+        with pytest.raises(LedgerRolledBack, match="3 entries"):
+            open_ledger(tmp_path / path, mark=marked)
+    open_ledger(tmp_path / "new.db", mark=marked).close()
+
+
+def test_a_ledger_with_entries_does_not_take_over_the_mark_of_an_empty_one(tmp_path: Path) -> None:
+    open_ledger(tmp_path / "empty.db", mark=tmp_path / "mark").close()
+    with open_ledger(tmp_path / "old.db", mark=tmp_path / "elsewhere") as ledger:
+        opened(ledger, 1)
+    with pytest.raises(LedgerRolledBack, match="belongs to another ledger"):
+        open_ledger(tmp_path / "old.db", mark=tmp_path / "mark")
+
+
 def test_a_mark_that_no_longer_guards_a_ledger_opens_nothing_and_stays_as_it_is(tmp_path: Path) -> None:
     path, first, second = (tmp_path / name for name in ("ledger.db", "first", "second"))
     open_ledger(path, mark=first).close()

@@ -201,13 +201,13 @@ class FileMark(HighWaterMark):
         with self._held() as held:
             content = os.pread(held.descriptor, 2 * SLOT, 0)
             known = _furthest(content)
-            if known is not None:
-                check_same_history(known, head)
-                if head.sequence <= known.sequence:
-                    return
+            if known is not None and is_known(known, head):
+                return
             seen = newest_of(head, newest)
             identity = _identity(content) or new_identity()
-            _write(held.descriptor, seen, _older_slot(content, known), identity)
+            is_taken_over = known is not None and known.ledger != head.ledger
+            for slot in (0, 1) if is_taken_over else (_older_slot(content, known),):
+                _write(held.descriptor, seen, slot, identity)
 
     def replace(self, head: Head, identity: str | None = None, spending: Spending | None = None) -> None:
         """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
@@ -250,10 +250,13 @@ BEGUN_ANEW = (
 
 
 def check_not_rolled_back(mark: Head | None, head: Head, hash_of: Callable[[int], str | None]) -> None:
-    """Refuses a ledger that ends before its mark, went another way, or has entries but lost its mark."""
+    """Refuses a ledger that ends before its mark, went another way, or has entries but lost its mark.
+
+    Every entry is known to the mark before anybody hears of it, so nothing can be lost behind a mark of no entry.
+    """
+    if head.sequence == 0 and (mark is None or mark.sequence == 0):
+        return
     if mark is None:
-        if head.sequence == 0:
-            return
         reason = f"this ledger has entries but no high-water mark here, so its age cannot be told. {SHARED}"
     elif head.ledger != mark.ledger and head.sequence == 0:
         entries = plural(mark.sequence, "entry", "entries")
@@ -284,7 +287,16 @@ def newest_of(head: Head, newest: Callable[[], Seen] | None) -> Seen:
     return seen if seen.head.sequence >= head.sequence else Seen(head, None)
 
 
+def is_known(known: Head, head: Head) -> bool:
+    """Whether the mark is at this head or beyond it; LedgerRolledBack where they contradict each other."""
+    check_same_history(known, head)
+    return head.ledger == known.ledger and head.sequence <= known.sequence
+
+
 def check_same_history(known: Head, head: Head) -> None:
+    """Refuses a head that contradicts the known one; one without entries contradicts none."""
+    if known.sequence == 0:
+        return
     if head.ledger != known.ledger or (head.sequence == known.sequence and head.hash != known.hash):
         reason = "the ledger and its high-water mark tell different histories."
         raise LedgerRolledBack(reason, found=head.sequence, expected=known.sequence)

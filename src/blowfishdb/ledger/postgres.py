@@ -17,7 +17,7 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
-from blowfishdb.ledger.mark import HighWaterMark, check_same_history, new_identity, newest_of
+from blowfishdb.ledger.mark import HighWaterMark, is_known, new_identity, newest_of
 from blowfishdb.ledger.records import Cursor, Row, Value, digest, text, whole
 from blowfishdb.ledger.store import PATIENCE, Store, announce_upgrade, migrate, pending
 from blowfishdb.ledger.values import FINEST, Charge, Head, Receipt, Seen, Spending, read_spending, spending_text
@@ -335,11 +335,8 @@ class PostgresMark(HighWaterMark):
             # All who write marks wait here: a row that does not exist yet cannot be locked.
             cursor.rows("SELECT pg_advisory_xact_lock(?)", MARK_LOCK)
             row = self._row(cursor)
-            if row is not None:
-                known = _marked_head(row)
-                check_same_history(known, head)
-                if head.sequence <= known.sequence:
-                    return
+            if row is not None and is_known(_marked_head(row), head):
+                return
             self._write(cursor, newest_of(head, newest), new_identity() if row is None else text(row[0]))
 
     def replace(self, head: Head, identity: str | None = None, spending: Spending | None = None) -> None:

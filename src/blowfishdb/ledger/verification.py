@@ -551,7 +551,8 @@ def _check_whole(cursor: Cursor, mark: Head | None, reached: Checkpoint) -> None
     entries = as_whole(cursor.rows("SELECT count(*) FROM entry")[0][0])
     if entries != head.sequence:
         raise RuleBroken(f"there are {entries} entries of {head.sequence}")
-    if mark is not None and (mark.ledger != head.ledger or mark.sequence > head.sequence):
+    is_exchanged = mark is not None and mark.ledger != head.ledger and max(mark.sequence, head.sequence) > 0
+    if mark is not None and (is_exchanged or mark.sequence > head.sequence):
         raise RuleBroken(f"the high-water mark is at entry {mark.sequence}, the ledger ends at {head.sequence}")
     _check_balances(cursor, reached.state)
 
