@@ -483,6 +483,21 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "fault = None",
         LEDGER,
     ),
+    "lines that stop a count": (duckdb, "_csv_reader", "strict_mode = false, ignore_errors = true, ", "", TABLES),
+    "counts in half a word": (
+        statement,
+        "_counted",
+        "aggregate(n=placed.count())",
+        'aggregate(n=placed.count().cast("int32"))',
+        TABLES,
+    ),
+    "persons per class of edges": (
+        charge,
+        "edge_losses",
+        "compiled.table is not None and compiled.table.counts_people",
+        "False",
+        PERSONS,
+    ),
     "chains changed by hand": (
         verification,
         "_check_balances",
@@ -499,6 +514,7 @@ SHORT = (
     "short blocks scored twice",
     "charges in memory",
     "floats of few bits",
+    "persons per class of edges",
 )
 """Those that show soonest; the others are for the long run."""
 

@@ -101,11 +101,11 @@ LISTS: tuple[Limit, ...] = (
 
 
 @contextmanager
-def limited(limits: Sequence[Limit]) -> Iterator[None]:
-    """Small questions dealt with as large ones are, as if these limits were passed."""
+def limited(limits: Sequence[Limit], to: int = 0) -> Iterator[None]:
+    """Small questions dealt with as large ones are, as if these limits were passed: they are `to` meanwhile."""
     usual = [getattr(module, name) for module, name in limits]
     for module, name in limits:
-        setattr(module, name, 0)
+        setattr(module, name, to)
     # What was certified in the other way must not be remembered.
     ranking.forget()
     try:

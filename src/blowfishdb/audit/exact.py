@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -18,13 +20,14 @@ from blowfishdb.audit.definitions import NoisyRows, measured_once
 from blowfishdb.audit.report import Line, Losses, amount, broken, judged, not_tested, refused
 from blowfishdb.audit.scratch import Draw, Scratch, TableRow, opened, replaced, scratch, taped
 from blowfishdb.audit.selections import NONE, window_graph
-from blowfishdb.engine.charge import prepare
+from blowfishdb.engine.charge import edge_losses, prepare
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.measure import choose_quantiles, measure
-from blowfishdb.engine.release import PartsRelease
+from blowfishdb.engine.release import PartsRelease, Release
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined
+from blowfishdb.ledger.values import PER_EDGE
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.domain import Domain, domain, integers
@@ -162,39 +165,78 @@ def people_lines() -> Iterator[Line]:
         "presence only": (*PRESENCE["presence only"], 2),
         "presence secret, 3 rows": (*PRESENCE["presence secret"], 3),
     }
+    yield _persons_account_line()
     for label, (declared, policy, pairs, rows) in chosen.items():
-        losses = Losses()
+        losses, allowed, values = Losses(), _both_ways(pairs), declared["x"].size
         protected = replace(policy, unit=person("who", at_most=rows, order_by="nr"))
+        tables: dict[Any, list[TableRow | None]] = {
+            state: [{"x": cell if cell < values else None} if cell != ABSENT else None for cell in state]
+            for state in itertools.product(range(ABSENT, CELLS), repeat=rows)
+        }
+        changes = [
+            (one, two)
+            for one, two in itertools.product(tables, tables)
+            if all(a == b or (a, b) in allowed for a, b in zip(one, two, strict=True))
+        ]
         with scratch(declared, protected) as world:
             for name, question in ABOUT_PERSONS.items():
-                losses.compare(name, *_worst_person(world, question, declared["x"].size, pairs, rows))
+                release = _persons_release(world, question)
+                losses.compare(name, max(_persons_losses(world, release, tables, changes)), release.epsilon)
         summary = f"loss {amount(losses.worst)} of 1 charged"
         yield judged(f"persons in 3 values, {label}", "every change of one person", losses.violations, summary)
 
 
-def _worst_person(world: Scratch, question: Query, values: int, pairs: Pairs, rows: int) -> tuple[Fraction, Fraction]:
-    """The greatest loss over all that one person's rows can become, and the price."""
-    release = prepare(world.handle, make_request(world.handle, question, accuracy_target(epsilon=1)))
-    counting, parts = release.counting(world.handle), release.parts if isinstance(release, PartsRelease) else (release,)
-    plans = [part.plan for part in parts if isinstance(part.plan, Plan)]
-    if len(plans) < len(parts):
-        return INFINITE, release.epsilon
-    ends = np.cumsum([plan.cells for plan in plans])[:-1]
-    counts: dict[Table, Ints] = {}
-    for state in itertools.product(range(ABSENT, CELLS), repeat=rows):
-        listed = [(number, cell) for number, cell in enumerate(state) if cell != ABSENT]
-        table: list[TableRow] = [{"who": "b", "nr": rows, "x": 0}]
-        table += [{"who": "a", "nr": number, "x": cell if cell < values else None} for number, cell in listed]
-        world.fill(table)
-        counts[state] = opened(counting.run(None))
-    allowed = _both_ways(pairs)
+def _persons_account_line() -> Line:
+    """Two questions that look at one attribute each: of a person's two rows each may change for one of them."""
+    declared = domain({name: integers(0, 1, null=0) for name in ("x", "y")})
+    unit, losses = person("who", at_most=2, order_by="nr"), Losses()
+    tables: dict[Any, list[TableRow | None]] = {
+        state: [{"x": x, "y": y} for x, y in state]
+        for state in itertools.product(itertools.product(range(2), repeat=2), repeat=2)
+    }
+    # One edge of `attribute` changes one value of a row, and every row may change along one.
     changes = [
-        counts[two] - counts[one]
-        for one, two in itertools.product(counts, counts)
-        if all(a == b or (a, b) in allowed for a, b in zip(one, two, strict=True))
+        (one, two)
+        for one, two in itertools.product(tables, tables)
+        if all(a[0] == b[0] or a[1] == b[1] for a, b in zip(one, two, strict=True))
     ]
-    losses = (sum(map(_loss, plans, np.split(change, ends)), Fraction(0)) for change in changes)
-    return max(losses), release.epsilon
+    lost, spent, by_class = [Fraction(0)] * len(changes), Fraction(0), Counter[str]()
+    with scratch(declared, Policy({}, "attribute", unit=unit), PER_EDGE) as world:
+        for name in ("x", "y"):
+            release = _persons_release(world, query("table", (), Column(name) >= 1, aggregates=PERSONS))
+            more = _persons_losses(world, release, tables, changes)
+            lost = [before + now for before, now in zip(lost, more, strict=True)]
+            classes = edge_losses(world.handle, release)
+            spent += release.epsilon if classes is None else 0
+            by_class.update({} if classes is None else classes)
+    losses.compare("questions about x and y", max(lost), spent + max(by_class.values(), default=Fraction(0)))
+    summary = f"loss {amount(losses.worst)} of all charged per class of edges"
+    return judged("persons in 2 x 2 values, two questions", "every change of one person", losses.violations, summary)
+
+
+def _persons_release(world: Scratch, question: Query) -> Release:
+    return prepare(world.handle, make_request(world.handle, question, accuracy_target(epsilon=1)))
+
+
+def _persons_losses(
+    world: Scratch,
+    release: Release,
+    tables: Mapping[Any, Sequence[TableRow | None]],
+    changes: Sequence[tuple[Any, Any]],
+) -> list[Fraction]:
+    """What each change of one person's rows loses; `tables` has that person's rows, beside which another one stays."""
+    counting, parts = release.counting(world.handle), release.parts if isinstance(release, PartsRelease) else (release,)
+    plans = [plan for part in parts if isinstance(plan := getattr(part, "plan", None), Plan)]
+    if len(plans) < len(parts):
+        return [INFINITE] * len(changes)
+    ends, counts = np.cumsum([plan.cells for plan in plans])[:-1], dict[Any, Ints]()
+    for state, rows in tables.items():
+        other: TableRow = {"who": "b", "nr": len(rows), **dict.fromkeys(world.handle.domain.names, 0)}
+        mine = [{"who": "a", "nr": number, **row} for number, row in enumerate(rows) if row is not None]
+        world.fill([other, *mine])
+        counts[state] = opened(counting.run(None))
+    differences = (np.split(counts[two] - counts[one], ends) for one, two in changes)
+    return [sum(map(_loss, plans, difference), Fraction(0)) for difference in differences]
 
 
 def _loss(plan: Plan, change: Ints) -> Fraction:
