@@ -56,7 +56,10 @@ async def users(context: PageContext) -> None:
         plain_table(columns, [_row(context, user) for user in everybody], "Users")
     with card():
         heading("Tokens of tools")
-        text = "A tool spends nothing by itself, unless its token has a cap: so much it may spend in all, and no more."
+        text = (
+            "On the PostgreSQL port a tool spends nothing by itself, unless its token has a cap. With a token that has "
+            "one, so much may be spent in all, by REST too, and no more."
+        )
         small(text, "margin:2px 0 12px;max-width:84ch")
         columns = [Column("Of"), Column("What for"), Column("Until", "is-time is-spare"), Column("Cap", "is-number")]
         columns += [Column("Spent", "is-number"), Column("")]
@@ -119,7 +122,8 @@ def _token_row(context: PageContext, token: Token) -> list[Cell]:
     label = f"Cap of {token.label} of {token.name}"
 
     def button() -> None:
-        called(ui.button("Set cap", on_click=lambda: _ask_cap(context, token)).props("flat dense"), label)
+        with in_row().style("justify-content:flex-end"):
+            called(ui.button("Set cap", on_click=lambda: _ask_cap(context, token)).props("flat dense"), label)
 
     return [token.name, token.label, _end_of(token), cap, spent, button]
 
@@ -127,7 +131,7 @@ def _token_row(context: PageContext, token: Token) -> list[Cell]:
 def _ask_cap(context: PageContext, token: Token) -> None:
     """A dialog that sets the most to be spent with a token, or takes the cap away."""
     title = f"What may {token.label} of {token.name} spend?"
-    text = "In all, what was spent before included, and without a word of the tool. Empty takes the cap away."
+    text = "In all, what was spent under a cap before included; the tool need not ask. Empty takes the cap away."
     with opened_dialog(title, text) as dialog:
         usual = "" if token.cap is None else show(token.cap)
         field = ui.input("Epsilon", value=usual, placeholder="0.2").props('autofocus data-testid="cap"')

@@ -284,7 +284,7 @@ def listed_datasets(app_state: AppState, analyst: str) -> tuple[Listed, ...]:
             continue
         policy = table.policy
         left = f"epsilon {amount(budget.remaining)} left of {amount(budget.limit or budget.dataset_limit)}"
-        comment = f"{left}. {' '.join(table.policy_words())}"
+        comment = "\n".join([f"{left}.", *table.policy_words()])
         columns = tuple(
             (column, type_of(attribute), attribute_words(attribute, policy.family(column), policy.presence))
             for column, attribute in table.domain.attributes
