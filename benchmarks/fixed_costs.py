@@ -1,7 +1,8 @@
 """CPU seconds that every use pays whatever it asks: imports, first previews, a small release, the check of a ledger.
 
-`other` is the aim: for imports 1.1 times what numpy, or a program of typer, takes alone, plus 0.1 s; elsewhere a number
-of seconds. Previews are the first of a fresh process, after its connection, with compiled kernels on disk.
+`other` is the aim: for imports 1.1 times what numpy, or a program of typer, takes alone, plus 0.1 s; for lists what
+they take in a short ledger; elsewhere a number of seconds. Previews are the first of a fresh process, after its
+connection, with compiled kernels on disk.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ FIRST, RELEASE, VERIFY = 0.3, 0.025, 1.0
 DOMAIN = {name: bf.integers(0, size - 1, null=0) for name, size in (("x", 64), ("y", 64), ("z", 1000), ("w", 10**5))}
 ROWS = "SELECT i % 64 AS x, i % 63 AS y, i % 1000 AS z, i AS w FROM range(10000) made(i)"
 CHARGES = 500
+TIMES = 20
 STORED = b'{"counts": [' + b"12, " * 120 + b"0]}"
 
 
@@ -58,9 +60,17 @@ def run(data: Path | None) -> Iterator[Row]:
         release = _least(lambda: table.histogram("x").release(epsilon=next(amounts)))
         yield _row("a warm release of 64 cells", release, RELEASE)
         with open_ledger(f"sqlite:///{place}/full.ledger", mark=place / "full.mark") as ledger:
-            _fill(ledger)
+            account = _fill(ledger)
             each = _least(ledger.verify) / ledger.head().sequence
-        yield _row("ledger verify, for 100,000 entries", each * 10**5, VERIFY)
+            yield _row("ledger verify, for 100,000 entries", each * 10**5, VERIFY)
+            short = _least(lambda: _listed(ledger, account))
+            for number in range(TIMES):
+                ledger.charge_all([_charge(account, f"more {number}", one) for one in range(CHARGES)])
+            yield _row(
+                f"lists of past charges and synopses, {TIMES} times as many",
+                _least(lambda: _listed(ledger, account)),
+                short,
+            )
 
 
 def _row(case: str, ours: float, aim: float) -> Row:
@@ -107,9 +117,20 @@ print(time.process_time() - before)"""
     return float(subprocess.check_output([sys.executable, "-c", code], text=True))
 
 
-def _fill(ledger: Ledger) -> None:
+def _fill(ledger: Ledger) -> str:
     account = ledger.register(Terms("made", Fraction(10**6), "{}", "{}"), name="made", by="curator").id
     for number in range(CHARGES):
-        key, amount = f"key {number}", Fraction(number % 97 + 1, 1000)
-        charge = Charge(account, f"analyst {number % 20}", amount, key, key, key, 1, 1, 1, "{}")
-        ledger.store_answer(ledger.charge(charge), STORED)
+        ledger.store_answer(ledger.charge(_charge(account, "", number, analyst=f"analyst {number % 20}")), STORED)
+    return account
+
+
+def _charge(account: str, prefix: str, number: int, analyst: str = "analyst 0") -> Charge:
+    key, amount = f"{prefix}key {number}", Fraction(number % 97 + 1, 1000)
+    certificate = '{"synopsis": true}' if number % 100 == 0 else "{}"
+    return Charge(account, analyst, amount, key, key, key, 1, 1, 1, certificate)
+
+
+def _listed(ledger: Ledger, account: str) -> None:
+    for _ in range(20):
+        ledger.charges_of(account, "analyst 0", 20)
+        ledger.synopses(account, 5)

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, Route, WebSocket, expect
 import blowfishdb as bf
 from blowfishdb.engine import measure
 from blowfishdb.present.words import readable
+from blowfishdb.server.pages import history
 from tests.browser.fixture import (
     HEARD,
     PASSWORD,
@@ -231,7 +232,7 @@ def test_filters_budget_and_refusals_teach(page: Page, place: Place) -> None:
     expect(page.get_by_test_id("refusal")).to_contain_text("Rows are never shown")
 
 
-def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
+def test_history_compare_budget_and_synopses(page: Page, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.app_state.users.add("hanna", "analyst", PASSWORD, must_change=False)
     session = place.app_state.session("hanna")
     sign_in(page, place, "hanna", then="/history")
@@ -259,6 +260,16 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     boxes = page.get_by_role("checkbox")
     expect(boxes).to_have_count(3)
     shoot(page, "history")
+    with monkeypatch.context() as patch:
+        patch.setattr(history, "LISTED", 2)
+        open_page(page, place, "/history")
+        expect(boxes).to_have_count(2)
+        shoot(page, "history-newest")
+        follow(page, page.get_by_role("link", name="Older answers"))
+        expect(boxes).to_have_count(1)
+        follow(page, page.get_by_role("link", name="Newest answers"))
+    open_page(page, place, "/history")
+    expect(boxes).to_have_count(3)
     boxes.nth(1).click()
     boxes.nth(2).click()
     page.get_by_role("button", name="Compare").click()

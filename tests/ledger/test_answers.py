@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
-from blowfishdb.errors import DigestMismatch, LedgerCorrupt, TooLarge
+from blowfishdb.errors import DigestMismatch, InvalidInput, LedgerCorrupt, TooLarge
 from blowfishdb.ledger import Ledger, charges
+from blowfishdb.ledger.records import Cursor
 from tests.ledger.support import charge_of, opened
 
 
@@ -112,3 +115,65 @@ def test_huge_answers_are_refused(ledger: Ledger, monkeypatch: pytest.MonkeyPatc
     receipt = ledger.charge(charge_of(opened(ledger, 1), 1, "a"))
     with pytest.raises(TooLarge):
         ledger.store_answer(receipt, b"x" * 11)
+
+
+def past_charges(ledger: Ledger) -> str:
+    """Six charges of ana with keys of two plans, one of bob; each third of hers published a synopsis."""
+    account = opened(ledger, 10)
+    for place in range(7):
+        charge = charge_of(account, "1/10", f"plan{place % 2} {place}", analyst="bob" if place == 3 else "ana")
+        words = '{"question": "a synopsis, they say: true"}' if place % 3 else '{"question": "all", "synopsis": true}'
+        receipt = ledger.charge(replace(charge, certificate=words))
+        # The last one is not answered yet.
+        if place < 6:
+            ledger.store_answer(receipt, b"noisy")
+    return account.id
+
+
+def test_past_charges_are_listed_in_parts_newest_first(ledger: Ledger) -> None:
+    account = past_charges(ledger)
+    whole = [receipt.sequence for receipt, _ in ledger.charges_of(account, "ana")]
+    assert whole == sorted(whole, reverse=True)
+    assert len(whole) == 6
+    first = [receipt.sequence for receipt, _ in ledger.charges_of(account, "ana", 4)]
+    rest = [receipt.sequence for receipt, _ in ledger.charges_of(account, "ana", 4, first[-1])]
+    assert (first, rest) == (whole[:4], whole[4:])
+    assert ledger.charges_of(account, "ana", 4, whole[-1]) == []
+    keys = [receipt.charge.key for receipt, _ in ledger.charges_of(account, "ana", key="plan0")]
+    assert keys == ["plan0 6", "plan0 4", "plan0 2", "plan0 0"]
+    assert ledger.charges_of(account, "ana", key="plan") == []
+    (others,) = (receipt.sequence for receipt, _ in ledger.charges_of(account, "bob"))
+    assert ledger.charged_to(account, "ana", [*whole, others, 1, 99]) == set(whole)
+    assert ledger.charged_to(account, "ana", []) == set()
+    assert [receipt.charge.key for receipt, _ in ledger.synopses(account)] == ["plan1 3", "plan0 0"]
+    assert [receipt.charge.key for receipt, _ in ledger.synopses(account, 1)] == ["plan1 3"]
+    assert [receipt.charge.key for receipt, _ in ledger.synopses(account, 1, others)] == ["plan0 0"]
+    newest = list(ledger.entries(newest_first=True))
+    assert newest == list(ledger.entries())[::-1]
+    for wrong in (0, -1, True):
+        with pytest.raises(InvalidInput):
+            ledger.charges_of(account, "ana", 4, wrong)
+
+
+def test_lists_read_an_index_and_not_the_whole_ledger(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    account, asked = past_charges(ledger), list[tuple[str, tuple[Any, ...]]]()
+    with ledger.store.read() as cursor:
+        kind = type(cursor)
+    stream = kind.stream
+
+    def recorded(self: Cursor, sql: str, *values: Any) -> Iterator[Any]:
+        asked.append((sql, values))
+        return stream(self, sql, *values)
+
+    monkeypatch.setattr(kind, "stream", recorded)
+    ledger.charges_of(account, "ana", 2, 9)
+    ledger.synopses(account, 2, 9)
+    with ledger.store.read() as cursor:
+        is_sqlite = "Sqlite" in kind.__name__
+        for setting in () if is_sqlite else ("enable_seqscan", "enable_bitmapscan", "enable_sort"):
+            cursor.rows(f"SET LOCAL {setting} = off")
+        explain = "EXPLAIN QUERY PLAN" if is_sqlite else "EXPLAIN"
+        plans = [str(cursor.rows(f"{explain} {sql}", *values)) for sql, values in asked]
+    for plan, index in zip(plans, ("entry_by_analyst", "entry_by_synopsis"), strict=True):
+        assert index in plan
+        assert "SORT" not in plan.upper() and "TEMP B-TREE" not in plan

@@ -155,7 +155,8 @@ def test_an_old_ledger_is_migrated_and_a_newer_one_is_refused(place: Place, capl
     with psycopg.connect(place.url, autocommit=True) as connection:
         connection.execute(f"DROP TABLE {SCHEMA}.answer".encode())
         connection.execute(f"DROP TABLE {SCHEMA}.link".encode())
-        connection.execute(f"DROP INDEX {SCHEMA}.entry_by_request".encode())
+        for index in ("request", "analyst", "synopsis"):
+            connection.execute(f"DROP INDEX {SCHEMA}.entry_by_{index}".encode())
         connection.execute(f"DROP FUNCTION {SCHEMA}.charge".encode())
         connection.execute(f"ALTER TABLE {SCHEMA}.account DROP accounting, DROP edge_books".encode())
         connection.execute(f"ALTER TABLE {SCHEMA}.analyst DROP edge_books".encode())

@@ -68,6 +68,11 @@ def test_the_face_is_that_of_a_local_session(place: Place, db: Session) -> None:
     assert db.budget("visits") == local.budget("visits")
     assert db.history("visits") == local.history("visits")
     number = db.history("visits")[0].number
+    assert db.history("visits", before=number) == local.history("visits", before=number) == []
+    assert db.history("visits", most=1, key="a plan") == []
+    assert db.synopses("visits", most=1, before=number) == []
+    with pytest.raises(InvalidInput):
+        db.history("visits", before=0)
     reopened = db.reopen("visits", number)
     assert isinstance(reopened, Answer)
     assert np.array_equal(reopened.raw, answer.raw)

@@ -21,6 +21,7 @@ from blowfishdb.errors import (
     DigestMismatch,
     ReleaseFailed,
     SpendingCapReached,
+    TooLarge,
 )
 from blowfishdb.session import Session
 from blowfishdb.sources.ibis_source import IbisCount
@@ -61,6 +62,12 @@ def test_more_accuracy_pays_the_difference(folder: Path) -> None:
         assert db.budget("visits").spent == QUARTER
         assert [past.epsilon for past in db.history("visits")] == [QUARTER - TENTH, TENTH]
         assert first.charged is None
+        # A part of the history tells what its entries rest on as the whole does.
+        assert db.history("visits", most=1) == db.history("visits")[:1]
+        assert db.history("visits", before=db.history("visits")[0].number) == db.history("visits")[1:]
+        assert {past.family for past in db.history("visits")} == {3}
+        with pytest.raises(TooLarge):
+            db.history("visits", most=1001)
         # The same rows, less accurate or asked in another way, follow from what was paid.
         again = ages(db).release(mechanism="identity", epsilon="0.15")
         assert np.array_equal(again.raw, second.raw)

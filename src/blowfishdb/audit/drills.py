@@ -46,7 +46,7 @@ from blowfishdb.model.policy import ROW, Person, Policy, Row, full, line, person
 from blowfishdb.model.predicate import Column
 from blowfishdb.model.query import query
 from blowfishdb.plan.program import Program
-from blowfishdb.session.backend import Backend, expect
+from blowfishdb.session.backend import Backend, ListPart, expect
 from blowfishdb.session.local import open_local
 from blowfishdb.sources.base import Join, People
 from blowfishdb.sources.ibis_source import IbisSource
@@ -332,7 +332,7 @@ def _analysts(deployment: Deployment) -> list[str]:
     """The answer of one analyst, asked for by another: by its number, by the question, by the key."""
     ana, bob = deployment.ana, deployment.bob
     first = deployment.release(ana, APART, key="key")
-    number = ana.history(APART)[0].number
+    number = ana.history(APART, ListPart())[0].number
     mine = expect(ana.reopen(APART, number), Answer)
     before = deployment.spent(APART)
     second = deployment.release(bob, APART, key="key")
@@ -350,7 +350,7 @@ def _analysts(deployment: Deployment) -> list[str]:
             "an answer is opened as a synopsis, which everybody may read": not refused(
                 partial(bob.synopsis, APART, number), UnknownAnswer
             ),
-            "an analyst sees the charges of another": len(bob.history(APART)) != 1,
+            "an analyst sees the charges of another": len(bob.history(APART, ListPart())) != 1,
             "one analyst's answer is replayed to another": second.to_json() == first.to_json()
             or deployment.spent(APART) != before + PRICE
             or bob.budget(APART).spent != PRICE,

@@ -375,10 +375,10 @@ class Curator:
 
     # --- ledger
 
-    def entries(self, name: str | None = None, *, after: int = 0) -> Iterator[Entry]:
+    def entries(self, name: str | None = None, *, after: int = 0, newest_first: bool = False) -> Iterator[Entry]:
         """The ledger's entries in order: all of them, or those of one dataset."""
         account = None if name is None else self._catalog.account(name).id
-        return self.ledger.entries(after=after, account=account)
+        return self.ledger.entries(after=after, account=account, newest_first=newest_first)
 
     def verify(self, progress: Progress | None = None) -> Verification:
         """Recomputes every hash and every balance."""

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -41,7 +42,7 @@ def show(
     with existing(config) as curator:
         names = [name] if name is not None else curator.datasets()
         accounts = {one: curator.account(one) for one in names}
-        entries = list(curator.entries(name))[-last:]
+        entries = list(islice(curator.entries(name, newest_first=True), last))[::-1]
     datasets = {account.id: one for one, account in accounts.items()}
     columns = ("no.", "when (UTC)", "what", "dataset", "who", "epsilon", "hash")
     rows = [_row(entry, datasets) for entry in entries]

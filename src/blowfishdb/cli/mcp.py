@@ -32,6 +32,7 @@ quantiles, a sum and a mean. Give `within`, such as 50: every answer is this nea
 `confidence`; or give `epsilon`, the price to pay, such as 0.1."""
 Amount: TypeAlias = str | float
 MOST_ROWS = 1000
+MOST_LISTED = 100
 MOST_VALUES = 100
 ROW_COLUMNS_LEFT_OUT = ("raw", "pointwise_low", "pointwise_high")
 TOKEN = "BLOWFISH_TOKEN"
@@ -93,13 +94,16 @@ class Conversation:
 
         return self._answered(work)
 
-    def history(self, dataset: str) -> dict[str, Any]:
-        """What was asked of a dataset before, newest first; `answer` opens one again, free."""
+    def history(self, dataset: str, before: int | None = None) -> dict[str, Any]:
+        """What was asked of a dataset before, newest first; `before` the last number it goes on. Free.
+
+        `answer` opens one again, free too.
+        """
 
         def entries() -> list[dict[str, Any]]:
             return [
                 {"number": past.number, "at": past.at, "question": past.question, "epsilon": str(past.epsilon)}
-                for past in self.session.history(dataset)
+                for past in self.session.history(dataset, most=MOST_LISTED, before=before)
             ]
 
         return self._answered(lambda: {"answers": entries()})

@@ -27,6 +27,7 @@ from blowfishdb.ledger.records import (
     BEGUN,
     COMMITTED,
     DEBITED,
+    ENTRY_COLUMNS,
     MARKED,
     Cursor,
     Field,
@@ -34,6 +35,7 @@ from blowfishdb.ledger.records import (
     Value,
     charge_body,
     digest,
+    entry_of,
     limit_values,
     receipt_of,
     whole,
@@ -144,10 +146,11 @@ class OpenLedger:
 
 
 LARGEST_ANSWER = 256 * 2**20
-MOST_CHARGES, MOST_ANSWERED = 1000, 20_000
-"""The numbers of past charges that are looked at unless told otherwise."""
-SYNOPSIS = "%synopsis%: true%"
+MOST_CHARGES = 1000
+"""The number of past charges that are listed unless told otherwise."""
 CHARGED = "kind = 'charge'"
+SYNOPSIS = f"{CHARGED} AND body LIKE '%synopsis%: true%'"
+"""Holds for every synopsis, in the words of its index; the title of a question may hold them too."""
 ANSWERED = f"{CHARGED} AND EXISTS (SELECT 1 FROM answer WHERE answer.charge = entry.sequence)"
 
 
@@ -244,21 +247,49 @@ class Charging(OpenLedger):
                         return Replay(receipt, payload)
         return None
 
-    def charges_of(self, account: str, analyst: str, most: int = MOST_CHARGES) -> list[tuple[Receipt, str]]:
-        """The newest charges of one analyst on an account, each with its time, newest first."""
-        return self._newest(f"account = ? AND analyst = ? AND {CHARGED}", account, analyst, most)
+    def charges_of(
+        self, account: str, analyst: str, most: int = MOST_CHARGES, before: int | None = None, key: str | None = None
+    ) -> list[tuple[Receipt, str]]:
+        """The newest charges of one analyst on an account, each with its time, newest first.
 
-    def synopses(self, account: str, most: int = MOST_ANSWERED) -> list[tuple[Receipt, str]]:
+        Those before a number alone, where one is given, and those whose key begins with the given one and a space.
+        """
+        condition = f"account = ? AND analyst = ? AND {CHARGED}"
+        values: tuple[Value, ...] = (account, analyst)
+        if key is not None:
+            condition, values = f"{condition} AND substr(charge_key, 1, ?) = ?", (*values, len(key) + 1, f"{key} ")
+        return list(self._newest(condition, values, before, most))
+
+    def synopses(self, account: str, most: int = MOST_CHARGES, before: int | None = None) -> list[tuple[Receipt, str]]:
         """The newest charges on an account that published a synopsis, by any analyst, newest first, with times."""
-        # The text of an entry may hold the words elsewhere: in the title of a question.
-        entries = self._newest(f"account = ? AND {ANSWERED} AND body LIKE ?", account, SYNOPSIS, MOST_ANSWERED)
-        is_synopsis = (json.loads(receipt.charge.certificate).get("synopsis") is True for receipt, _ in entries)
-        return list(itertools.compress(entries, is_synopsis))[:most]
+        answered = self._newest(f"account = ? AND {SYNOPSIS} AND {ANSWERED}", (account,), before)
+        published = (one for one in answered if json.loads(one[0].charge.certificate).get("synopsis") is True)
+        return list(itertools.islice(published, most))
 
-    def _newest(self, condition: str, *values: Value) -> list[tuple[Receipt, str]]:
+    def _newest(
+        self, condition: str, values: tuple[Value, ...], before: int | None, most: int | None = None
+    ) -> Iterator[tuple[Receipt, str]]:
+        """The charges that a condition selects, newest first, a few at a time."""
+        if before is not None:
+            check_number(before, "the number of a charge", 1)
+            condition, values = f"{condition} AND sequence < ?", (*values, before)
+        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition} ORDER BY sequence DESC"
+        if most is not None:
+            query, values = f"{query} LIMIT ?", (*values, most)
         with self.store.read() as cursor:
-            entries = cursor.entries(f"{condition} ORDER BY sequence DESC LIMIT ?", *values)
-        return [(receipt_of(entry), str(entry.fields["at"])) for entry in entries]
+            for row in cursor.stream(query, *values):
+                entry = entry_of(row)
+                yield receipt_of(entry), str(entry.fields["at"])
+
+    def charged_to(self, account: str, analyst: str, numbers: Iterable[int]) -> set[int]:
+        """Which of these entries are charges of one analyst on an account."""
+        listed = sorted(set(numbers))
+        if not listed:
+            return set()
+        condition = f"account = ? AND analyst = ? AND {CHARGED} AND sequence IN ({', '.join('?' * len(listed))})"
+        with self.store.read() as cursor:
+            rows = cursor.rows(f"SELECT sequence FROM entry WHERE {condition}", account, analyst, *listed)
+        return {whole(row[0]) for row in rows}
 
     def finest_links(self, account: str, analyst: str) -> list[tuple[Fraction, int, str]]:
         """Level, entry and chain of an analyst's first answer at the finest level of each chain, the finest first."""

@@ -231,10 +231,11 @@ class Ledger(Charging):
             cursor.account(account)
             return cursor.analysts(account)
 
-    def entries(self, *, after: int = 0, account: str | None = None) -> Iterator[Entry]:
+    def entries(self, *, after: int = 0, account: str | None = None, newest_first: bool = False) -> Iterator[Entry]:
         """The entries in order, a few at a time; all of them, or those of one account."""
         condition, values = ("", ()) if account is None else (" AND account = ?", (account,))
-        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE sequence > ?{condition} ORDER BY sequence"
+        order = "sequence DESC" if newest_first else "sequence"
+        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE sequence > ?{condition} ORDER BY {order}"
         with self.store.read() as cursor:
             for row in cursor.stream(query, after, *values):
                 yield entry_of(row)

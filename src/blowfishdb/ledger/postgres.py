@@ -125,7 +125,7 @@ class PostgresCursor(Cursor):
 
 
 def _with_placeholders(sql: str) -> bytes:
-    return sql.replace("?", "%s").encode()
+    return sql.replace("%", "%%").replace("?", "%s").encode()
 
 
 @dataclass(eq=False)

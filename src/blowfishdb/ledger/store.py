@@ -115,7 +115,14 @@ _CHAINS = (
     "CREATE INDEX link_by_rows ON link (account, rows)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _CLASS_LOSSES, _MARKED, _CHAINS)
+_LISTS = (
+    "CREATE INDEX entry_by_analyst ON entry (account, analyst, sequence)",
+    """
+    CREATE INDEX entry_by_synopsis ON entry (account, sequence)
+    WHERE kind = 'charge' AND body LIKE '%synopsis%: true%'""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _CLASS_LOSSES, _MARKED, _CHAINS, _LISTS)
 """Migration i brings a ledger from version i to i + 1. Published migrations are never edited, only followed."""
 
 NEWEST = len(MIGRATIONS)

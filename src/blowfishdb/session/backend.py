@@ -12,7 +12,8 @@ from blowfishdb.engine.charge import Released, Run
 from blowfishdb.engine.preview import AnyPreview
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import DocumentError
+from blowfishdb.errors import DocumentError, TooLarge
+from blowfishdb.ledger.values import check_number, check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
@@ -21,6 +22,28 @@ from blowfishdb.sources.base import Join
 Value = TypeVar("Value")
 ReleaseRequest: TypeAlias = tuple[Query, AccuracyTarget, Run]
 """A query, how accurately it is answered, and the terms of its release."""
+
+
+MOST_LISTED = 1000
+
+
+@dataclass(frozen=True)
+class ListPart:
+    """The part of a list that is wanted: so many of the newest, and where the list goes on, those before a number."""
+
+    most: int = MOST_LISTED
+    before: int | None = None
+    key: str | None = None
+    """Of a history, what the keys of the wanted charges begin with, before a space."""
+
+    def __post_init__(self) -> None:
+        check_number(self.most, "the number of entries", 1)
+        if self.most > MOST_LISTED:
+            raise TooLarge("entries at once", self.most, MOST_LISTED, "Go on before the number of the last one.")
+        if self.before is not None:
+            check_number(self.before, "the number of an entry", 1)
+        if self.key is not None:
+            check_text(self.key, "a key")
 
 
 @dataclass(frozen=True)
@@ -89,9 +112,9 @@ class Backend:
     preview: Callable[[str, Query, Domain, AccuracyTarget], AnyPreview]
     release: Callable[[str, Query, Domain, AccuracyTarget, Run], Released]
     release_all: Callable[[str, Sequence[ReleaseRequest], Domain], list[Answer]]
-    history: Callable[[str], list[Past]]
+    history: Callable[[str, ListPart], list[Past]]
     reopen: Callable[[str, int], Released]
-    synopses: Callable[[str], list[Published]]
+    synopses: Callable[[str, ListPart], list[Published]]
     synopsis: Callable[[str, int], Synopsis]
     close: Callable[[], None]
 

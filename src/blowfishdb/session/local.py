@@ -5,6 +5,7 @@ Quotes of the last previews are cached, so that a release need not quote again.
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections import OrderedDict
@@ -47,7 +48,7 @@ from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import PUBLISHED, Query
-from blowfishdb.session.backend import Backend, Budget, Past, Published, ReleaseRequest, expect
+from blowfishdb.session.backend import Backend, Budget, ListPart, Past, Published, ReleaseRequest, expect
 from blowfishdb.sources.base import Join
 
 Result = TypeVar("Result")
@@ -225,9 +226,9 @@ def local_backend(
         preview=preview,
         release=release,
         release_all=release_all,
-        history=lambda name: redact_errors(lambda: _history(live.now(), name, analyst)),
+        history=lambda name, part: redact_errors(lambda: _history(live.now(), name, analyst, part)),
         reopen=lambda name, number: redact_errors(lambda: reopen(name, number)),
-        synopses=lambda name: redact_errors(lambda: _synopses(live.now(), name)),
+        synopses=lambda name, part: redact_errors(lambda: _synopses(live.now(), name, part)),
         synopsis=lambda name, number: redact_errors(lambda: synopsis(name, number)),
         close=close,
     )
@@ -248,19 +249,26 @@ def _budget(catalog: Catalog, name: str, analyst: str) -> Budget:
     )
 
 
-def _history(catalog: Catalog, name: str, analyst: str) -> list[Past]:
+def _history(catalog: Catalog, name: str, analyst: str, part: ListPart) -> list[Past]:
     """The analyst's own charges on a dataset, newest first."""
-    account = catalog.account(name)
+    account, ledger = catalog.account(name), catalog.ledger
     in_force = (account.policy_version, account.domain_version, account.snapshot)
     history = []
-    charges = catalog.ledger.charges_of(account.id, analyst)
-    numbers = {receipt.sequence for receipt, _ in charges}
-    chains: dict[str, list[int]] = {}
+    charges = ledger.charges_of(account.id, analyst, part.most, part.before, part.key)
+    certificates = [json.loads(receipt.charge.certificate) for receipt, _ in charges]
+    rests = [(*one.get("rests_on", ()), *one.get("combined", ())) for one in certificates]
+    numbers = ledger.charged_to(account.id, analyst, itertools.chain.from_iterable(rests))
+    chains: dict[str, set[int]] = {}
     for receipt, _ in charges:
         if receipt.charge.link is not None:
-            chains.setdefault(receipt.charge.link.chain, []).append(receipt.sequence)
-    for receipt, at in charges:
-        charge, certificate = receipt.charge, json.loads(receipt.charge.certificate)
+            chains.setdefault(receipt.charge.link.chain, set()).add(receipt.sequence)
+    # Of a chain that goes on there may be entries outside of this part.
+    for rows in {chain.partition(".")[0] for chain in chains}:
+        for past_link in ledger.links(account.id, rows):
+            if past_link.analyst == analyst and past_link.link.chain in chains:
+                chains[past_link.link.chain].add(past_link.charge)
+    for (receipt, at), certificate, earlier in zip(charges, certificates, rests, strict=True):
+        charge = receipt.charge
         past = Past(
             number=receipt.sequence,
             dataset=name,
@@ -270,24 +278,20 @@ def _history(catalog: Catalog, name: str, analyst: str) -> list[Past]:
             epsilon=charge.received,
             key=charge.key,
             policy_version=charge.policy_version,
-            is_synopsis=_is_synopsis(charge),
+            is_synopsis=certificate.get("synopsis") is True,
             is_current=(charge.policy_version, charge.domain_version, charge.snapshot) == in_force,
             # Other analysts' entries are theirs to know.
-            rests_on=tuple(
-                number
-                for number in (*certificate.get("rests_on", ()), *certificate.get("combined", ()))
-                if number in numbers
-            ),
+            rests_on=tuple(number for number in earlier if number in numbers),
             family=min(alike) if charge.link is not None and len(alike := chains[charge.link.chain]) > 1 else None,
         )
         history.append(past)
     return history
 
 
-def _synopses(catalog: Catalog, name: str) -> list[Published]:
+def _synopses(catalog: Catalog, name: str, part: ListPart) -> list[Published]:
     """Every synopsis of a dataset, newest first, whoever paid for it: a synopsis is made to be public."""
     synopses = []
-    for receipt, at in catalog.ledger.synopses(catalog.account(name).id):
+    for receipt, at in catalog.ledger.synopses(catalog.account(name).id, part.most, part.before):
         charge = receipt.charge
         certificate = json.loads(charge.certificate)
         title, mechanism = str(certificate["question"]), str(certificate["mechanism"])

@@ -37,7 +37,7 @@ from blowfishdb.model.numbers import show
 from blowfishdb.model.query import MOST_PARTS, Part, Query
 from blowfishdb.model.serialize import write
 from blowfishdb.present.words import budget_words, question_words, readable
-from blowfishdb.session.backend import Backend, ReleaseRequest, expect
+from blowfishdb.session.backend import Backend, ListPart, ReleaseRequest, expect
 from blowfishdb.session.table import Question, sized_question, with_note
 
 Item: TypeAlias = Question | tuple[Question, Number | Mapping[str, Any]]
@@ -188,7 +188,7 @@ class QuestionPlan:
         Planned anew they would look cheaper by what is answered, and could be put together in another way.
         """
         members = []
-        for past in () if key is None else reversed(self._backend.history(self.dataset)):
+        for past in () if key is None else reversed(self._backend.history(self.dataset, ListPart(key=key))):
             start, _, ending = past.key.rpartition(" ")
             if start == key and MASK.fullmatch(ending):
                 mask = int(ending, 16)

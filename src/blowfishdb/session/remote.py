@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Released, Run, decode
@@ -32,7 +32,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field
 from blowfishdb.present.table import needed
-from blowfishdb.session.backend import Backend, Budget, Past, Published, ReleaseRequest
+from blowfishdb.session.backend import Backend, Budget, ListPart, Past, Published, ReleaseRequest
 from blowfishdb.sources.base import Join
 
 if TYPE_CHECKING:
@@ -163,14 +163,18 @@ def open_remote(
         preview=preview,
         release=release,
         release_all=release_all,
-        history=lambda dataset: list(get(tuple[Past, ...], dataset, "answers")),
+        history=lambda dataset, part: list(get(tuple[Past, ...], dataset, f"answers?{_words(part)}")),
         reopen=lambda dataset, number: decode(ask("GET", place(dataset, "answers", int(number))).content),
-        synopses=lambda dataset: list(get(tuple[Published, ...], dataset, "synopses")),
+        synopses=lambda dataset, part: list(get(tuple[Published, ...], dataset, f"synopses?{_words(part)}")),
         synopsis=lambda dataset, number: Synopsis(
             from_bytes(ask("GET", place(dataset, "synopses", int(number))).content)
         ),
         close=close,
     )
+
+
+def _words(part: ListPart) -> str:
+    return urlencode({name: value for name, value in vars(part).items() if value is not None})
 
 
 def error_of(response: httpx.Response) -> BlowfishError:

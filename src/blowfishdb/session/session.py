@@ -17,7 +17,7 @@ from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.target import Number, Relative, TargetOptions, spending_cap, target_options
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.query import Query
-from blowfishdb.session.backend import Backend, Budget, Past, Published, ReleaseRequest
+from blowfishdb.session.backend import MOST_LISTED, Backend, Budget, ListPart, Past, Published, ReleaseRequest
 from blowfishdb.session.local import open_local
 from blowfishdb.session.plan import Item, QuestionPlan, plan_questions, refuse_above, with_own
 from blowfishdb.session.remote import is_server, open_remote
@@ -59,17 +59,22 @@ class Session:
         """What this analyst spent on a dataset, and what is left."""
         return self._backend.budget(name)
 
-    def history(self, name: str) -> list[Past]:
-        """What this analyst asked of a dataset before, newest first."""
-        return self._backend.history(name)
+    def history(
+        self, name: str, *, most: int = MOST_LISTED, before: int | None = None, key: str | None = None
+    ) -> list[Past]:
+        """What this analyst asked of a dataset before, newest first; `before` the last number the list goes on.
+
+        With a key, the charges of the plan that was released under it.
+        """
+        return self._backend.history(name, ListPart(most, before, key))
 
     def reopen(self, name: str, number: int) -> Released:
         """An answer, synopsis or set of weights of the past, by its number in the history; costs nothing."""
         return self._backend.reopen(name, number)
 
-    def synopses(self, name: str) -> list[Published]:
-        """The synopses of a dataset that somebody published, newest first."""
-        return self._backend.synopses(name)
+    def synopses(self, name: str, *, most: int = MOST_LISTED, before: int | None = None) -> list[Published]:
+        """The synopses of a dataset that somebody published, newest first; `before` the last number it goes on."""
+        return self._backend.synopses(name, ListPart(most, before))
 
     def synopsis(self, name: str, number: int) -> Synopsis:
         """A published synopsis, to ask for ever and free."""

@@ -50,6 +50,10 @@ from blowfishdb.session.table import Question
 
 BOTH = 2
 PER_PAGE = 20
+LISTED = 200
+"""Answers that are looked up at once; a link leads to older ones."""
+LONGEST_NUMBER = 18
+"""Digits: no ledger is as long."""
 HEADINGS = {
     "question": "Question",
     "dataset": "Dataset",
@@ -68,9 +72,14 @@ TICKED = """<q-checkbox v-model="props.selected" :aria-label="'Compare ' + props
 @page("/history", "History", "ask", lead="Everything you asked. To open an answer again, or to compare two, is free.")
 async def history(context: PageContext) -> None:
     """The list."""
-    session = context.session()
-    rows = [_row(past) for past in await context.run(lambda: all_past(session))]
+    session, before = context.session(), before_of(context)
+    newest = await context.run(lambda: all_past(session, before))
+    rows = [_row(past) for past in newest]
     with card():
+        if not rows and before is not None:
+            empty("history", "Nothing older", "These are all your answers.")
+            link_button("Newest answers", "/history")
+            return
         if not rows:
             text = "Your answers will be listed here, to open, compare and download again."
             empty("history", "Nothing asked yet", text)
@@ -105,12 +114,24 @@ async def history(context: PageContext) -> None:
         table.add_slot("body-selection", TICKED)
         if len(rows) <= PER_PAGE:
             table.props("hide-bottom")
+        with spread().style("margin-top:12px"):
+            if before is not None:
+                ui.link("← Newest answers", "/history").classes("bf-small")
+            if len(rows) == LISTED:
+                ui.link("Older answers →", f"/history?before={newest[-1].number}").classes("bf-small")
 
 
-def all_past(session: Session) -> list[Past]:
-    """The charges of all datasets, newest first."""
-    charges = [past for name in session.datasets() for past in session.history(name)]
-    return sorted(charges, key=lambda past: past.at, reverse=True)
+def before_of(context: PageContext) -> int | None:
+    """The number of the entry before which a list goes on; None for its beginning."""
+    number = context.request.query_params.get("before", "")
+    return int(number) if number.isdecimal() and len(number) <= LONGEST_NUMBER and int(number) else None
+
+
+def all_past(session: Session, before: int | None = None) -> list[Past]:
+    """The newest charges of all datasets, or the newest before a number, newest first."""
+    charges = [past for name in session.datasets() for past in session.history(name, most=LISTED, before=before)]
+    # Entries of all datasets are numbered together.
+    return sorted(charges, key=lambda past: past.number, reverse=True)[:LISTED]
 
 
 def entry_of(session: Session, answer: Answer) -> Past | None:
@@ -163,7 +184,7 @@ def synopsis_link(dataset: str, number: int) -> str:
 def named(name: str) -> tuple[str, int]:
     """The dataset and the number of an answer, from its name in a link."""
     number, _, dataset = name.partition(" ")
-    if not number.isdecimal() or len(number) > 18 or not dataset:  # no ledger is as long
+    if not number.isdecimal() or len(number) > LONGEST_NUMBER or not dataset:
         raise InvalidInput("this link leads to no answer; open it from the history")
     return dataset, int(number)
 

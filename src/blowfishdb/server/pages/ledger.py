@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from urllib.parse import quote
 
 from nicegui import ui
@@ -210,15 +210,15 @@ def _meaning(dataset: Dataset, before: Fraction, text: str) -> str:
 
 async def _logs(context: PageContext, curator: Curator, name: str) -> None:
     # An answer that is stored follows its charge; the charge tells more.
-    told = (entry for entry in curator.entries(name) if entry.kind != "answer")
-    newest = await context.run(lambda: deque(told, maxlen=SHOWN))
+    told = (entry for entry in curator.entries(name, newest_first=True) if entry.kind != "answer")
+    newest = await context.run(lambda: list(islice(told, SHOWN)))
     audit_log = await context.run(lambda: context.app_state.audit_log.last(SHOWN))
     with ui.tabs().props("dense align=left no-caps inline-label") as tabs:
         losses = ui.tab("What the data lost", icon="receipt_long")
         doing = ui.tab("What users did", icon="history_edu")
     with ui.tab_panels(tabs, value=losses).classes("w-full"):
         with ui.tab_panel(losses):
-            _entries(list(reversed(newest)))
+            _entries(newest)
         with ui.tab_panel(doing):
             rows = [
                 [str(one.number), _time(one.at), one.who, one.action, one.target, _detail(one.detail)]

@@ -28,7 +28,7 @@ from blowfishdb.server.pages.controls import (
     redraw,
 )
 from blowfishdb.server.pages.explore import show_refusal
-from blowfishdb.server.pages.history import named, synopsis_link
+from blowfishdb.server.pages.history import before_of, named, synopsis_link
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
@@ -42,14 +42,18 @@ from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryForm
 from blowfishdb.server.pages.result import confirmed, show_answer, show_failure, with_progress
 from blowfishdb.session.table import Question
 
+LISTED = 50
+"""Synopses on a page; a link leads to older ones."""
 ASKED = [tile for tile in TILES if tile.value not in ("sql", "shares", "top", "compare")]
 
 
 @page("/synopses", "Synopses", "ask", lead="Noisy tables that were paid for once. Asking them costs nothing.")
 async def synopses(context: PageContext) -> None:
     """The list."""
-    session = context.session()
-    published = await context.run(lambda: [one for name in session.datasets() for one in session.synopses(name)])
+    session, before = context.session(), before_of(context)
+    published = await context.run(
+        lambda: [one for name in session.datasets() for one in session.synopses(name, most=LISTED, before=before)]
+    )
     with ui.element("div").classes("bf-row bf-ends bf-beside-head"):
         link_button("Publish one", "/synopses/publish", "add", "outline")
     if not published:
@@ -57,7 +61,8 @@ async def synopses(context: PageContext) -> None:
             text = "A synopsis is charged once. From then on everybody may ask it anything over its attributes, free."
             empty("auto_awesome_mosaic", "No synopsis is published yet", text)
     with ui.element("div").classes("bf-two"):
-        for synopsis in sorted(published, key=lambda one: one.at, reverse=True):
+        newest = sorted(published, key=lambda one: one.number, reverse=True)[:LISTED]
+        for synopsis in newest:
             with card():
                 heading(synopsis.title)
                 with in_row().style("gap:6px;margin:8px 0 14px"):
@@ -66,6 +71,8 @@ async def synopses(context: PageContext) -> None:
                     pill(synopsis.mechanism)
                     pill(synopsis.at[:10])
                 link_button("Ask it, free", synopsis_link(synopsis.dataset, synopsis.number), "insights")
+    if len(newest) == LISTED:
+        ui.link("Older synopses →", f"/synopses?before={newest[-1].number}").classes("bf-small")
 
 
 ASK_LEAD = "Every answer is computed from the published table alone: no charge, no data read."

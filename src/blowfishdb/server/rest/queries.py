@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field
 
 from blowfishdb.engine.charge import Released, Run
@@ -16,7 +16,7 @@ from blowfishdb.model.query import PUBLISHED
 from blowfishdb.model.serialize import write
 from blowfishdb.server.access import Analyst, Caller, Member, Payment
 from blowfishdb.server.rest import Strict
-from blowfishdb.session.backend import ReleaseRequest
+from blowfishdb.session.backend import MOST_LISTED, ReleaseRequest
 from blowfishdb.session.plan import Item, QuestionPlan
 from blowfishdb.session.session import stated_items, stated_question, with_alpha
 from blowfishdb.session.table import Question
@@ -54,6 +54,8 @@ router = APIRouter(prefix="/datasets/{name}", tags=["answers"])
 PARQUET = "application/vnd.apache.parquet"
 JSON = "application/json"
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
+Most = Annotated[int, Query(ge=1, le=MOST_LISTED)]
+Before = Annotated[int | None, Query(ge=1, lt=2**63)]
 NOTES = {"synopsis": "asked for a synopsis", "points": "asked for points"}
 """What the audit log says of a release, where it is not an answer."""
 EITHER: dict[int | str, dict[str, Any]] = {200: {"content": {JSON: {}, PARQUET: {}}}}
@@ -91,9 +93,11 @@ async def release(name: str, sent: Ask, caller: Analyst, request: Request, key: 
 
 
 @router.get("/answers")
-def history(name: str, caller: Analyst) -> list[dict[str, Any]]:
-    """What one asked before, newest first."""
-    return [write(past) for past in caller.session().history(name)]
+def history(
+    name: str, caller: Analyst, most: Most = MOST_LISTED, before: Before = None, key: str | None = None
+) -> list[dict[str, Any]]:
+    """What one asked before, newest first; `before` the last number it goes on. `key`: of one plan alone."""
+    return [write(past) for past in caller.session().history(name, most=most, before=before, key=key)]
 
 
 @router.get("/answers/{number}", responses=EITHER, response_class=Response)
@@ -113,9 +117,9 @@ class AskSynopsis(Strict):
 
 
 @synopses_router.get("")
-def synopses(name: str, caller: Member) -> list[dict[str, Any]]:
-    """All synopses of a dataset, newest first."""
-    return [write(one) for one in caller.session().synopses(name)]
+def synopses(name: str, caller: Member, most: Most = MOST_LISTED, before: Before = None) -> list[dict[str, Any]]:
+    """The synopses of a dataset, newest first; `before` the last number it goes on."""
+    return [write(one) for one in caller.session().synopses(name, most=most, before=before)]
 
 
 @synopses_router.get("/{number}", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)
