@@ -147,7 +147,7 @@ def make_place(
             )
     (folder / "blowfish.toml").write_text(
         'ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n\n'
-        f"[server]\nrequests_per_minute = {UNLIMITED}\nsign_ins_per_minute = {UNLIMITED}\n"
+        f"[server]\nnew_datasets = 'everyone'\nrequests_per_minute = {UNLIMITED}\nsign_ins_per_minute = {UNLIMITED}\n"
     )
     with bf.curate(folder / "blowfish.toml") as curator:
         for name in tables:

@@ -73,7 +73,7 @@ def run(data: Path | None) -> Iterator[Row]:
 def _prepared(folder: Path) -> tuple[Path, str]:
     """A configuration with the shipped table and one analyst, and a token of theirs."""
     config = folder / "blowfish.toml"
-    limits = "requests_per_minute = 1000000\nsign_ins_per_minute = 1000000"
+    limits = 'new_datasets = "everyone"\nrequests_per_minute = 1000000\nsign_ins_per_minute = 1000000'
     config.write_text(f'ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n[server]\n{limits}\n')
     os.symlink(ADULT, folder / "adult.parquet")
     domain = {"age": bf.integers(0, 99, null=0, outside="clamp")}

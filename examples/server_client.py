@@ -36,6 +36,7 @@ def a_server(folder: Path) -> Iterator[tuple[str, str, str]]:
     command = [sys.executable, "-m", "blowfishdb"]
     added = subprocess.run([*command, "user", "add", "ana", "--json"], cwd=folder, capture_output=True, text=True)
     password = json.loads(added.stdout)["password"]
+    subprocess.run([*command, "access", "grant", "census", "ana"], cwd=folder, capture_output=True, check=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -236,12 +236,13 @@ class ProviderUnavailable(AccessError):
 
 
 class NotAllowed(AccessError):
-    """Something that this person's role, or this token's scopes, do not include."""
+    """Something that this person's roles, or this token's scopes, do not include."""
 
     code = "not-allowed"
 
-    def __init__(self, scope: str) -> None:
-        super().__init__(f"this needs the right to {scope}, which you do not have; ask a curator")
+    def __init__(self, scope: str, dataset: str = "") -> None:
+        where = f" on {dataset}" if dataset else ""
+        super().__init__(f"this needs the right to {scope}{where}, which you do not have; ask a curator")
         self.scope = scope
 
 
@@ -276,6 +277,33 @@ class DatasetPaused(AccessError):
         super().__init__(f"not run, nothing charged: {dataset} is paused{because}. Earlier answers stay open to you.")
         self.dataset = dataset
         self.reason = reason
+
+
+class WaitsForApproval(AccessError):
+    """A question above the price from which the curator of its dataset is asked first; nothing was charged."""
+
+    code = "waits-for-approval"
+
+    def __init__(self, dataset: str, number: int, requested: Fraction) -> None:
+        super().__init__(
+            f"waits for approval as number {number} of {dataset}: it costs epsilon {amount(requested)}, and a curator "
+            "says yes or no to so much. Nothing was charged, no data was read. Ask the same again later."
+        )
+        self.dataset, self.number, self.requested = dataset, number, requested
+
+
+class ApprovalRefused(AccessError):
+    """A question to which the curator of its dataset said no; nothing was charged and no data was read."""
+
+    code = "approval-refused"
+
+    def __init__(self, dataset: str, number: int, reason: str = "") -> None:
+        because = f": {reason}" if reason else ""
+        super().__init__(
+            f"not run, nothing charged: number {number} of {dataset} was refused{because}. Ask for less accuracy, or "
+            "talk to the curator; whoever decides sees the question and its price, never the answer."
+        )
+        self.dataset, self.number, self.reason = dataset, number, reason
 
 
 class CsrfTokenMissing(AccessError):

@@ -101,7 +101,7 @@ def serve(config: Path) -> Iterator[Place]:
     clock = MovedClock()
     door = free_door()
     settings = replace(read_settings(read_config(config)), port=door.getsockname()[1], sign_ins_per_minute=1000)
-    app_state = open_app_state(config, Clock(clock.seconds), settings)
+    app_state = open_app_state(config, Clock(clock.seconds), replace(settings, new_datasets="everyone"))
     for name, role in PEOPLE.items():
         app_state.users.add(name, role, PASSWORD, must_change=False)
     server = uvicorn.Server(listening(create_app(app_state), settings))

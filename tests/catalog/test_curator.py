@@ -355,3 +355,20 @@ def test_an_edit_of_the_file_alone_is_not_in_force(folder: Path) -> None:
     path.write_text(path.read_text().replace("[datasets.visits]\n", '[datasets.visits]\naccounting = "per-edge"\n'))
     with bf.connect(path, analyst="ana") as db, pytest.raises(NotInForce):
         db["visits"].histogram("age").preview(epsilon=1)
+
+
+def test_the_log_tells_what_a_version_changed(tmp_path: Path) -> None:
+    make_fixture(tmp_path)
+    with curator(tmp_path) as keeper:
+        assert keeper.version_changes("visits", keeper.entries("visits", newest_first=True)) == {}
+        keeper.set_policy("visits", FAR, reason="wider")
+        domain = {name: attribute for name, attribute in visits().domain.attributes if name != "cost"}
+        keeper.set_domain("visits", domain, reason="less")
+        changes = keeper.version_changes("visits", keeper.entries("visits", newest_first=True))
+        narrowed, policy = changes.values()
+        assert [one[:45] for one in policy] == [
+            "no longer: age: values at most 5 apart are hi",
+            "now: age: values at most 10 apart are hidden ",
+        ]
+        assert narrowed[0] == "no longer: cost is one of 500 values: [0, 1) … [499, 500); NULL counts as 0"
+        assert all("cost" in one for one in narrowed)

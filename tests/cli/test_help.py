@@ -55,6 +55,7 @@ def test_the_commands_are_those_we_know() -> None:
         *(f"blowfish policy {name}" for name in ("show", "check", "draw", "risk", "what-if", "set", "edit")),
         *(f"blowfish synopsis {name}" for name in ("preview", "make", "show", "ask", "rows")),
         *(f"blowfish user {name}" for name in ("add", "list", "disable", "password", "tokens", "cap")),
+        *(f"blowfish access {name}" for name in ("show", "grant", "revoke", "group", "ask-first", "waiting", "decide")),
         *(f"blowfish ledger {name}" for name in ("show", "verify", "checkpoint", "export", "accept")),
     }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from blowfishdb.server.auth.audit_log import AuditLog
 from blowfishdb.server.auth.database import open_database
+from blowfishdb.server.auth.grants import Grants
 from blowfishdb.server.auth.session import LoginSessions
 from blowfishdb.server.auth.users import Tokens, Users
 from tests.cli.conftest import Run
@@ -20,7 +21,7 @@ def test_users_are_added_shut_out_and_given_passwords(blowfish: Run, folder: Pat
     assert made.code == 0, made.err
     assert "curator" in blowfish("user", "add", "cora", "--role", "curator").out + blowfish("user", "list").out
     database = open_database(f"sqlite:///{folder}/blowfish.users")
-    users = Users(database)
+    users = Users(database, Grants(database))
     logins = LoginSessions(users, database)
     assert logins.sign_in("ana", made.json["password"], "x").identity.must_change
     new = blowfish("user", "password", "ana", "--json").json["password"]
@@ -37,12 +38,12 @@ def test_a_token_is_capped(blowfish: Run, folder: Path) -> None:
     (folder / "blowfish.toml").write_text(CONFIG)
     blowfish("user", "add", "ana")
     database = open_database(f"sqlite:///{folder}/blowfish.users")
-    _, token = Tokens(Users(database), database).issue("ana", "superset", ["ask"], 30)
+    _, token = Tokens(Users(database, Grants(database)), database).issue("ana", "superset", ["ask"], 30)
     capped = blowfish("user", "cap", token.id, "0.2")
     assert "With the token 'superset' ana may spend epsilon 0.2; nothing of it is spent." in " ".join(
         capped.out.split()
     )
-    Tokens(Users(database), database).spend(token.id, Fraction(1, 10))
+    Tokens(Users(database, Grants(database)), database).spend(token.id, Fraction(1, 10))
     assert "0.1 of it is spent" in blowfish("user", "cap", token.id, "0.3").out
     (listed,) = blowfish("user", "tokens", "ana", "--json").json
     assert (listed["cap"], listed["spent"], listed["label"]) == ("3/10", "1/10", "superset")

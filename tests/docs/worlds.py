@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,6 +15,7 @@ import duckdb
 import blowfishdb as bf
 from blowfishdb.cli import run
 from blowfishdb.cli.serve import server_state
+from blowfishdb.errors import WaitsForApproval
 from blowfishdb.model.document import Document
 from examples.patients_and_visits import TABLES
 from tests.docs.blocks import ROOT
@@ -94,7 +96,7 @@ def clinic(folder: Path) -> World:
 
 
 def modest(folder: Path) -> World:
-    """The same with a budget as curators give them, a synopsis, and a person with a token."""
+    """The same with a budget as curators give them, a synopsis, a person with a token, and questions that wait."""
     world = empty(folder)
     with bf.curate("blowfish.toml", by="cora") as curator:
         curator.add(visits("3"))
@@ -106,6 +108,12 @@ def modest(folder: Path) -> World:
     assert run(["user", "add", "ana"]) == 0
     with server_state(Path("blowfish.toml")) as state, patch.object(secrets, "token_hex", return_value=TOKEN):
         state.tokens.issue("ana", "my notebook", ["ask"], 30)
+        state.grants.set_group("@cardiology", ["ana"])
+        state.grants.give("visits", "@cardiology", "analyst", by="cora")
+        state.approvals.set_above("visits", Fraction(1, 10))
+        for width in (1, 2):
+            with suppress(WaitsForApproval):
+                state.session("ana")["visits"].histogram(bf.col("age").bins(width)).release(epsilon="0.2")
     return world
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -38,7 +38,7 @@ from blowfishdb.errors import (
     StaleVersion,
     TooLarge,
 )
-from blowfishdb.ledger import Receipt
+from blowfishdb.ledger import Charge, Receipt
 from blowfishdb.model.numbers import Ints
 from tests.engine.held import HISTOGRAM, RAW, Bench, bench
 
@@ -263,18 +263,22 @@ def test_a_price_above_the_cap_is_refused_and_a_replay_is_free(held: Bench) -> N
 
 
 def test_a_price_is_told_before_it_is_charged_and_may_be_refused(held: Bench) -> None:
-    told: list[tuple[Fraction, Fraction]] = []
+    told: list[tuple[Fraction, Fraction, Fraction]] = []
 
-    def refuse(price: Fraction) -> None:
+    def refuse(price: Fraction, charges: Sequence[Charge]) -> None:
         raise SpendingCapReached(price, Fraction(0))
 
     with pytest.raises(SpendingCapReached):
         held.release(run=Run(before_charge=refuse))
     assert (held.rows.reads, held.spent) == (0, 0)
-    hears = Run(before_charge=lambda price: told.append((price, held.spent)))
+
+    def hear(price: Fraction, charges: Sequence[Charge]) -> None:
+        told.append((price, sum((one.received for one in charges), Fraction(0)), held.spent))
+
+    hears = Run(before_charge=hear)
     held.release(run=hears)
     held.release(run=hears)
-    assert told == [(HALF, Fraction(0))], "told once, while nothing was charged; a replay has no price"
+    assert told == [(HALF, HALF, Fraction(0))], "told once, while nothing was charged; a replay has no price"
 
 
 @pytest.mark.parametrize(
@@ -296,11 +300,11 @@ def test_a_price_is_taken_back_where_nothing_was_charged_after_all(
         with announcing(run, lambda: on_record) as announced:
             # A second attempt tells how much more or less it costs than the first.
             for price in (HALF, Fraction(3, 4), Fraction(1, 4)):
-                announced.tell(price)
+                announced.tell(price, [])
             raise error
 
     with pytest.raises(type(error)):
-        attempt(Run(before_charge=told.append))
+        attempt(Run(before_charge=lambda price, charges: told.append(price)))
     assert told[:3] == [HALF, Fraction(1, 4), -HALF]
     assert sum(told) == Fraction(left, 4)
     with pytest.raises(type(error)):

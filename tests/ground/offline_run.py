@@ -94,6 +94,7 @@ def _served(config: Path) -> str:
 
     app_state = open_app_state(config)
     app_state.users.add("ana", "analyst", None)
+    app_state.grants.hand_over("visits", "ana", everyone=True)
     secret = app_state.tokens.issue("ana", "test", ["ask"], 1)[0]
     app_state.warm_up()
     with (

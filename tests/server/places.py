@@ -69,9 +69,8 @@ class Place:
 def opened(folder: Path, dataset: bf.Dataset | None = None, server: str = "") -> Iterator[Place]:
     """The place, closed at the end."""
     make_fixture(folder, dataset)
-    if server:
-        path = configuration(folder)
-        path.write_text(f"{path.read_text()}\n[server]\n{server}\n")
+    path = configuration(folder)
+    path.write_text(f'{path.read_text()}\n[server]\nnew_datasets = "everyone"\n{server}\n')
     seconds = [1_700_000_000.0]
     app_state = open_app_state(configuration(folder), Clock(lambda: seconds[0]))
     secrets = {}

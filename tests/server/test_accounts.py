@@ -13,6 +13,7 @@ import pytest
 from blowfishdb.errors import AccountsUnavailable, InvalidInput, SignInRefused, TokenCapReached
 from blowfishdb.server.auth.audit_log import AuditLog
 from blowfishdb.server.auth.database import Clock, Database, open_database
+from blowfishdb.server.auth.grants import Grants
 from blowfishdb.server.auth.session import FREE_TRIES, FREE_TRIES_OF_AN_ADDRESS, IDLE, LONGEST_LOGIN, LoginSessions
 from blowfishdb.server.auth.users import Tokens, Users, hash_password, is_password, new_password
 from blowfishdb.server.dashboards import Dashboards, Tile
@@ -27,7 +28,7 @@ class Place:
 
     def __post_init__(self) -> None:
         self.database.clock = Clock(lambda: self.time)
-        self.users = Users(self.database)
+        self.users = Users(self.database, Grants(self.database))
         self.logins = LoginSessions(self.users, self.database)
         self.tokens = Tokens(self.users, self.database)
         self.audit_log = AuditLog(self.database)

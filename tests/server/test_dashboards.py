@@ -11,7 +11,7 @@ import pytest
 from blowfishdb.errors import InvalidInput, TooLarge
 from blowfishdb.server import dashboards as module
 from blowfishdb.server.auth.database import open_database
-from blowfishdb.server.auth.users import SCOPES_OF, Identity, Role
+from blowfishdb.server.auth.grants import SCOPES_OF, Identity, Role
 from blowfishdb.server.dashboards import MOST_TILES, Dashboard, Dashboards, Tile
 
 

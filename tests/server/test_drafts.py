@@ -12,6 +12,7 @@ from blowfishdb.errors import UnknownDataset
 from blowfishdb.mechanisms.table import CHOICES
 from blowfishdb.model.domain import Domain
 from blowfishdb.server.auth.database import Clock, open_database
+from blowfishdb.server.auth.grants import Grants
 from blowfishdb.server.auth.users import DRAFT_DAYS, LONGEST_DRAFT, Drafts, Users
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
@@ -59,9 +60,9 @@ def test_drafts_end(drafts: Drafts, clock: MovedClock) -> None:
 
 
 def test_who_is_shut_out_leaves_no_draft(drafts: Drafts) -> None:
-    Users(drafts.database).add("carl", "curator", "a long enough passphrase")
+    Users(drafts.database, Grants(drafts.database)).add("carl", "curator", "a long enough passphrase")
     drafts.keep("carl", "datasets/add", {"name": "x"})
-    Users(drafts.database).disable("carl")
+    Users(drafts.database, Grants(drafts.database)).disable("carl")
     assert drafts.of("carl", "datasets/add") is None
 
 

@@ -89,7 +89,9 @@ def serving(folder: Path) -> Iterator[Process]:
     config = make_fixture(folder)
     with free_door() as door:
         port = door.getsockname()[1]
-    config.write_text(f"{config.read_text()}\n[server]\nport = {port}\nrequests_per_minute = 100000000\n")
+    config.write_text(
+        f"{config.read_text()}\n[server]\nnew_datasets = 'everyone'\nport = {port}\nrequests_per_minute = 100000000\n"
+    )
     app_state = open_app_state(configuration(folder))
     app_state.users.add("ana", PEOPLE["ana"], None)
     secret = app_state.tokens.issue("ana", "test", SCOPES["analyst"], 300)[0]

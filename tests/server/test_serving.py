@@ -160,6 +160,7 @@ def test_a_server_without_its_parts_says_what_to_install(tmp_path: Path, monkeyp
 def test_a_release_that_runs_is_finished_when_the_server_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_fixture(tmp_path)
     app_state = open_app_state(tmp_path / "blowfish.toml")
+    app_state.grants.hand_over("visits", "ana", everyone=True)
     app_state.users.add("ana", "analyst", None)
     secret, _ = app_state.tokens.issue("ana", "t", ["ask"], 1)
     reading, go_on = threading.Event(), threading.Event()

@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from blowfishdb.errors import WorkCancelled
 from blowfishdb.server.auth.database import open_database
+from blowfishdb.server.auth.grants import Grants
 from blowfishdb.server.auth.users import Tokens, Users
 from blowfishdb.server.worker_pools import RELEASES_AT_ONCE, WorkerPools, is_cancelled
 
@@ -111,7 +112,7 @@ def test_work_hears_that_its_client_went_away() -> None:
 
 def test_whoever_reads_does_not_wait_for_whoever_writes(tmp_path: Path) -> None:
     database = open_database(f"sqlite:///{tmp_path}/users.db")
-    users = Users(database)
+    users = Users(database, Grants(database))
     users.add("ana", "analyst", None)
     tokens = Tokens(users, database)
     secret, _ = tokens.issue("ana", "test", ["ask"], 1)

@@ -142,7 +142,7 @@ def test_a_paused_dataset_has_no_people_to_ask(folder: Path) -> None:
             raise DatasetPaused("visits", "for a test")
 
     live = LiveCatalog(folder / "blowfish.toml")
-    backend = local_backend(live, "ana", gate)
+    backend = local_backend(live.now, "ana", gate)
     question = Query("count")
     with pytest.raises(DatasetPaused):
         backend.preview("visits.people", question, backend.declared("visits.people")[0], accuracy_target(epsilon=1))

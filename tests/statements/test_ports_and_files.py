@@ -323,7 +323,9 @@ def test_comments_of_the_catalog_are_so(place: Place, world: str) -> None:
             session, place.handle(world), name, asked, WORLDS[world].counted, {"epsilon": "0.3", "beta": str(BETA)}
         )
         budget = session.budget(name)
-        state = SimpleNamespace(session=lambda analyst: session, pauses=SimpleNamespace(check=lambda name: None))
+        state = SimpleNamespace(
+            session_of=lambda identity, scope: session, pauses=SimpleNamespace(check=lambda name: None)
+        )
         (listed,) = [one for one in listed_datasets(state, session.analyst) if one.name == name]  # type: ignore[arg-type]
     left: Registry = (
         (LEFT, lambda case, said: near(said["left"], case.left) and near(said["limit"], budget.dataset_limit)),

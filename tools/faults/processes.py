@@ -113,7 +113,10 @@ def clock_skew(lab: Lab) -> Iterator[Outcome]:
         yield lab.verdict("clock skew", place, place.releases, done["unsettled"])
 
 
-SERVER_SETTINGS = "\n[server]\nrequests_per_minute = 1000000\nsign_ins_per_minute = 1000000\nshutdown_seconds = 20\n"
+SERVER_SETTINGS = (
+    "\n[server]\nnew_datasets = 'everyone'\nrequests_per_minute = 1000000\nsign_ins_per_minute = 1000000\n"
+    "shutdown_seconds = 20\n"
+)
 BETWEEN_RESTARTS = (0.3, 1.5)
 """Seconds between two restarts; a server needs some itself to start."""
 

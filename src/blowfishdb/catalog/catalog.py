@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blowfishdb.catalog.config import Config, read_config
-from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.catalog.dataset import Dataset, attribute_words
 from blowfishdb.engine.compile import OFF, DatasetHandle
 from blowfishdb.errors import CatalogError, NotInForce
 from blowfishdb.ledger import Ledger, account_id, open_ledger
@@ -18,6 +18,7 @@ from blowfishdb.ledger.mark import read_checkpoint_file
 from blowfishdb.ledger.values import SUM, Account
 from blowfishdb.model.document import Document, read_content
 from blowfishdb.model.domain import Domain, integers
+from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Person, Policy, public
 from blowfishdb.sources.base import Join, People
 from blowfishdb.sources.ibis_source import IbisSource
@@ -36,6 +37,10 @@ class Catalog:
     ledger: Ledger = field(repr=False)
     sources: dict[str, IbisSource] = field(default_factory=dict, repr=False)
 
+    def only(self, sees: Callable[[str], bool]) -> Catalog:
+        """The catalog as somebody sees it, over the same ledger and the same open sources."""
+        return replace(self, config=self.config.only(sees))
+
     def owner(self, name: str) -> str:
         """The dataset that an asked name belongs to: `visits` for itself and for `visits.people`."""
         base = str(name).removesuffix(PEOPLE)
@@ -48,8 +53,9 @@ class Catalog:
 
     def source(self, name: str) -> IbisSource:
         """The rows of a dataset, opened at first use; reads none of them."""
+        # Looked up first: others may have opened the source of a dataset that is hidden here.
+        dataset = self.config.dataset(name)
         if name not in self.sources:
-            dataset = self.config.dataset(name)
             self.sources[name] = self.config.open(dataset.source, dataset.joins)
         return self.sources[name]
 
@@ -141,6 +147,19 @@ def read_asked_domains(dataset: Dataset, account: Account, ledger: Ledger) -> li
     charged = {entry.fields["domain_version"] for entry in entries if entry.kind == "charge"}
     versions = [version for version in range(account.domain_version, 0, -1) if version in charged]
     return [_declared(dataset, ledger.document(account.id, "domain", version), "{}") for version in versions]
+
+
+def declared_sentences(
+    dataset: Dataset, account: Account, ledger: Ledger, version: Mapping[str, int]
+) -> tuple[str, ...]:
+    """What was public and what was hidden under a version of domain and policy, a sentence each."""
+    domain = ledger.document(account.id, "domain", version["domain"])
+    past = _declared(dataset, domain, ledger.document(account.id, "policy", version["policy"]))
+    public = [
+        f"{name} is one of {attribute_words(past.domain[name], past.policy.family(name), past.policy.presence)}"
+        for name in past.domain
+    ]
+    return (*public, *explain(past.domain, past.policy))
 
 
 def read_known(name: str, source: str, account: Account, ledger: Ledger) -> Dataset:

@@ -7,9 +7,9 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -168,6 +168,8 @@ class Config:
     checkpoint: str | None = None
     checkpoint_key: str | None = None
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
+    hidden: Mapping[str, Dataset] = field(default_factory=dict)
+    """Datasets that whoever looks through this configuration may not know of."""
     server: Mapping[str, Any] = field(default_factory=dict)
     variables: tuple[str, ...] | None = None
     text: str = field(default="", repr=False, compare=False)
@@ -177,6 +179,12 @@ class Config:
         if not isinstance(name, str) or name not in self.datasets:
             raise UnknownDataset(f"there is no dataset {str(name)[:200]!r}; {suggest(name, self.datasets)}")
         return self.datasets[name]
+
+    def only(self, sees: Callable[[str], bool]) -> Config:
+        """The configuration as somebody sees it: to them a dataset that they may not see was never declared."""
+        known = {**self.datasets, **self.hidden}
+        shown = {name: dataset for name, dataset in known.items() if sees(name)}
+        return replace(self, datasets=shown, hidden={name: known[name] for name in known if name not in shown})
 
     def ledger_url(self) -> str:
         """Where the ledger is, with secrets filled in and a relative path taken from the configuration's folder."""
@@ -228,7 +236,8 @@ class Config:
 
     def _check_variables(self, address: str) -> None:
         """Keeps secrets of the environment from being sent to an address of somebody's choice."""
-        if self.variables is None or any(dataset.source == address for dataset in self.datasets.values()):
+        declared = (*self.datasets.values(), *self.hidden.values())
+        if self.variables is None or any(dataset.source == address for dataset in declared):
             return
         secrets = set(VARIABLE.findall(" ".join([self.ledger, self.mark or "", *map(str, self.server.values())])))
         for name in VARIABLE.findall(address):

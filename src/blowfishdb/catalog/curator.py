@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from blowfishdb.catalog.catalog import Catalog, ledger_of, read_asked_domains, read_in_force, read_known
+from blowfishdb.catalog.catalog import (
+    Catalog,
+    declared_sentences,
+    ledger_of,
+    read_asked_domains,
+    read_in_force,
+    read_known,
+)
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset, is_protected
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch, with_past_attributes
@@ -81,10 +88,17 @@ class Curator:
     """
 
     def __init__(
-        self, catalog: Catalog, by: str, *, shares_ledger: bool = False, compute: Compute = compute_here
+        self,
+        catalog: Catalog,
+        by: str,
+        *,
+        shares_ledger: bool = False,
+        compute: Compute = compute_here,
+        sees: Callable[[str], bool] = lambda _: True,
     ) -> None:
         check_text(by, "the curator's name")
-        self._catalog = catalog
+        self._catalog = catalog.only(sees)
+        self._sees = sees
         self._by = by
         self._shares_ledger = shares_ledger
         self._compute = compute
@@ -135,6 +149,8 @@ class Curator:
 
     def look_at_column(self, source: str, column: str) -> Seen:
         """What a column holds; reads rows, so whoever calls this says why that matters, and notes it."""
+        if self.config.hidden:
+            self._check_not_hidden(self.config.open(source).identity())
         return look_at_column(self.config.reachable(source), column)
 
     def look_at_caps(self, name: str, caps: Sequence[int], unit: Person | None = None, source: str = "") -> CapsSeen:
@@ -165,16 +181,20 @@ class Curator:
         return read_known(name, source, self._account_at(source), self.ledger)
 
     def _account_at(self, source: str) -> Account:
-        return self.ledger.account(account_id(self.config.open(source).identity()))
+        identity = self.config.open(source).identity()
+        self._check_not_hidden(identity)
+        return self.ledger.account(account_id(identity))
 
     def add(self, dataset: Dataset) -> Account:
         """Registers a dataset: its account in the ledger first, then its place in the configuration."""
-        if dataset.name in self.config.datasets and self.config.datasets[dataset.name] != dataset:
+        declared = {**self.config.datasets, **self.config.hidden}
+        if dataset.name in self.config.hidden or declared.get(dataset.name, dataset) != dataset:
             raise CatalogError(
                 f"there is a dataset {dataset.name} already; change it with set_policy, set_domain, renew and "
                 "limit_analyst, or remove it first"
             )
         source = self.config.open(dataset.source, dataset.joins)
+        self._check_not_hidden(source.identity())
         _check_columns(dataset, source.columns())
         self._check_tables(dataset, source)
         terms = Terms(
@@ -376,9 +396,28 @@ class Curator:
     # --- ledger
 
     def entries(self, name: str | None = None, *, after: int = 0, newest_first: bool = False) -> Iterator[Entry]:
-        """The ledger's entries in order: all of them, or those of one dataset."""
+        """The ledger's entries in order: those of one dataset, or all; of hidden datasets none."""
         account = None if name is None else self._catalog.account(name).id
-        return self.ledger.entries(after=after, account=account, newest_first=newest_first)
+        entries = self.ledger.entries(after=after, account=account, newest_first=newest_first)
+        if name is not None or not self.config.hidden:
+            return entries
+        accounts = self.ledger.accounts()
+        shown = {one.id for one in accounts if any(name in self.config.datasets for name in one.names)}
+        return (entry for entry in entries if entry.account in shown)
+
+    def version_changes(self, name: str, newest: Iterable[Entry]) -> dict[int, tuple[str, ...]]:
+        """What each version among the newest entries changed, in words, by the number of its entry."""
+        changes: dict[int, tuple[str, ...]] = {}
+        account, dataset = self._catalog.account(name), self.dataset(name)
+        version = {"policy": account.policy_version, "domain": account.domain_version}
+        for entry in newest:
+            if entry.kind == "version":
+                after = declared_sentences(dataset, account, self.ledger, version)
+                version[str(entry.fields["what"])] -= 1
+                before = declared_sentences(dataset, account, self.ledger, version)
+                gone = [f"no longer: {one}" for one in before if one not in after]
+                changes[entry.sequence] = (*gone, *(f"now: {one}" for one in after if one not in before))
+        return changes
 
     def verify(self, progress: Progress | None = None) -> Verification:
         """Recomputes every hash and every balance."""
@@ -393,16 +432,17 @@ class Curator:
         """
         roles = table_roles(dataset.policy, source)
         scheme = self.config.scheme(dataset.source)
-        for other in self.config.datasets.values():
+        for other in (*self.config.datasets.values(), *self.config.hidden.values()):
             if other.name == dataset.name or not (dataset.joins or other.joins):
                 continue
             # Tables of another kind of engine are other tables, whatever they are called.
             if self.config.scheme(other.source) != scheme:
                 continue
-            clash = roles.clash(table_roles(other.policy, self._catalog.source(other.name)))
+            clash = roles.clash(table_roles(other.policy, self._opened(other)))
             if clash is not None:
+                whose = "another dataset" if other.name in self.config.hidden else f"the dataset {other.name}"
                 raise CatalogError(
-                    f"{clash}: the dataset {other.name} reads the same table. A table of protected rows belongs to one "
+                    f"{clash}: {whose} reads the same table. A table of protected rows belongs to one "
                     "dataset, whose account pays for it, and is public nowhere"
                 )
         for join, identity in source.joined_identities():
@@ -417,6 +457,18 @@ class Curator:
                     f"{join.key} occurs more than once in {join.name}: a joined table has one row for each key. Its "
                     "rows would give NULL wherever the key is repeated; remove the repetitions, or join by another key"
                 )
+
+    def _opened(self, dataset: Dataset) -> IbisSource:
+        return self._catalog.sources.get(dataset.name) or self.config.open(dataset.source, dataset.joins)
+
+    def _check_not_hidden(self, identity: str) -> None:
+        """Refuses data that a dataset has which somebody else curates: under another name it has the same account."""
+        try:
+            names = self.ledger.account(account_id(identity)).names
+        except UnknownAccount:
+            return
+        if any(name in self.config.hidden for name in names):
+            raise CatalogError("this table belongs to a dataset already, which its curator has not granted to you")
 
     def _with_policy(self, name: str, policy: Policy) -> tuple[Account, Dataset, Stretch]:
         """The account, the dataset under a new policy, and the stretch over every attribute that was ever asked for.
@@ -451,7 +503,7 @@ class Curator:
 
     def _reload(self) -> None:
         config = replace(read_config(self.config.path), variables=self.config.variables)
-        self._catalog = Catalog(config, self.ledger, self._catalog.sources)
+        self._catalog = Catalog(config, self.ledger, self._catalog.sources).only(self._sees)
 
 
 def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator:

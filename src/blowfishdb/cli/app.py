@@ -33,6 +33,7 @@ For curators
   blowfish audit --quick   tests every claim about privacy; with a dataset's name, its own
   blowfish serve           web pages and REST for people who sign in
   blowfish backup FILE     ledger, users and configuration, while serving; blowfish restore FILE
+  blowfish access grant visits ana    on a server a dataset is for those it is granted to
 \b
 For analysts
   blowfish preview visits --cdf cost --within 50       what it would cost
@@ -51,6 +52,7 @@ GROUPS = {
     "synopsis": "Publish a private table once; ask it for ever, free.",
     "ledger": "See, verify and export what was charged.",
     "user": "The people who may sign in to a server.",
+    "access": "Who of them may use which dataset, and approvals.",
 }
 """Groups of commands, each in the module of its name."""
 

@@ -23,6 +23,7 @@ from blowfishdb.cli.options import (
     spread,
 )
 from blowfishdb.cli.output import budget_line, exact, print_json, print_result, say, table
+from blowfishdb.cli.serve import forget_access
 from blowfishdb.errors import CatalogError
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -355,6 +356,7 @@ def remove(
         if not yes:
             typer.confirm(f"Remove {name}? Analysts can no longer ask about it", abort=True)
         curator.remove(name)
+    forget_access(config, name)
     spent = exact(account.spent)
     message = f"{name} is removed; epsilon {spent} stays spent in the ledger."
     print_result({"removed": name, "spent": spent}, message, as_json=as_json)

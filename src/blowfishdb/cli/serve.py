@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -121,6 +121,18 @@ def server_state(config: Path) -> Iterator[AppState]:
         app_state.close()
 
 
+def forget_access(config: Path, dataset: str) -> None:
+    """Drops what was granted of a dataset that is gone, where a server has users."""
+    from blowfishdb.catalog.config import USUAL_USERS, read_config
+
+    users = str(read_config(config).server.get("users", USUAL_USERS))
+    if users.startswith("sqlite:///") and not (config.parent / users.removeprefix("sqlite:///")).exists():
+        return
+    with suppress(ExtraMissing), server_state(config) as state:
+        state.grants.forget(dataset)
+        state.approvals.forget(dataset)
+
+
 def first_curator(app_state: AppState, name: str) -> str | None:
     """The one-time password of the first curator; None when there are people already."""
     from blowfishdb.server.auth.users import new_password
@@ -146,6 +158,8 @@ def run_demo(place: Path, port: int | None, postgres: int | None, *, browser: bo
     for name, role in roles.items():
         passwords[name] = new_password()
         app_state.users.add(name, role, passwords[name], must_change=False)
+    for dataset in app_state.curator("cora").datasets():
+        app_state.grants.hand_over(dataset, "cora", everyone=True)
     address = None
     if postgres is not None:
         token = app_state.tokens.issue("ana", "tools of the demo", ["ask"], 1)[0]

@@ -166,6 +166,8 @@ LONGEST_COUNT = 3600.0
 """Seconds after which a count is given up, the same for every query, so that a hung engine does not hold a thread."""
 ATTEMPTS = 20
 """How often a charge is made up anew because others moved its chain on."""
+BeforeCharge: TypeAlias = Callable[[Fraction, Sequence[Charge]], None]
+"""What hears a price, and the charges that it is for."""
 
 
 @dataclass(frozen=True)
@@ -173,15 +175,15 @@ class Run:
     """Terms of one release: its key, who hears of its steps, its deadline, and the most that it may charge.
 
     The deadline is the number of seconds of waiting and planning after which nothing is charged any more. What
-    `before_charge` names hears the price just before it is charged, and may refuse it; a replay has none. What it heard
-    and was not charged after all it hears again with a minus.
+    `before_charge` names hears the price and what it is for just before it is charged, and may refuse it; a replay has
+    none. What it heard and was not charged after all it hears again with a minus.
     """
 
     key: str | None = None
     progress: Progress | None = None
     deadline: float | None = None
     spend: Fraction | None = None
-    before_charge: Callable[[Fraction], None] | None = None
+    before_charge: BeforeCharge | None = None
 
     def __post_init__(self) -> None:
         if self.key is not None:
@@ -211,12 +213,13 @@ class Announced:
 
     run: Run
     price: Fraction = Fraction(0)
+    charges: Sequence[Charge] = ()
 
-    def tell(self, price: Fraction) -> None:
+    def tell(self, price: Fraction, charges: Sequence[Charge]) -> None:
         """Tells a price before it is charged; of a second attempt, how much more or less it costs than the first."""
         if self.run.before_charge is not None:
-            self.run.before_charge(price - self.price)
-            self.price = price
+            self.run.before_charge(price - self.price, charges)
+            self.price, self.charges = price, charges
 
 
 @contextmanager
@@ -230,7 +233,7 @@ def announcing(run: Run, is_on_record: Callable[[], bool]) -> Iterator[Announced
         raise
     except BlowfishError:
         if run.before_charge is not None and announced.price and not is_on_record():
-            run.before_charge(-announced.price)
+            run.before_charge(-announced.price, announced.charges)
         raise
 
 
@@ -265,7 +268,7 @@ def charged_payload(
             if run.deadline is not None and time.monotonic() - started >= run.deadline:
                 raise DeadlinePassed(run.deadline)
             run.report("charge")
-            announced.tell(charge.received if earlier is None else Fraction(0))
+            announced.tell(charge.received if earlier is None else Fraction(0), [charge])
             try:
                 receipt = ledger.charge(charge)
                 break
@@ -316,7 +319,7 @@ def charge_together(
                 _prepared_count(handle, release)
                 charges.setdefault(charge.key if charge.link is None else charge.link.chain, charge)
             total = sum((charge.received for charge in charges.values()), Fraction(0))
-            announced.tell(total)
+            announced.tell(total, list(charges.values()))
             try:
                 ledger.charge_all(list(charges.values()))
                 return

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import TracebackType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import Depends, Request, Response
 
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import CsrfTokenMissing, NotAllowed, NotSignedIn, PasswordMustChange
+from blowfishdb.ledger import Charge
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.auth.audit_log import NOTHING
+from blowfishdb.server.auth.audit_log import NOTHING, AuditEntry
+from blowfishdb.server.auth.grants import Identity, Scope
 from blowfishdb.server.auth.session import LoginSession
-from blowfishdb.server.auth.users import Identity, Scope
 from blowfishdb.server.state import AppState
 from blowfishdb.session.session import Session
 
@@ -70,17 +71,31 @@ class Caller:
         """The name that they signed in with."""
         return self.identity.name
 
-    def session(self) -> Session:
-        """Their session, as an analyst has one; every role may look at what is declared."""
-        return self.app_state.session(self.name)
+    def session(self, *scopes: Scope) -> Session:
+        """Their session over the datasets on which they have one of these rights; without any, all that they see."""
+        return self.app_state.session_of(self.identity, *scopes)
 
     def declared(self, dataset: str) -> tuple[Domain, Policy]:
         """The domain and the policy of a dataset, both as they are at one moment."""
-        return self.app_state.backend(self.name).declared(dataset)
+        return self.app_state.backend_of(self.identity).declared(dataset)
 
     def curator(self) -> Curator:
-        """The curator's side in their name; for routes of curators and auditors alone."""
-        return self.app_state.curator(self.name)
+        """The curator's side of the datasets that they curate."""
+        return self.app_state.curator_of(self.identity, "curate")
+
+    def auditor(self) -> Curator:
+        """The same of the datasets whose books they may read; for what changes nothing."""
+        return self.app_state.curator_of(self.identity, "audit")
+
+    def check(self, dataset: str, *scopes: Scope) -> None:
+        """UnknownDataset for one that they may not see or that is not there; NotAllowed without one of the rights."""
+        owner = self.app_state.seen_dataset(self.identity, dataset)
+        if not self.app_state.grants.may(self.identity, owner, *scopes):
+            raise NotAllowed(" or to ".join(scopes), owner)
+
+    def reads(self, line: AuditEntry) -> bool:
+        """Whether a line of the audit log is theirs to read: about a dataset they audit, or about none."""
+        return self.app_state.reads(self.identity, line)
 
     async def quote(self, work: Callable[[], Result], request: Request) -> Result:
         """The result of their work that computes, in its turn."""
@@ -118,7 +133,8 @@ class Payment:
     """What was charged, all charges of the release together."""
     _is_noted: bool = False
 
-    def __call__(self, price: Fraction) -> None:
+    def __call__(self, price: Fraction, charges: Sequence[Charge]) -> None:
+        del charges
         if not self._is_noted:
             self.caller.note(self.action, self.target, self.detail)
             self._is_noted = True
@@ -156,15 +172,29 @@ def signed_in(request: Request) -> Caller:
     return Caller(identity, app_state)
 
 
-def needs(*scopes: Scope) -> Callable[[Caller], Coroutine[Any, Any, Caller]]:
-    """Lets a user pass who has one of these rights, and a password of their own."""
+Check: TypeAlias = Callable[..., Coroutine[Any, Any, Caller]]
+
+
+def needs(*scopes: Scope, everywhere: bool = False) -> Check:
+    """Lets a user pass with one of these rights somewhere, or with their account itself, and a password of theirs."""
 
     # No function of a worker thread: it waits for nothing.
     async def allowed(caller: Annotated[Caller, Depends(signed_in)]) -> Caller:
         if caller.identity.must_change:
             raise PasswordMustChange
-        if not caller.identity.may(*scopes):
+        may = caller.identity.may_everywhere if everywhere else caller.identity.may
+        if not may(*scopes):
             raise NotAllowed(" or to ".join(scopes))
+        return caller
+
+    return allowed
+
+
+def needs_on_dataset(*scopes: Scope) -> Check:
+    """Lets a user pass who has one of these rights on the dataset that the path names, if they see it at all."""
+
+    async def allowed(name: str, caller: Annotated[Caller, Depends(needs("ask", "curate", "audit"))]) -> Caller:
+        caller.check(name, *scopes)
         return caller
 
     return allowed
@@ -172,12 +202,19 @@ def needs(*scopes: Scope) -> Callable[[Caller], Coroutine[Any, Any, Caller]]:
 
 Anybody = Annotated[Caller, Depends(signed_in)]
 """Whoever is signed in, even with a first password that must be changed."""
-Analyst = Annotated[Caller, Depends(needs("ask"))]
-DataCurator = Annotated[Caller, Depends(needs("curate"))]
-AUDITING = Depends(needs("audit"))
-Auditor = Annotated[Caller, AUDITING]
 Member = Annotated[Caller, Depends(needs("ask", "curate", "audit"))]
 """Whoever has any right at all."""
+LedgerReader = Annotated[Caller, Depends(needs("audit"))]
+"""Whoever audits some dataset."""
+AccountCurator = Annotated[Caller, Depends(needs("curate", everywhere=True))]
+"""Whose account has the role curator: adds datasets and users."""
+AUDITING = Depends(needs("audit", everywhere=True))
+AccountAuditor = Annotated[Caller, AUDITING]
+Reader = Annotated[Caller, Depends(needs_on_dataset("ask", "curate", "audit"))]
+"""Whoever has a role on the dataset of the path; so have the next three."""
+Analyst = Annotated[Caller, Depends(needs_on_dataset("ask"))]
+DataCurator = Annotated[Caller, Depends(needs_on_dataset("curate"))]
+Auditor = Annotated[Caller, Depends(needs_on_dataset("audit"))]
 
 
 def set_cookie(response: Response, login: LoginSession, app_state: AppState) -> None:

@@ -24,7 +24,7 @@ from blowfishdb.server.access import COOKIE, CSRF_HEADER
 from blowfishdb.server.auth.users import new_password
 from blowfishdb.server.middleware import ServerMiddleware
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, status_of
-from blowfishdb.server.rest import datasets, ledger, policies, queries, session, users
+from blowfishdb.server.rest import access, datasets, ledger, policies, queries, session, users
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState
 
@@ -36,6 +36,8 @@ ROUTERS = (
     queries.synopses_router,
     queries.plans_router,
     datasets.budgets_router,
+    access.router,
+    access.groups_router,
     policies.what_if_router,
     ledger.router,
     ledger.audit_log_router,

@@ -11,7 +11,8 @@ from blowfishdb.errors import InvalidInput, TooLarge
 from blowfishdb.ledger.values import check_text
 from blowfishdb.model.serialize import write
 from blowfishdb.server.auth.database import Cursor, Database, Row
-from blowfishdb.server.auth.users import Identity, new_password
+from blowfishdb.server.auth.grants import Identity
+from blowfishdb.server.auth.users import new_password
 
 MOST_TILES = 24
 MOST_EACH = 100
@@ -125,7 +126,7 @@ class Dashboards:
         with self.database.read() as cursor:
             known = _find(cursor, dashboard)
         if not known.is_for(identity):
-            raise _nowhere()
+            raise nowhere()
         return known
 
     def edition(self, dashboard: str) -> tuple[str, Edition]:
@@ -133,7 +134,7 @@ class Dashboards:
         with self.database.read() as cursor:
             known = _find(cursor, dashboard)
         if known.published is None:
-            raise _nowhere()
+            raise nowhere()
         return known.owner, known.published
 
     def save(self, dashboard: Dashboard) -> Dashboard:
@@ -142,7 +143,7 @@ class Dashboards:
         row = _row(changed)
         with self.database.write() as cursor:
             if _find(cursor, dashboard.id).owner != dashboard.owner:
-                raise _nowhere()
+                raise nowhere()
             columns = ("title", "tiles", "access", "changed")
             marks = ", ".join(f"{column} = ?" for column in columns)
             cursor.rows(f"UPDATE dashboard SET {marks} WHERE id = ?", *(row[column] for column in columns), changed.id)
@@ -169,14 +170,15 @@ class Dashboards:
             cursor.rows("UPDATE dashboard SET published = NULL WHERE id = ?", _find(cursor, dashboard).id)
 
 
-def _nowhere() -> InvalidInput:
+def nowhere() -> InvalidInput:
+    """The error for a dashboard that is not there, or not for whoever asks."""
     return InvalidInput("this link leads to no dashboard, or to one that is not shared")
 
 
 def _find(cursor: Cursor, dashboard: str) -> Dashboard:
     row = cursor.row("SELECT * FROM dashboard WHERE id = ?", dashboard)
     if row is None:
-        raise _nowhere()
+        raise nowhere()
     return _dashboard(row)
 
 

@@ -24,6 +24,7 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.SignInRefused, 401),
     (errors.UnknownAnswer, 404),
     (errors.DatasetPaused, 409),
+    (errors.WaitsForApproval, 409),
     (errors.VersionMismatch, 412),
     (errors.RateLimited, 429),
     (errors.AccountsUnavailable, 503),

@@ -32,6 +32,7 @@ class Settings:
     port: int = 8000
     postgres: int | None = None
     users: str = USUAL_USERS
+    new_datasets: str = "curators"
     certificate: str | None = None
     key: str | None = None
     behind_proxy: bool = False
@@ -59,6 +60,8 @@ class Settings:
         for name in WHOLE:
             if getattr(self, name) < 1:
                 raise CatalogError(f"server.{name} is a whole number, at least 1")
+        if self.new_datasets not in ("curators", "everyone"):
+            raise CatalogError('server.new_datasets is "curators" or "everyone": who sees a dataset before any grant')
         if (self.certificate is None) != (self.key is None):
             raise CatalogError("server.certificate and server.key belong together: name both files, or none")
         if len({value is None for value in (self.oidc_issuer, self.oidc_client, self.oidc_secret)}) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,18 +14,24 @@ from pathlib import Path
 from blowfishdb.catalog.catalog import Catalog, LiveCatalog
 from blowfishdb.catalog.config import read_config
 from blowfishdb.catalog.curator import Curator
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import Released, Run
 from blowfishdb.engine.compile import compile_query
-from blowfishdb.errors import BlowfishError, SourceError, SourceFailed, SourcesUnavailable
+from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.errors import BlowfishError, NotAllowed, SourceError, SourceFailed, SourcesUnavailable
 from blowfishdb.incidents import curator_log, public_error
-from blowfishdb.model.query import query
-from blowfishdb.server.auth.audit_log import AuditLog, Pauses
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.query import Query, query
+from blowfishdb.server.auth.approvals import ApprovalGuard, Approvals
+from blowfishdb.server.auth.audit_log import AuditEntry, AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
+from blowfishdb.server.auth.grants import CURATORS, EVERYONE, SCOPES, Grants, Identity, Scope
 from blowfishdb.server.auth.session import LoginSessions
 from blowfishdb.server.auth.users import Drafts, Tokens, Users
 from blowfishdb.server.dashboards import Dashboards
 from blowfishdb.server.settings import Settings, read_settings
 from blowfishdb.server.worker_pools import HeavyWork, WorkerPools
-from blowfishdb.session.backend import Backend
+from blowfishdb.session.backend import Backend, ReleaseRequest
 from blowfishdb.session.local import QuoteCache, checked_name, local_backend
 from blowfishdb.session.session import Session
 
@@ -112,10 +118,15 @@ class Metrics:
 
 @dataclass(frozen=True, eq=False)
 class AppState:
-    """One configuration with its ledger and its users. An analyst's page or route gets a session, never a curator."""
+    """One configuration with its ledger and its users. An analyst's page or route gets a session, never a curator.
+
+    Whoever is served sees what they may see: `backend_of`, `session_of` and `curator_of` hide the rest.
+    """
 
     settings: Settings
     users: Users
+    grants: Grants
+    approvals: Approvals
     logins: LoginSessions
     tokens: Tokens
     audit_log: AuditLog
@@ -128,31 +139,97 @@ class AppState:
     worker_pools: WorkerPools = field(default_factory=WorkerPools, repr=False)
     metrics: Metrics = field(default_factory=Metrics, repr=False)
     _quotes: QuoteCache = field(default_factory=QuoteCache, repr=False)
-    _backends: dict[str, Backend] = field(default_factory=dict, repr=False)
+    _backends: dict[tuple[str, tuple[Scope, ...]], Backend] = field(default_factory=dict, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _probe: Probe = field(default_factory=Probe, repr=False)
 
+    def backend_of(self, identity: Identity, *scopes: Scope) -> Backend:
+        """The backend of somebody over the datasets on which they have one of these rights, without any: one at all.
+
+        To them every other dataset is one that was never declared.
+        """
+        wanted = scopes or SCOPES
+
+        def now() -> Catalog:
+            return self._live.now().only(lambda dataset: self.grants.sees(identity, dataset, *wanted))
+
+        def gate(dataset: str) -> None:
+            if not self.grants.sees(identity, dataset, "ask"):
+                raise NotAllowed("ask", dataset)
+            self.pauses.check(dataset)
+
+        return self._backend(identity.name, wanted, now, gate)
+
+    def session_of(self, identity: Identity, *scopes: Scope) -> Session:
+        """The session of somebody over the same datasets; closing it closes nothing that others use."""
+        backend = self.backend_of(identity, *scopes)
+        return Session(backend.analyst, backend)
+
+    def curator_of(self, identity: Identity, scope: Scope = "audit") -> Curator:
+        """The curator's side in somebody's name, of the datasets on which they have the right; one for each work."""
+        return self.curator(identity.name, lambda dataset: self.grants.may(identity, dataset, scope))
+
+    def seen_dataset(self, identity: Identity, name: str) -> str:
+        """The dataset that a name belongs to; UnknownDataset for one that they may not see, as if it were not there."""
+        catalog = self._live.now().only(lambda dataset: self.grants.sees(identity, dataset, *SCOPES))
+        return catalog.config.dataset(catalog.owner(name)).name
+
+    def reads(self, identity: Identity, line: AuditEntry) -> bool:
+        """Whether somebody may read a line of the audit log: about a dataset they audit, or with their account."""
+        catalog = self._live.now()
+        dataset = catalog.owner(line.target)
+        if dataset in catalog.config.datasets:
+            return self.grants.may(identity, dataset, "audit")
+        return identity.may_everywhere("audit")
+
+    # For the server's own work, whoever may see what; routes and pages use the three above.
+
     def backend(self, analyst: str) -> Backend:
-        """The backend of one analyst; all backends share one ledger and the same sources."""
-        name = checked_name(analyst)
-        with self._turn:
-            if name not in self._backends:
-                compute = partial(self.heavy_work.compute, name)
-                self._backends[name] = local_backend(self._live, name, self.pauses.check, self._quotes, compute)
-            return self._backends[name]
+        """The backend of one analyst over all datasets; all backends share one ledger and the same sources."""
+        return self._backend(analyst, (), self._live.now, self.pauses.check)
 
     def session(self, analyst: str) -> Session:
-        """The session of one analyst; closing it closes nothing that others use."""
+        """The session of one analyst over all datasets."""
         backend = self.backend(analyst)
         return Session(backend.analyst, backend)
 
-    def curator(self, by: str) -> Curator:
-        """The curator's side in somebody's name, for those who may curate or audit; make one for each piece of work."""
+    def curator(self, by: str, sees: Callable[[str], bool] = lambda _: True) -> Curator:
+        """The curator's side in somebody's name, of the datasets that they see."""
         now = self._live.now()
         # Sources of its own: a curator opens some that are not in force yet.
         config = replace(now.config, variables=self.settings.variables)
         catalog = Catalog(config, now.ledger, dict(now.sources))
-        return Curator(catalog, by, shares_ledger=True, compute=partial(self.heavy_work.compute, by))
+        compute = partial(self.heavy_work.compute, by)
+        return Curator(catalog, by, shares_ledger=True, compute=compute, sees=sees)
+
+    def _backend(
+        self, analyst: str, scopes: tuple[Scope, ...], now: Callable[[], Catalog], gate: Callable[[str], None]
+    ) -> Backend:
+        name = checked_name(analyst)
+        with self._turn:
+            if (name, scopes) not in self._backends:
+                compute = partial(self.heavy_work.compute, name)
+                backend = local_backend(now, name, gate, self._quotes, compute)
+                self._backends[name, scopes] = self._with_approvals(backend)
+            return self._backends[name, scopes]
+
+    def _with_approvals(self, backend: Backend) -> Backend:
+        """The same backend, which releases nothing that waits for a curator's yes."""
+
+        def guarded(name: str, run: Run) -> ApprovalGuard:
+            owner = self._live.now().owner(name)
+            return ApprovalGuard(self.approvals, self.audit_log, owner, backend.analyst, run.before_charge)
+
+        def release(name: str, query: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Released:
+            return backend.release(name, query, domain, target, replace(run, before_charge=guarded(name, run)))
+
+        def release_all(name: str, requests: Sequence[ReleaseRequest], domain: Domain) -> list[Answer]:
+            guard = guarded(name, requests[0][2])
+            return backend.release_all(
+                name, [(*one[:2], replace(one[2], before_charge=guard)) for one in requests], domain
+            )
+
+        return replace(backend, release=release, release_all=release_all)
 
     def check_ready(self) -> None:
         """An error while the ledger, the database of users or a data source does not answer; reads no rows."""
@@ -197,16 +274,21 @@ def open_app_state(config: str | Path, clock: Clock | None = None, settings: Set
     """The app state of a configuration file, with the settings that it has or with others."""
     settings = settings or read_settings(read_config(config))
     database = open_database(settings.users_url(), clock)
-    users = Users(database)
+    grants = Grants(database, EVERYONE if settings.new_datasets == "everyone" else CURATORS)
+    users, audit_log, live = Users(database, grants), AuditLog(database), LiveCatalog(config)
+    if grants.keep_open(live.now().config.datasets):
+        audit_log.note("upgrade", "left all datasets to all accounts by their roles")
     return AppState(
         settings=settings,
         users=users,
+        grants=grants,
+        approvals=Approvals(database),
         logins=LoginSessions(users, database),
         tokens=Tokens(users, database),
-        audit_log=AuditLog(database),
+        audit_log=audit_log,
         pauses=Pauses(database),
         drafts=Drafts(database),
         dashboards=Dashboards(database),
-        _live=LiveCatalog(config),
+        _live=live,
         _database=database,
     )

@@ -63,7 +63,7 @@ def open_local(config: str | Path, analyst: str) -> Backend:
     def close() -> None:
         live.close()
 
-    return replace(local_backend(live, name), close=close)
+    return replace(local_backend(live.now, name), close=close)
 
 
 def checked_name(analyst: str) -> str:
@@ -74,13 +74,13 @@ def checked_name(analyst: str) -> str:
 
 
 def local_backend(
-    live: LiveCatalog,
+    now: Callable[[], Catalog],
     analyst: str,
     gate: Callable[[str], object] = lambda _: None,
     quotes: QuoteCache | None = None,
     compute: Compute = compute_here,
 ) -> Backend:
-    """The backend of one analyst over a catalog that others may share; `gate` refuses datasets that are paused.
+    """The backend of one analyst over what they see of a catalog `now`; `gate` refuses datasets that are paused.
 
     `compute` does the arithmetic of plans and of questions to synopses.
 
@@ -88,7 +88,7 @@ def local_backend(
     """
     quote_cache = quotes or QuoteCache()
     turn = RLock()
-    ledger = live.now().ledger
+    ledger = now().ledger
 
     def in_turn(work: Callable[[], Result]) -> Result:
         # Look-ups do without: waiting for a release, they would hold threads that others need.
@@ -99,23 +99,25 @@ def local_backend(
         return redact_errors(alone)
 
     def names() -> list[str]:
-        return list(live.now().config.datasets)
+        return list(now().config.datasets)
 
     def declared(name: str) -> tuple[Domain, Policy]:
-        return live.now().declared(name)
+        return now().declared(name)
 
     def joins(name: str) -> tuple[Join, ...]:
-        config = live.now().config
-        dataset = config.dataset(live.now().owner(name))
+        catalog = now()
+        config, dataset = catalog.config, catalog.config.dataset(catalog.owner(name))
         return shown_joins(config.scheme(dataset.source), dataset.joins) if dataset.joins else ()
 
     def opened(name: str, query: Query, domain: Domain) -> DatasetHandle:
         """The dataset at the versions in force; a version may come into force a moment before its file is written."""
-        gate(live.now().owner(name))
+        catalog = now()
+        # Before anything else: of a dataset that is not there nobody hears whether it is paused.
+        gate(catalog.config.dataset(catalog.owner(name)).name)
         try:
-            handle = live.now().handle(name)
+            handle = catalog.handle(name)
         except NotInForce:
-            handle = live.now().handle(name)
+            handle = now().handle(name)
         for axis in query.axes:
             if axis.attribute in domain and domain[axis.attribute] != handle.domain.find(axis.attribute):
                 raise QueryError(f"{axis.attribute} is declared in another way by now: ask the dataset anew")
@@ -208,10 +210,10 @@ def local_backend(
 
     def reopen(name: str, number: int) -> Released:
         """Somebody else's number is as unknown as one that was never given."""
-        return decode(_stored(live.now(), name, number, lambda charge: charge.analyst == analyst))
+        return decode(_stored(now(), name, number, lambda charge: charge.analyst == analyst))
 
     def synopsis(name: str, number: int) -> Synopsis:
-        return Synopsis(from_bytes(_stored(live.now(), name, number, _is_synopsis)), compute=compute)
+        return Synopsis(from_bytes(_stored(now(), name, number, _is_synopsis)), compute=compute)
 
     def close() -> None:
         with turn:
@@ -222,13 +224,13 @@ def local_backend(
         names=names,
         declared=declared,
         joins=joins,
-        budget=lambda name: redact_errors(lambda: _budget(live.now(), name, analyst)),
+        budget=lambda name: redact_errors(lambda: _budget(now(), name, analyst)),
         preview=preview,
         release=release,
         release_all=release_all,
-        history=lambda name, part: redact_errors(lambda: _history(live.now(), name, analyst, part)),
+        history=lambda name, part: redact_errors(lambda: _history(now(), name, analyst, part)),
         reopen=lambda name, number: redact_errors(lambda: reopen(name, number)),
-        synopses=lambda name, part: redact_errors(lambda: _synopses(live.now(), name, part)),
+        synopses=lambda name, part: redact_errors(lambda: _synopses(now(), name, part)),
         synopsis=lambda name, number: redact_errors(lambda: synopsis(name, number)),
         close=close,
     )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Progress, Run
+from blowfishdb.engine.charge import BeforeCharge, Progress, Run
 from blowfishdb.engine.compile import looked_at
 from blowfishdb.engine.postprocess import select_rows
 from blowfishdb.engine.preview import Preview
@@ -156,7 +156,7 @@ class QuestionPlan:
         progress: Progress | None = None,
         deadline: float | None = None,
         spend: Number | None = None,
-        before_charge: Callable[[Fraction], None] | None = None,
+        before_charge: BeforeCharge | None = None,
     ) -> list[Answer]:
         """An answer to each question, in their order. Nothing is charged where the whole does not fit what is left.
 

@@ -52,7 +52,7 @@ def wire_place(folder: Path, dataset: bf.Dataset | None = None, server: str = GE
     """A port that is closed at the end."""
     make_fixture(folder, dataset)
     path = configuration(folder)
-    path.write_text(f"{path.read_text()}\n[server]\n{server}\n")
+    path.write_text(f"{path.read_text()}\n[server]\nnew_datasets = 'everyone'\n{server}\n")
     app_state = open_app_state(path)
     secrets = {}
     for name, role in PEOPLE.items():

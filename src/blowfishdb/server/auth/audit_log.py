@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeAlias
 
 from blowfishdb.errors import DatasetPaused
 from blowfishdb.ledger.records import digest
@@ -26,6 +27,11 @@ class AuditEntry:
     action: str
     target: str
     detail: Mapping[str, object]
+
+
+Shows: TypeAlias = Callable[[AuditEntry], bool]
+PIECE = 1000
+"""Lines that are read at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,19 +61,27 @@ class AuditLog:
             line_hash = digest(f"{previous}:{number + 1}:{text}")
             cursor.insert("audit_log", {"number": number + 1, "body": text, "hash": line_hash})
 
-    def lines(self, *, after: int = 0, most: int = 200) -> list[AuditEntry]:
-        """The lines after a number, newest last."""
-        with self.database.read() as cursor:
-            rows = cursor.rows(
-                "SELECT number, body FROM audit_log WHERE number > ? ORDER BY number LIMIT ?", after, min(most, 1000)
-            )
-        return [AuditEntry(number=row["number"], **json.loads(row["body"])) for row in rows]
+    def lines(self, *, after: int = 0, most: int = 200, shows: Shows = lambda _: True) -> list[AuditEntry]:
+        """The lines after a number that somebody is shown, newest last."""
+        select = "SELECT number, body FROM audit_log WHERE number > ? ORDER BY number LIMIT ?"
+        return self._shown(select, after, most, shows)
 
-    def last(self, most: int = 200) -> list[AuditEntry]:
-        """The newest lines, newest last."""
-        with self.database.read() as cursor:
-            number, _ = _end(cursor)
-        return self.lines(after=max(0, number - most), most=most)
+    def last(self, most: int = 200, shows: Shows = lambda _: True) -> list[AuditEntry]:
+        """The newest lines that somebody is shown, newest last."""
+        select = "SELECT number, body FROM audit_log WHERE number < ? ORDER BY number DESC LIMIT ?"
+        return self._shown(select, 2**63 - 1, most, shows)[::-1]
+
+    def _shown(self, select: str, start: int, most: int, shows: Shows) -> list[AuditEntry]:
+        """Lines from a number on, read in pieces until there are enough of them."""
+        wanted, lines = min(most, 1000), list[AuditEntry]()
+        while len(lines) < wanted:
+            with self.database.read() as cursor:
+                rows = cursor.rows(select, start, PIECE)
+            lines += filter(shows, (AuditEntry(number=row["number"], **json.loads(row["body"])) for row in rows))
+            if len(rows) < PIECE:
+                break
+            start = rows[-1]["number"]
+        return lines[:wanted]
 
     def first_fault(self) -> int | None:
         """The number of the first line that is missing or was changed; None when all is well."""

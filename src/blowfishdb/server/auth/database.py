@@ -1,4 +1,4 @@
-"""The database of users, sessions, tokens and the audit log: one SQLite file, or PostgreSQL for several servers."""
+"""The database of users, what they may do and what they did: one SQLite file, or PostgreSQL for several servers."""
 
 from __future__ import annotations
 
@@ -34,6 +34,16 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS failure (who TEXT PRIMARY KEY, times BIGINT NOT NULL, until BIGINT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS pause (
         dataset TEXT PRIMARY KEY, who TEXT NOT NULL, at TEXT NOT NULL, reason TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS dataset_grant (
+        dataset TEXT NOT NULL, holder TEXT NOT NULL, role TEXT NOT NULL, given_by TEXT NOT NULL, at TEXT NOT NULL,
+        epsilon TEXT, PRIMARY KEY (dataset, holder, role))""",
+    "CREATE TABLE IF NOT EXISTS user_group (name TEXT NOT NULL, member TEXT NOT NULL, PRIMARY KEY (name, member))",
+    "CREATE TABLE IF NOT EXISTS grants_since (at TEXT NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS approval_rule (dataset TEXT PRIMARY KEY, epsilon TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS approval (
+        dataset TEXT NOT NULL, number BIGINT NOT NULL, analyst TEXT NOT NULL, digest TEXT NOT NULL,
+        question TEXT NOT NULL, epsilon TEXT NOT NULL, state TEXT NOT NULL, at TEXT NOT NULL, ends BIGINT NOT NULL,
+        decided_by TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (dataset, number))""",
     """CREATE TABLE IF NOT EXISTS draft (
         name TEXT NOT NULL, page TEXT NOT NULL, body TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (name, page))""",
     """CREATE TABLE IF NOT EXISTS dashboard (
@@ -43,6 +53,8 @@ TABLES = (
         number BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)""",
 )
 TABLE_NAMES = tuple(table.split()[5] for table in TABLES)
+BEFORE = ("users", "grants_since")
+"""Tables that are empty in a new database alone."""
 TAKE_TURNS = "SELECT pg_advisory_xact_lock(5204417093)"
 """Waits for other servers on the same database, as SQLite's BEGIN IMMEDIATE does; the number is ours alone."""
 
@@ -169,6 +181,9 @@ class Database:
                 connection = self.connect()
                 for table in TABLES:
                     connection.execute(table, ())
+                # Users who were there before mean an installation from before there were grants.
+                if not any(connection.execute(f"SELECT 1 FROM {one} LIMIT 1", ()).fetchall() for one in BEFORE):
+                    Cursor(connection, self.mark).insert("grants_since", {"at": self.clock.text()})
                 self._open[use] = connection
             yield self._open[use]
         except self.errors:

@@ -16,7 +16,8 @@ import httpx
 from blowfishdb.errors import CatalogError, ExtraMissing, ProviderUnavailable, SignInRefused
 from blowfishdb.incidents import curator_log
 from blowfishdb.server.auth.database import Cursor, Database
-from blowfishdb.server.auth.users import SCOPES_OF, Identity, Users, hash_secret, is_password, role_of
+from blowfishdb.server.auth.grants import Identity, role_of
+from blowfishdb.server.auth.users import Users, hash_secret, is_password
 
 FREE_TRIES = 5
 FREE_TRIES_OF_AN_ADDRESS = 50
@@ -78,7 +79,7 @@ class LoginSessions:
                 "login_session",
                 {"secret_hash": hash_secret(secret), "name": name, "csrf_token": csrf_token, "seen": now, "ends": ends},
             )
-        identity = Identity(name, user.role, SCOPES_OF[user.role], csrf_token, user.must_change)
+        identity = Identity(name, user.role, self.users.grants.scopes(name, user.role), csrf_token, user.must_change)
         return LoginSession(secret, identity, ends)
 
     def resume(self, secret: str) -> Identity | None:
@@ -96,7 +97,8 @@ class LoginSessions:
             with self.database.write() as cursor:
                 cursor.rows("UPDATE login_session SET seen = ? WHERE secret_hash = ?", now, hash_secret(secret))
         role = role_of(row["role"])
-        return Identity(row["name"], role, SCOPES_OF[role], row["csrf_token"], bool(row["must_change"]))
+        scopes = self.users.grants.scopes(row["name"], role)
+        return Identity(row["name"], role, scopes, row["csrf_token"], bool(row["must_change"]))
 
     def sign_out(self, secret: str) -> None:
         """Ends a login session."""

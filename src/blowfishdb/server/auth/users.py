@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -20,6 +20,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from blowfishdb.errors import InvalidInput, ProtocolViolation, SignInRefused, TokenCapReached
 from blowfishdb.ledger.values import check_text
 from blowfishdb.server.auth.database import Cursor, Database, Row
+from blowfishdb.server.auth.grants import GROUP, SCOPES, Grants, Identity, Role, Scope, role_of
 
 SHORTEST, LONGEST = 12, 200
 _hasher = PasswordHasher()
@@ -55,35 +56,6 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-Role = Literal["curator", "analyst", "auditor"]
-ROLES: tuple[Role, ...] = get_args(Role)
-Scope = Literal["ask", "curate", "audit"]
-SCOPES: tuple[Scope, ...] = get_args(Scope)
-SCOPES_OF: dict[Role, frozenset[Scope]] = {
-    "curator": frozenset({"curate", "audit"}),
-    "analyst": frozenset({"ask"}),
-    "auditor": frozenset({"audit"}),
-}
-"""What each role may do; a token may do less, never more."""
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Somebody who has shown who they are. `csrf_token` must come with every change made from a browser."""
-
-    name: str
-    role: Role
-    scopes: frozenset[Scope]
-    csrf_token: str | None = None
-    must_change: bool = False
-    token: str | None = None
-    """The id of the token by which they did, if it was one."""
-
-    def may(self, *scopes: Scope) -> bool:
-        """Whether this user has one of these rights; nobody has any whose first password is still in use."""
-        return not self.must_change and not self.scopes.isdisjoint(scopes)
-
-
 @dataclass(frozen=True)
 class User:
     """Somebody with an account."""
@@ -97,15 +69,18 @@ class User:
 
 @dataclass(frozen=True, eq=False)
 class Users:
-    """All who have an account."""
+    """All who have an account, and what they were granted."""
 
     database: Database
+    grants: Grants
 
     def add(self, name: str, role: str, password: str | None, *, must_change: bool = True) -> User:
         """A new user; without a password they sign in elsewhere (OIDC)."""
         check_text(name, "a name", 100)
-        if name != name.strip() or "/" in name:
-            raise InvalidInput("a name begins and ends with no space and holds no /, so that addresses can name it")
+        if name != name.strip() or "/" in name or name.startswith(GROUP):
+            raise InvalidInput(
+                f"a name begins and ends with no space, holds no / and does not begin with {GROUP}, as groups do"
+            )
         row = {
             "name": name,
             "role": role_of(role),
@@ -150,14 +125,6 @@ class Users:
                 cursor.rows("DELETE FROM token_verifier WHERE name = ?", name)
                 cursor.rows("DELETE FROM draft WHERE name = ?", name)
             return _find(cursor, name)
-
-
-def role_of(role: str) -> Role:
-    """The role of that name; InvalidInput when there is none."""
-    for known in ROLES:
-        if role == known:
-            return known
-    raise InvalidInput(f"a role is one of {', '.join(ROLES)}")
 
 
 def _find(cursor: Cursor, name: str) -> User:
@@ -227,9 +194,9 @@ class Tokens:
         """A new token and its secret, which is shown this once."""
         check_text(label, "a label", 100)
         role, clock = self.users.find(name).role, self.database.clock
-        wanted, allowed = set(scopes), SCOPES_OF[role]
+        wanted, allowed = set(scopes), self.users.grants.scopes(name, role)
         if not wanted or not wanted <= allowed:
-            raise InvalidInput(f"the role {role} gives tokens some of the scopes {', '.join(sorted(allowed))}")
+            raise InvalidInput(f"your roles give tokens some of the scopes {', '.join(sorted(allowed))}")
         if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= LONGEST_DAYS:
             raise InvalidInput(f"a token lasts 1 to {LONGEST_DAYS} days")
         secret, ends = PREFIX + secrets.token_urlsafe(32), clock.now() + days * 86_400
@@ -265,7 +232,8 @@ class Tokens:
         if row is None or row["ends"] <= self.database.clock.now():
             return None
         role = role_of(row["role"])
-        return Identity(row["name"], role, SCOPES_OF[role].intersection(row["scopes"].split()), token=row["id"])
+        scopes = self.users.grants.scopes(row["name"], role).intersection(row["scopes"].split())
+        return Identity(row["name"], role, scopes, token=row["id"])
 
     def of(self, name: str) -> list[Token]:
         """Somebody's tokens."""

@@ -14,6 +14,7 @@ PAGES: tuple[str, ...] = (
     "policies",
     "trade_off",
     "ledger",
+    "access",
     "users",
 )
 """The modules below this one that the app loads; each registers its pages when it is imported."""

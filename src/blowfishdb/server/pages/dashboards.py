@@ -17,7 +17,7 @@ from blowfishdb.present import chart
 from blowfishdb.present.page import table
 from blowfishdb.present.words import accuracy_words, note
 from blowfishdb.server.access import Caller, app_state_of
-from blowfishdb.server.dashboards import LONGEST_CAPTION, LONGEST_TITLE, Access, Dashboard, Tile
+from blowfishdb.server.dashboards import LONGEST_CAPTION, LONGEST_TITLE, Access, Dashboard, Tile, nowhere
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
@@ -86,14 +86,19 @@ async def dashboards(context: PageContext) -> None:
         listed = await context.run(lambda: store.of(identity.name))
         _form(context)
         with card():
-            if not listed:
+            if listed:
+                columns = [Column("Dashboard"), Column("Answers", "is-number"), Column("Who may open it")]
+                columns.append(Column("Changed (UTC)", "is-time is-spare"))
+                plain_table(columns, [_row(one) for one in listed], "Your dashboards")
+            else:
                 empty("dashboard", "No dashboard yet", "Name one above, then put answers of your history on it.")
-                return
-            columns = [Column("Dashboard"), Column("Answers", "is-number"), Column("Who may open it")]
-            columns.append(Column("Changed (UTC)", "is-time is-spare"))
-            plain_table(columns, [_row(one) for one in listed], "Your dashboards")
-        return
-    offered = await context.run(store.offered)
+    if identity.may("curate"):
+        offered = await context.run(store.offered)
+        _offered([one for one in offered if all(context.curates(tile.dataset) for tile in one.tiles)])
+
+
+def _offered(offered: list[Dashboard]) -> None:
+    """What a curator of all that is on it may publish."""
     with card():
         if not offered:
             empty("dashboard", "Nothing is offered", "Analysts offer dashboards here for you to publish.")
@@ -141,7 +146,6 @@ async def view(context: PageContext) -> None:
     identity = context.check("ask", "curate")
     wanted = context.request.query_params.get("of", "")
     dashboard = await context.run(lambda: context.app_state.dashboards.open(wanted, identity))
-    ui.link("← All dashboards", "/dashboards").classes("bf-small")
     board = Board(context, dashboard)
     await board.show()
 
@@ -150,9 +154,17 @@ class Board:
     """The state of one open page."""
 
     def __init__(self, context: PageContext, dashboard: Dashboard) -> None:
-        self._context, self._dashboard = context, dashboard
+        self._datasets = context.app_state.backend_of(context.identity).names()
         self._is_owner = dashboard.owner == context.identity.name and context.identity.may("ask")
+        if not self._is_owner:
+            # Of a dataset that somebody may not see, not even a caption is shown.
+            tiles = tuple(one for one in dashboard.tiles if one.dataset in self._datasets)
+            if dashboard.tiles and not tiles:
+                raise nowhere()
+            dashboard = replace(dashboard, tiles=tiles)
+        self._context, self._dashboard = context, dashboard
         self._is_editing = self._is_owner and not dashboard.tiles
+        ui.link("← All dashboards", "/dashboards").classes("bf-small")
         self._root = ui.element("div").classes("bf-stack").style("gap:16px;margin-top:10px")
 
     async def show(self) -> None:
@@ -163,10 +175,9 @@ class Board:
     def _answers(self) -> list[Answer | str]:
         """The answer of each tile, or why it is not there."""
         answers: list[Answer | str] = []
-        datasets = self._context.app_state.backend(self._context.identity.name).names()
         for tile in self._dashboard.tiles:
             try:
-                if tile.dataset not in datasets:
+                if tile.dataset not in self._datasets:
                     raise UnknownAnswer(tile.number)
                 answers.append(answer_on(self._context.app_state, self._dashboard.owner, tile))
             except BlowfishError as error:
@@ -328,6 +339,8 @@ class Board:
         dashboards, dashboard = self._context.app_state.dashboards, self._dashboard
 
         def published(caller: Caller) -> None:
+            for tile in dashboard.tiles:
+                caller.check(tile.dataset, "curate")
             dashboards.publish(dashboard, caller.name)
             caller.note("published a dashboard", dashboard.id)
 

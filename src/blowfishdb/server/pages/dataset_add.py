@@ -120,6 +120,7 @@ PARTS = (
 )
 DRAFT = "datasets/add"
 TIED, TIMES = "public constraints tie records here", "Times within the budget"
+WHO = {"": "Only I, until I grant it", "everyone": "All accounts, by their roles"}
 
 
 @dataclass(eq=False)
@@ -140,6 +141,8 @@ class DatasetDraft:
     presence: str = SAFE_PRESENCE
     epsilon: str = "1"
     per_analyst: str = ""
+    everyone: str = ""
+    """Who may use it from the beginning: everyone by their roles if anything is written here, else its curator."""
     fields: dict[str, Field] = field(default_factory=dict)
     guidance: ui.element | None = None
     on_change: Callable[[], None] = lambda: None
@@ -275,7 +278,13 @@ def epsilon_hint(epsilon: str, per_analyst: str) -> str:
     return " ".join(sentences)
 
 
-@page("/datasets/add", "Add a dataset", "curate", lead="Columns are read, rows are not. Nothing is inferred from data.")
+@page(
+    "/datasets/add",
+    "Add a dataset",
+    "curate",
+    everywhere=True,
+    lead="Columns are read, rows are not. Nothing is inferred from data.",
+)
 async def add(context: PageContext) -> None:
     """Four steps on one page; later ones appear when the columns are known."""
     draft, drafts, user = DatasetDraft(context), context.app_state.drafts, context.identity.name
@@ -554,13 +563,14 @@ def _finish(draft: DatasetDraft) -> None:
             return
         with blaming(draft.fields["name"]):
             dataset = draft.dataset()
-            await context.change(partial(add_dataset, dataset))
+            await context.change(partial(add_dataset, dataset, everyone=bool(draft.everyone)))
             await context.run(partial(context.app_state.drafts.drop, context.identity.name, DRAFT))
             ui.navigate.to(f"/policies?dataset={quote(dataset.name)}")
 
     with card().style("margin-top:16px"), spread():
         with in_row().style("align-items:flex-start"):
             _bound(ui.input("Name for analysts", placeholder="visits"), draft, "name", 260)
+            _bound(ui.select(WHO, label="Who may use it"), draft, "everyone", 300)
             small("More ways to hide values, and their pictures, come next.", "padding-top:10px")
         ui.button("Add it", icon="check", on_click=go).props('unelevated data-testid="finish"')
 

@@ -35,7 +35,8 @@ async def datasets(context: PageContext) -> None:
     curator = context.curator()
     names = curator.datasets()
     with ui.element("div").classes("bf-row bf-actions"):
-        called(link_button("Add a dataset", "/datasets/add", "add"), test_id="add")
+        if context.identity.may_everywhere("curate"):
+            called(link_button("Add a dataset", "/datasets/add", "add"), test_id="add")
     if not names:
         with card():
             text = "Add a table by its address, or send a file. Its columns are read; its rows are not."

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
+from blowfishdb.catalog.catalog import PEOPLE
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.postprocess import select_rows
@@ -122,12 +123,16 @@ SHOWN_OFFERS = 6
 
 @dataclass(frozen=True, eq=False)
 class QuotedQuery:
-    """A query with its quote, what is left of the budget, and how near the truth that would bring one too dear."""
+    """A query with its quote, what is left of the budget, and how near the truth that would bring one too dear.
+
+    `waits_above` is the price from which a curator is asked first, where the query costs more.
+    """
 
     query: RunnableQuery
     preview: Preview
     budget: Budget
     instead: float | None
+    waits_above: Fraction | None = None
 
 
 def show_quote(priced: QuotedQuery, on_run: Callable[[], object], on_collect: Callable[[], object]) -> None:
@@ -151,6 +156,9 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object], on_collect: Ca
     budget_bar(priced.budget, preview.epsilon, preview.left)
     if preview.left == 0 and preview.epsilon:
         notice(f"{why_nothing(priced.budget)} The curator can renew it.", "is-accent").style("margin-top:12px")
+    if priced.waits_above is not None:
+        text = f"Above epsilon {figure(priced.waits_above)} a curator is asked first. Run it to put it on their list."
+        notice(text, "is-accent", "hourglass_empty").style("margin-top:12px").props('data-testid="waits"')
     if preview.shared is not None:
         with notice(preview.shared.words(), icon="link").style("margin-top:12px").props('data-testid="shared"'):
             earlier = answer_link(preview.dataset, preview.shared.entry)
@@ -377,7 +385,9 @@ class Explorer:
         preview = query.preview()
         left = preview.left
         instead = query.within(left) if left is not None and preview.epsilon > left else None
-        return QuotedQuery(query, preview, session.budget(preview.dataset), instead)
+        above = self._context.app_state.approvals.above(preview.dataset.removesuffix(PEOPLE))
+        waits = above if above is not None and preview.epsilon > above else None
+        return QuotedQuery(query, preview, session.budget(preview.dataset), instead, waits)
 
     async def _confirm(self) -> None:
         if self._quoted is None or self._is_running:

@@ -20,8 +20,11 @@ from blowfishdb.errors import BlowfishError, InvalidInput, sentence
 from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL
 from blowfishdb.present.words import accuracy_words, readable
+from blowfishdb.server.auth.approvals import Approval
 from blowfishdb.server.dashboards import Tile
 from blowfishdb.server.pages.controls import (
+    Cell,
+    Column,
     called,
     card,
     empty,
@@ -30,6 +33,8 @@ from blowfishdb.server.pages.controls import (
     in_row,
     link_button,
     paragraph,
+    pill,
+    plain_table,
     small,
     spread,
 )
@@ -66,6 +71,7 @@ LINKED = (
     '<span v-if="!props.row.current" class="bf-pill" style="margin-left:8px">older version</span>'
     '<div v-if="props.row.family" class="bf-small">{{ props.row.family }}</div></q-td>'
 )
+STATES = {"waiting": "is-accent", "approved": "is-good", "refused": "is-bad", "used": ""}
 TICKED = """<q-checkbox v-model="props.selected" :aria-label="'Compare ' + props.row.named" />"""
 
 
@@ -75,6 +81,7 @@ async def history(context: PageContext) -> None:
     session, before = context.session(), before_of(context)
     newest = await context.run(lambda: all_past(session, before))
     rows = [_row(past) for past in newest]
+    _approvals(await context.run(lambda: _asked_first(context, session)))
     with card():
         if not rows and before is not None:
             empty("history", "Nothing older", "These are all your answers.")
@@ -119,6 +126,34 @@ async def history(context: PageContext) -> None:
                 ui.link("← Newest answers", "/history").classes("bf-small")
             if len(rows) == LISTED:
                 ui.link("Older answers →", f"/history?before={newest[-1].number}").classes("bf-small")
+
+
+def _asked_first(context: PageContext, session: Session) -> list[Approval]:
+    """What of this analyst waits for a yes, got one, or was refused, and is still to be acted upon."""
+    store, name = context.app_state.approvals, context.identity.name
+    return [one for dataset in session.datasets() for one in store.of(dataset, name) if one.state != "used"]
+
+
+def _approvals(asked: list[Approval]) -> None:
+    if not asked:
+        return
+    with card():
+        heading("Asked of a curator first")
+        small("Nothing was charged for these. After a yes, ask the same again.", "margin:2px 0 10px")
+        columns = [Column("Dataset"), Column("No.", "is-number is-spare"), Column("Question")]
+        columns += [Column("Epsilon", "is-number"), Column("State")]
+        rows: list[list[Cell]] = [
+            [one.dataset, str(one.number), one.question, figure(one.epsilon), partial(approval_state, one)]
+            for one in asked
+        ]
+        plain_table(columns, rows, "Asked of a curator first")
+
+
+def approval_state(approval: Approval) -> None:
+    """Whether a question waits, or who decided what and why."""
+    pill(approval.state, STATES[approval.state])
+    if approval.decided_by:
+        small(f"by {approval.decided_by}{f': {approval.reason}' if approval.reason else ''}")
 
 
 def before_of(context: PageContext) -> int | None:

@@ -24,7 +24,7 @@ from blowfishdb.incidents import public_error, redact_errors
 from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.access import Caller, app_state_of, identity_of, secret_of
 from blowfishdb.server.auth.audit_log import NOTHING
-from blowfishdb.server.auth.users import Identity, Scope
+from blowfishdb.server.auth.grants import Identity, Scope
 from blowfishdb.server.pages.controls import card, empty, heading, icon_button, link_button, paragraph
 from blowfishdb.server.problems import status_of
 from blowfishdb.server.state import AppState
@@ -104,16 +104,20 @@ class PageContext:
         return Caller(self.check(*scopes), self.app_state)
 
     def session(self) -> Session:
-        """The analyst's session."""
-        return self.caller("ask").session()
+        """The analyst's session, over the datasets that they may ask."""
+        return self.caller("ask").session("ask")
 
     def curator(self) -> Curator:
-        """The curator's side, for those who curate."""
+        """The curator's side, of the datasets that they curate."""
         return self.caller("curate").curator()
 
     def auditor(self) -> Curator:
-        """The ledger, for those who may read it; pages of auditors only read."""
-        return self.caller("audit").curator()
+        """The ledger, of the datasets that they audit; pages of auditors only read."""
+        return self.caller("audit").auditor()
+
+    def curates(self, dataset: str) -> bool:
+        """Whether they may change what holds for a dataset."""
+        return self.app_state.grants.may(self.identity, dataset, "curate")
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """The result of work done beside the event loop; whatever fails is a BlowfishError that may be shown."""
@@ -237,6 +241,12 @@ class Place:
     label: str
     icon: str
     scopes: tuple[Scope, ...]
+    is_everywhere: bool = False
+    """Whether the account itself must have the right, not only on some dataset."""
+
+    def is_for(self, identity: Identity) -> bool:
+        """Whether somebody finds it at the side."""
+        return (identity.may_everywhere if self.is_everywhere else identity.may)(*self.scopes)
 
 
 NAVIGATION = (
@@ -252,7 +262,8 @@ NAVIGATION = (
     Place("/trade-off", "Trade-off", "balance", ("curate",)),
     Place("/ledger", "Budget and log", "receipt_long", ("curate", "audit")),
     Place("/dashboards", "Dashboards", "dashboard", ("curate",)),
-    Place("/users", "Users", "group", ("curate",)),
+    Place("/access", "Access", "key", ("curate",)),
+    Place("/users", "Users", "group", ("curate",), is_everywhere=True),
 )
 """What each role finds at the side."""
 HOMES = {"analyst": "/explore", "curator": "/datasets", "auditor": "/ledger"}
@@ -305,13 +316,18 @@ class OpenPages:
 open_pages = OpenPages()
 
 
-def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Builder], Builder]:
-    """Registers a page for users with one of the scopes: others are sent to sign in, or refused."""
+def page(
+    path: str, title: str, *scopes: Scope, lead: str = "", everywhere: bool = False
+) -> Callable[[Builder], Builder]:
+    """Registers a page for users with one of the scopes: others are sent to sign in, or refused.
+
+    With `everywhere` their account itself has it, not only on some dataset.
+    """
 
     def register(build: Builder) -> Builder:
         @ui.page(path, title=f"{title} · BlowfishDB", language="en-US", response_timeout=LONGEST_BUILD)
         async def built(request: Request) -> Response | None:
-            entered, client = _entered(request, scopes), ui.context.client
+            entered, client = _entered(request, scopes, everywhere=everywhere), ui.context.client
             if isinstance(entered, Response):
                 refusal: Response | None = entered
             elif not open_pages.admits(entered.identity.name, client):
@@ -365,14 +381,14 @@ async def _fill(main: ui.element, context: PageContext, build: Builder) -> Respo
     return None
 
 
-def _entered(request: Request, scopes: tuple[Scope, ...]) -> PageContext | Response:
+def _entered(request: Request, scopes: tuple[Scope, ...], *, everywhere: bool) -> PageContext | Response:
     """The user's page, or what they see instead."""
     identity, secret = identity_of(request), secret_of(request)
     if identity is None or secret is None:
         return RedirectResponse(_sign_in_link(request))
     if identity.must_change:
         return RedirectResponse(PASSWORD)
-    if not identity.may(*scopes):
+    if not (identity.may_everywhere if everywhere else identity.may)(*scopes):
         return refusal_page("Not for you", f"This page is not for the role {identity.role}; ask a curator.", 403)
     return PageContext(request, app_state_of(request), identity, secret)
 
@@ -403,8 +419,9 @@ def _links(context: PageContext) -> str:
     links = [
         f'<a class="bf-nav" href="{place.path}"{" aria-current=page" if here.startswith(place.path) else ""}>'
         f'<i class="q-icon material-icons" aria-hidden="true">{place.icon}</i><span>{place.label}</span></a>'
-        for place in NAVIGATION
-        if context.identity.may(*place.scopes)
+        for at, place in enumerate(NAVIGATION)
+        if place.is_for(context.identity)
+        and not any(other.path == place.path and other.is_for(context.identity) for other in NAVIGATION[:at])
     ]
     return "".join([f'<a class="bf-brand" href="/" aria-label="BlowfishDB, first page">{brand}</a>', *links])
 
@@ -459,12 +476,17 @@ def _user(context: PageContext, dark: ui.dark_mode) -> None:
         icon_button("logout", "Sign out", leave)
 
 
+NOT_GRANTED = "Its curator grants you one; then it is here."
+
+
 def wanted_dataset(context: PageContext, names: Sequence[str]) -> str | None:
     """The dataset that the address names, else the first one; None, with a page that teaches, when there is none."""
     if not names:
-        text = "Connect a table first: its domain, its policy and its budget."
+        may_add = context.identity.may_everywhere("curate")
+        text = "Connect a table first: its domain, its policy and its budget." if may_add else NOT_GRANTED
         with card(), empty("storage", "No dataset yet", text):
-            link_button("Add a dataset", "/datasets/add", "add").style("margin-top:14px")
+            if may_add:
+                link_button("Add a dataset", "/datasets/add", "add").style("margin-top:14px")
         return None
     wanted = context.request.query_params.get("dataset", "")
     return wanted if wanted in names else names[0]

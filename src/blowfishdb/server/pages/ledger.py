@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from functools import partial
@@ -15,9 +15,10 @@ from blowfishdb.catalog.curator import Curator
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.guidance import budget_words
 from blowfishdb.engine.target import short_number
-from blowfishdb.errors import BlowfishError, plural
+from blowfishdb.errors import BlowfishError, plural, sentence
 from blowfishdb.ledger import Account, AnalystBudget, Entry
 from blowfishdb.server.access import Caller
+from blowfishdb.server.auth.grants import GROUP
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
@@ -76,14 +77,14 @@ async def ledger(context: PageContext) -> None:
         with card():
             _verification(context, name)
     with card().style("margin-top:16px"):
-        _analysts(context, name, await context.run(lambda: curator.analysts(name)))
+        _analysts(context, name, *await context.run(lambda: _spenders(context, curator, name)))
     with card():
         await _logs(context, curator, name)
 
 
 def _budget(context: PageContext, name: str, account: Account) -> None:
     pause = context.app_state.pauses.of(name)
-    is_curator = "curate" in context.identity.scopes
+    is_curator = context.curates(name)
     with spread():
         heading(f"Budget of {name}")
         if pause is not None:
@@ -138,12 +139,26 @@ def _verification(context: PageContext, name: str) -> None:
         called(link_button("Record of processing", record, "description", "flat"), test_id="record")
 
 
-def _analysts(context: PageContext, name: str, budgets: list[AnalystBudget]) -> None:
+def _spenders(context: PageContext, curator: Curator, name: str) -> tuple[list[AnalystBudget], list[str]]:
+    """What each analyst spent, and analysts to whom it was granted by name or group and who have not asked yet."""
+    budgets, grants = curator.analysts(name), context.app_state.grants
+    groups = grants.groups()
+    granted = {
+        person
+        for grant in grants.of(name)
+        if grant.role == "analyst"
+        for person in groups.get(grant.holder, [grant.holder])
+        if not person.startswith(GROUP)
+    }
+    return budgets, sorted(granted - {budget.analyst for budget in budgets})
+
+
+def _analysts(context: PageContext, name: str, budgets: list[AnalystBudget], new: list[str]) -> None:
     heading("Analysts")
-    if not budgets:
+    if not budgets and not new:
         ui.label("Nobody has asked yet.").classes("bf-quiet").style("margin-top:6px")
         return
-    is_curator = "curate" in context.identity.scopes
+    is_curator = context.curates(name)
     limit = Column("Limit", "is-spare" if is_curator else "")
     columns = [Column("Analyst"), Column("Spent"), limit, *([Column("")] if is_curator else [])]
     rows: list[list[Cell]] = []
@@ -151,6 +166,9 @@ def _analysts(context: PageContext, name: str, budgets: list[AnalystBudget]) -> 
         whose = "of their own" if budget.is_individual else "as everyone"
         buttons: list[Cell] = [partial(_buttons, context, name, budget.analyst)] if is_curator else []
         rows.append([budget.analyst, partial(_bar, budget), whose, *buttons])
+    for analyst in new:
+        buttons = [partial(_buttons, context, name, analyst)] if is_curator else []
+        rows.append([analyst, "has not asked yet", "as everyone", *buttons])
     plain_table(columns, rows, "Analysts")
 
 
@@ -212,13 +230,14 @@ async def _logs(context: PageContext, curator: Curator, name: str) -> None:
     # An answer that is stored follows its charge; the charge tells more.
     told = (entry for entry in curator.entries(name, newest_first=True) if entry.kind != "answer")
     newest = await context.run(lambda: list(islice(told, SHOWN)))
-    audit_log = await context.run(lambda: context.app_state.audit_log.last(SHOWN))
+    changes = await context.run(lambda: curator.version_changes(name, newest))
+    audit_log = await context.run(lambda: context.app_state.audit_log.last(SHOWN, context.caller("audit").reads))
     with ui.tabs().props("dense align=left no-caps inline-label") as tabs:
         losses = ui.tab("What the data lost", icon="receipt_long")
         doing = ui.tab("What users did", icon="history_edu")
     with ui.tab_panels(tabs, value=losses).classes("w-full"):
         with ui.tab_panel(losses):
-            _entries(newest)
+            _entries(newest, changes)
         with ui.tab_panel(doing):
             rows = [
                 [str(one.number), _time(one.at), one.who, one.action, one.target, _detail(one.detail)]
@@ -227,19 +246,27 @@ async def _logs(context: PageContext, curator: Curator, name: str) -> None:
             plain_table(AUDIT_LOG, rows, "Audit log")
 
 
-def _entries(entries: list[Entry]) -> None:
+def _entries(entries: list[Entry], changes: Mapping[int, Sequence[str]]) -> None:
     if not entries:
         empty("receipt_long", "Nothing yet", "Every charge and every change of terms will stand here.")
         return
-    rows = []
+    rows: list[list[Cell]] = []
     for entry in entries:
         fields = entry.fields
         amount = fields.get("epsilon")
         cost = "" if amount is None else figure(Fraction(str(amount)))
-        rows.append([str(entry.sequence), _time(str(fields.get("at", ""))), entry.who, entry.words, cost])
+        what = partial(_changed, entry, changes[entry.sequence]) if entry.sequence in changes else entry.words
+        rows.append([str(entry.sequence), _time(str(fields.get("at", ""))), entry.who, what, cost])
     plain_table(LOG, rows, "Ledger entries")
     if len(entries) == SHOWN:
         small(f"The newest {SHOWN} entries; the export has them all.", "margin-top:8px")
+
+
+def _changed(entry: Entry, sentences: Sequence[str]) -> None:
+    """A new version, and what it changed."""
+    ui.label(entry.words)
+    for text in sentences:
+        small(sentence(text), "margin-top:2px;max-width:92ch")
 
 
 def _time(text: str) -> str:

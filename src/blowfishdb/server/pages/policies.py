@@ -299,7 +299,7 @@ class PolicyEditor:
         self._composition: Composition = dataset.policy.composition
         self._presence: Presence = dataset.policy.presence
         self._constraints = "\n".join(write_constraint(constraint) for constraint in dataset.policy.constraints)
-        self._is_curator = "curate" in context.identity.scopes
+        self._is_curator = context.curates(dataset.name)
         with ui.element("div").classes("bf-editor") as root:
             self._latest = Latest(context, root, self._refresh)
             with ui.element("div"):

@@ -10,7 +10,8 @@ from nicegui import ui
 
 from blowfishdb.errors import plural
 from blowfishdb.model.numbers import show
-from blowfishdb.server.auth.users import ROLES, SCOPES, Token, User
+from blowfishdb.server.auth.grants import GROUP, ROLES, SCOPES
+from blowfishdb.server.auth.users import Token, User
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
@@ -32,6 +33,7 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.layout import PASSWORD, PageContext, page
 from blowfishdb.server.pages.result import code_block
+from blowfishdb.server.rest import access
 from blowfishdb.server.rest import users as rest
 
 DUTIES = {
@@ -41,11 +43,16 @@ DUTIES = {
 }
 
 
-@page("/users", "Users", "curate", lead="Who may do what. Passwords are made for one use and shown once.")
+@page(
+    "/users", "Users", "curate", everywhere=True, lead="Who may do what. Passwords are made for one use and shown once."
+)
 async def users(context: PageContext) -> None:
     """Everybody, and the form for one more."""
     context.check("curate")
-    everybody, tokens = await context.run(lambda: (context.app_state.users.all(), context.app_state.tokens.all()))
+    state = context.app_state
+    everybody, tokens, groups = await context.run(
+        lambda: (state.users.all(), state.tokens.all(), state.grants.groups())
+    )
     with card():
         heading("Let somebody in")
         _form(context)
@@ -54,6 +61,17 @@ async def users(context: PageContext) -> None:
         since = Column("Since (UTC)", "is-time is-spare")
         columns = [Column("Name"), Column("Role"), Column("State"), since, Column("")]
         plain_table(columns, [_row(context, user) for user in everybody], "Users")
+    with card():
+        with spread():
+            heading("Groups")
+            ui.button("New group …", icon="group_add", on_click=partial(_ask_group, context, "", [])).props(
+                'outline data-testid="new-group"'
+            )
+        text = "A dataset is granted to a group on the page Access; what holds for it holds for all its members."
+        small(text, "margin:2px 0 12px")
+        if groups:
+            rows = [_group_row(context, name, members) for name, members in groups.items()]
+            plain_table([Column("Group"), Column("Members"), Column("")], rows, "Groups")
     with card():
         heading("Tokens of tools")
         text = (
@@ -115,6 +133,34 @@ def _buttons(context: PageContext, user: User) -> None:
             called(button, test_id=f"disable-{user.name}")
         else:
             small("you", "padding:6px 8px")
+
+
+def _group_row(context: PageContext, name: str, members: list[str]) -> list[Cell]:
+    def button() -> None:
+        change = ui.button("Change …", on_click=partial(_ask_group, context, name, members)).props("flat dense")
+        called(change, f"Change the members of {name}", f"group-{name}")
+
+    return [name, ", ".join(members), button]
+
+
+def _ask_group(context: PageContext, name: str, members: list[str]) -> None:
+    """A dialog that says who is in a group."""
+    people = [user.name for user in context.app_state.users.all()]
+    with opened_dialog(f"Who is in {name}?" if name else "A new group") as dialog:
+        field = ui.input("Name", value=name or GROUP, placeholder="@cardiology").props('data-testid="group-name"')
+        field.classes("w-full").style("margin-top:12px").set_enabled(not name)
+        chosen = ui.select(people, value=members, multiple=True, label="Members").props(
+            'use-chips data-testid="members"'
+        )
+        chosen.classes("w-full").style("margin-top:12px")
+
+        async def save() -> None:
+            sent = access.Members(members=list(chosen.value or []))
+            with blaming(chosen if name else field):
+                await context.change(partial(access.set_group, (field.value or "").strip(), sent))
+                ui.navigate.reload()
+
+        decision(dialog, "Save it", save, test_id="save-group")
 
 
 def _token_row(context: PageContext, token: Token) -> list[Cell]:

@@ -17,7 +17,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import Analyst, Auditor, Caller, DataCurator, Member
+from blowfishdb.server.access import AccountCurator, Analyst, Auditor, Caller, DataCurator, Member, Reader
 from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.sources.base import Join
 
@@ -51,7 +51,11 @@ class JoinedTable(Strict):
 
 
 class NewDataset(Strict):
-    """A dataset to add: the address of its table, its domain and policy as documents, its budgets and joins."""
+    """A dataset to add: the address of its table, its domain and policy as documents, its budgets and joins.
+
+    With `everyone` all accounts may use it by their roles, else nobody but whoever adds it, until they grant it; null
+    is what the server's settings say.
+    """
 
     name: str
     source: str
@@ -60,6 +64,7 @@ class NewDataset(Strict):
     epsilon: str = "1"
     per_analyst: str | None = None
     joins: list[JoinedTable] = Field(default_factory=list)
+    everyone: bool | None = None
 
 
 class Reason(Strict):
@@ -86,7 +91,7 @@ def datasets(caller: Member) -> list[dict[str, Any]]:
 
 
 @router.get("/{name}")
-def dataset(name: str, caller: Member) -> dict[str, Any]:
+def dataset(name: str, caller: Reader) -> dict[str, Any]:
     """What is declared of one dataset: domain and policy as documents, and the policy in words."""
     domain, policy = caller.declared(name)
     return {
@@ -100,19 +105,22 @@ def dataset(name: str, caller: Member) -> dict[str, Any]:
 
 
 @router.post("", status_code=201)
-def add(sent: NewDataset, caller: DataCurator) -> dict[str, Any]:
+def add(sent: NewDataset, caller: AccountCurator) -> dict[str, Any]:
     """Adds a dataset; reads its schema and none of its rows."""
     document = read_document(plain_document(sent.domain, sent.policy), "json")
-    plain = sent.model_dump(exclude={"domain", "policy", "joins"})
+    plain = sent.model_dump(exclude={"domain", "policy", "joins", "everyone"})
     joins = [Join(**one.model_dump()) for one in sent.joins]
-    account = add_dataset(Dataset(**plain, domain=document.domain, policy=document.policy, joins=joins), caller)
+    dataset = Dataset(**plain, domain=document.domain, policy=document.policy, joins=joins)
+    account = add_dataset(dataset, caller, everyone=sent.everyone)
     return {"name": sent.name, "account": account.id, "epsilon": str(account.limit)}
 
 
-def add_dataset(dataset: Dataset, caller: Caller) -> Account:
-    """The account of a dataset that is added, on record."""
-    account = caller.curator().add(dataset)
-    caller.note("added a dataset", dataset.name)
+def add_dataset(dataset: Dataset, caller: Caller, *, everyone: bool | None = None) -> Account:
+    """The account of a dataset that is added, on record; for everyone, or for whoever adds it."""
+    account, state = caller.curator().add(dataset), caller.app_state
+    is_open = state.settings.new_datasets == "everyone" if everyone is None else everyone
+    state.grants.hand_over(dataset.name, caller.name, everyone=is_open)
+    caller.note("added a dataset", dataset.name, {"for": "everyone" if is_open else caller.name})
     return account
 
 
@@ -120,6 +128,8 @@ def add_dataset(dataset: Dataset, caller: Caller) -> Account:
 def remove(name: str, caller: DataCurator, reason: str = "") -> None:
     """Takes a dataset out; its account, and what was spent, stay in the ledger."""
     caller.curator().remove(name)
+    caller.app_state.grants.forget(name)
+    caller.app_state.approvals.forget(name)
     caller.note("removed a dataset", name, {"reason": reason} if reason else {})
 
 
@@ -182,7 +192,7 @@ def own(name: str, caller: Analyst) -> dict[str, Any]:
 @budgets_router.get("/budgets")
 def all_budgets(name: str, caller: Auditor) -> dict[str, Any]:
     """What the data may lose and has lost, and each analyst's part."""
-    curator = caller.curator()
+    curator = caller.auditor()
     account = curator.account(name)
     return {
         "dataset": name,

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from blowfishdb.catalog.record import record_page
 from blowfishdb.ledger import Entry
-from blowfishdb.server.access import AUDITING, Auditor, app_state_of
+from blowfishdb.server.access import AUDITING, LedgerReader, app_state_of
 from blowfishdb.server.rest import fields_of
 
 router = APIRouter(prefix="/ledger", tags=["ledger"])
@@ -20,38 +20,38 @@ router = APIRouter(prefix="/ledger", tags=["ledger"])
 
 @router.get("/entries")
 def entries(
-    caller: Auditor,
+    caller: LedgerReader,
     dataset: str | None = None,
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     most: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[dict[str, Any]]:
-    """Entries in order, after a number; all, or those of one dataset."""
-    return [entry_content(entry) for entry in islice(caller.curator().entries(dataset, after=after), most)]
+    """Entries in order, after a number; those of one dataset, or of all that one may audit."""
+    return [entry_content(entry) for entry in islice(caller.auditor().entries(dataset, after=after), most)]
 
 
 @router.get("/verification")
-def verification(caller: Auditor) -> dict[str, Any]:
+def verification(caller: LedgerReader) -> dict[str, Any]:
     """Recomputes every hash and every balance."""
-    outcome = caller.curator().verify()
+    outcome = caller.auditor().verify()
     return {"sound": outcome.is_sound, **fields_of(outcome, "entries", "head", "fault")}
 
 
 @router.get("/export", response_class=StreamingResponse)
-def export(caller: Auditor, dataset: str | None = None) -> StreamingResponse:
+def export(caller: LedgerReader, dataset: str | None = None) -> StreamingResponse:
     """Every entry with its hashes, one JSON object per line."""
     caller.note("exported the ledger", dataset or "")
-    entries = caller.curator().entries(dataset)
+    entries = caller.auditor().entries(dataset)
     lines = (json.dumps(entry_content(entry), ensure_ascii=False) + "\n" for entry in entries)
     headers = {"Content-Disposition": 'attachment; filename="ledger.jsonl"'}
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
 @router.get("/record", response_class=HTMLResponse)
-def record(caller: Auditor, dataset: str) -> HTMLResponse:
+def record(caller: LedgerReader, dataset: str) -> HTMLResponse:
     """The record of processing of a dataset, a page that stands alone."""
     caller.note("took the record of processing", dataset)
     headers = {"Content-Disposition": 'attachment; filename="record.html"'}
-    return HTMLResponse(record_page(caller.curator(), dataset), headers=headers)
+    return HTMLResponse(record_page(caller.auditor(), dataset), headers=headers)
 
 
 def entry_content(entry: Entry) -> dict[str, Any]:
@@ -64,16 +64,16 @@ audit_log_router = APIRouter(prefix="/audit-log", tags=["audit log"])
 
 @audit_log_router.get("")
 def audit_log(
-    caller: Auditor,
+    caller: LedgerReader,
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     most: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> list[dict[str, Any]]:
-    """Lines after a number, oldest first."""
-    return [asdict(entry) for entry in caller.app_state.audit_log.lines(after=after, most=most)]
+    """Lines after a number, oldest first: about datasets that one audits, for auditors by account others too."""
+    return [asdict(entry) for entry in caller.app_state.audit_log.lines(after=after, most=most, shows=caller.reads)]
 
 
 @audit_log_router.get("/verification")
-def audit_log_verification(caller: Auditor) -> dict[str, Any]:
+def audit_log_verification(caller: LedgerReader) -> dict[str, Any]:
     """Whether a line is missing or was changed."""
     fault = caller.app_state.audit_log.first_fault()
     return {"sound": fault is None, "fault": fault}

@@ -19,7 +19,7 @@ from blowfishdb.model.document import write_policy
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.access import Caller, DataCurator, Member
+from blowfishdb.server.access import Caller, DataCurator, Reader
 from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.server.rest.datasets import policy_tag, read_policy_for
 
@@ -41,7 +41,7 @@ class NewPolicy(WantedPolicy):
 
 
 @router.get("")
-def policy(name: str, caller: Member, response: Response) -> dict[str, Any]:
+def policy(name: str, caller: Reader, response: Response) -> dict[str, Any]:
     """The policy in force and what it means; its tag is in the header ETag."""
     domain, in_force = caller.declared(name)
     response.headers["ETag"] = policy_tag(in_force)
@@ -129,7 +129,7 @@ async def what_if(name: str, sent: WhatIf, caller: DataCurator, request: Request
 
 
 @what_if_router.post("/risk")
-def risk_of(name: str, sent: WantedRisk, caller: Member) -> dict[str, Any]:
+def risk_of(name: str, sent: WantedRisk, caller: Reader) -> dict[str, Any]:
     """What releases of so much epsilon can add to somebody's belief, at most. Reads no data."""
     table = caller.session()[name]
     meter = risk(table, sent.epsilon, *_values(table.domain, sent), attribute=sent.attribute)

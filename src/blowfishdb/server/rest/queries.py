@@ -14,7 +14,7 @@ from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_targe
 from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.model.query import PUBLISHED
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import Analyst, Caller, Member, Payment
+from blowfishdb.server.access import Analyst, Caller, Payment, Reader
 from blowfishdb.server.rest import Strict
 from blowfishdb.session.backend import MOST_LISTED, ReleaseRequest
 from blowfishdb.session.plan import Item, QuestionPlan
@@ -37,7 +37,7 @@ class Ask(Strict):
 
 def read_ask(caller: Caller, name: str, sent: Ask) -> tuple[Question, AccuracyTarget]:
     """The question and its accuracy target; QueryError or AccuracyError for what makes no sense."""
-    table = caller.session()[name]
+    table = caller.session("ask")[name]
     if (sent.query is None) == (sent.sql is None):
         raise InvalidInput("send either a query or sql")
     if sent.sql is None:
@@ -97,13 +97,13 @@ def history(
     name: str, caller: Analyst, most: Most = MOST_LISTED, before: Before = None, key: str | None = None
 ) -> list[dict[str, Any]]:
     """What one asked before, newest first; `before` the last number it goes on. `key`: of one plan alone."""
-    return [write(past) for past in caller.session().history(name, most=most, before=before, key=key)]
+    return [write(past) for past in caller.session("ask").history(name, most=most, before=before, key=key)]
 
 
 @router.get("/answers/{number}", responses=EITHER, response_class=Response)
 def reopen(name: str, number: int, caller: Analyst) -> Response:
     """One of one's own answers again, free; a synopsis comes as its file."""
-    return reply(caller.session().reopen(name, number))
+    return reply(caller.session("ask").reopen(name, number))
 
 
 synopses_router = APIRouter(prefix="/datasets/{name}/synopses", tags=["synopses"])
@@ -117,13 +117,13 @@ class AskSynopsis(Strict):
 
 
 @synopses_router.get("")
-def synopses(name: str, caller: Member, most: Most = MOST_LISTED, before: Before = None) -> list[dict[str, Any]]:
+def synopses(name: str, caller: Reader, most: Most = MOST_LISTED, before: Before = None) -> list[dict[str, Any]]:
     """The synopses of a dataset, newest first; `before` the last number it goes on."""
     return [write(one) for one in caller.session().synopses(name, most=most, before=before)]
 
 
 @synopses_router.get("/{number}", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)
-def synopsis_file(name: str, number: int, caller: Member) -> Response:
+def synopsis_file(name: str, number: int, caller: Reader) -> Response:
     """The file of a synopsis, which any Parquet tool opens."""
     synopsis = caller.session().synopsis(name, number)
     headers = {"Content-Disposition": f'attachment; filename="synopsis-{number}.parquet"'}
@@ -131,7 +131,7 @@ def synopsis_file(name: str, number: int, caller: Member) -> Response:
 
 
 @synopses_router.post("/{number}/answers", responses={200: {"content": {JSON: {}}}}, response_class=Response)
-async def ask_synopsis(name: str, number: int, sent: AskSynopsis, caller: Member, request: Request) -> Response:
+async def ask_synopsis(name: str, number: int, sent: AskSynopsis, caller: Reader, request: Request) -> Response:
     """An answer from a synopsis; nothing is charged, and no data is read."""
 
     def work() -> Response:
@@ -182,7 +182,7 @@ PlanKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=LONGE
 
 def read_plan(caller: Caller, name: str, sent: AskPlan) -> QuestionPlan:
     """The plan of what was sent; QueryError or AccuracyError for what makes no sense."""
-    session, given = caller.session(), read_target_options(sent.accuracy_target)
+    session, given = caller.session("ask"), read_target_options(sent.accuracy_target)
     if (sent.questions is None) == (sent.sql is None):
         raise InvalidInput("send either questions or sql")
     items: list[Item] = []
@@ -198,7 +198,7 @@ def read_plan(caller: Caller, name: str, sent: AskPlan) -> QuestionPlan:
 
 def read_releases(caller: Caller, name: str, sent: AskPlanned, payment: Payment) -> list[ReleaseRequest]:
     """The releases of a plan; QueryError or AccuracyError for what makes no sense."""
-    table = caller.session()[name]
+    table = caller.session("ask")[name]
     if sent.questions is not None or sent.sql is not None or sent.accuracy_target or sent.spend is not None:
         raise InvalidInput("releases have an accuracy and a cap each: send nothing beside them but a deadline")
     requests: list[ReleaseRequest] = []
@@ -227,7 +227,7 @@ async def release_plan(name: str, sent: AskPlanned, caller: Analyst, request: Re
                 planned = read_plan(caller, name, sent)
                 answers = planned.release(key=key, deadline=sent.deadline, spend=sent.spend, before_charge=payment)
             else:
-                answers = caller.session().release_all(name, read_releases(caller, name, sent, payment))
+                answers = caller.session("ask").release_all(name, read_releases(caller, name, sent, payment))
         return Response(f"[{','.join(answer.to_json() for answer in answers)}]", media_type=JSON)
 
     return await caller.release(work, request)

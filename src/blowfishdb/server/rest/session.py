@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 
 from blowfishdb.errors import InvalidInput, ProviderUnavailable, SignInRefused
 from blowfishdb.server.access import Anybody, address_of, app_state_of, drop_cookie, secret_of, set_cookie
+from blowfishdb.server.auth.grants import Identity
 from blowfishdb.server.auth.session import Provider, address_to_ask, name_from, new_attempt, read_attempt
-from blowfishdb.server.auth.users import Identity
 from blowfishdb.server.state import AppState
 
 ATTEMPT = "blowfish_attempt"

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from blowfishdb.engine.target import spending_cap
 from blowfishdb.errors import InvalidInput, NotAllowed
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import Auditor, Caller, DataCurator, Member
+from blowfishdb.server.access import AccountAuditor, AccountCurator, Caller, Member
 from blowfishdb.server.auth.users import new_password
 from blowfishdb.server.rest import Strict
 
@@ -32,13 +32,13 @@ class Disabled(Strict):
 
 
 @router.get("")
-def users(caller: Auditor) -> list[dict[str, Any]]:
+def users(caller: AccountAuditor) -> list[dict[str, Any]]:
     """Everybody who has an account."""
     return [asdict(user) for user in caller.app_state.users.all()]
 
 
 @router.post("", status_code=201)
-def add(sent: NewUser, caller: DataCurator) -> dict[str, Any]:
+def add(sent: NewUser, caller: AccountCurator) -> dict[str, Any]:
     """A new user; the password is shown this once."""
     password = None if sent.elsewhere else new_password()
     user = caller.app_state.users.add(sent.name, sent.role, password)
@@ -47,7 +47,7 @@ def add(sent: NewUser, caller: DataCurator) -> dict[str, Any]:
 
 
 @router.put("/{name}/disabled")
-def disable(name: str, sent: Disabled, caller: DataCurator) -> dict[str, Any]:
+def disable(name: str, sent: Disabled, caller: AccountCurator) -> dict[str, Any]:
     """Shuts somebody out at once, login sessions and tokens included, or lets them in again."""
     if name == caller.name:
         raise InvalidInput("nobody shuts themselves out: ask another curator")
@@ -57,7 +57,7 @@ def disable(name: str, sent: Disabled, caller: DataCurator) -> dict[str, Any]:
 
 
 @router.post("/{name}/password")
-def new_one(name: str, caller: DataCurator) -> dict[str, Any]:
+def new_one(name: str, caller: AccountCurator) -> dict[str, Any]:
     """A new one-time password for somebody who forgot theirs; their login sessions end."""
     password = new_password()
     caller.app_state.users.set_password(name, password, must_change=True)
@@ -72,13 +72,13 @@ class Cap(Strict):
 
 
 @router.get("/{name}/tokens")
-def tokens_of(name: str, caller: Auditor) -> list[dict[str, Any]]:
+def tokens_of(name: str, caller: AccountAuditor) -> list[dict[str, Any]]:
     """Somebody's tokens, without their secrets: their caps, and what was spent with them."""
     return [write(token) for token in caller.app_state.tokens.of(caller.app_state.users.find(name).name)]
 
 
 @router.put("/{name}/tokens/{token}/cap")
-def set_cap(name: str, token: str, sent: Cap, caller: DataCurator) -> dict[str, Any]:
+def set_cap(name: str, token: str, sent: Cap, caller: AccountCurator) -> dict[str, Any]:
     """Sets how much may be spent with a token of somebody's in all, at once and without a word of the tool."""
     if caller.app_state.tokens.find(token).name != name:
         raise InvalidInput("there is no such token")

@@ -28,6 +28,7 @@ from blowfishdb.incidents import curator_log
 from blowfishdb.model.conditions import check_depth
 from blowfishdb.model.domain import Attribute, Bins, Integers
 from blowfishdb.present.answer_values import software_version
+from blowfishdb.server.auth.grants import Identity
 from blowfishdb.server.state import AppState
 from blowfishdb.server.wire.messages import BOOL, FLOAT8, INT4, INT8, TEXT, Cell, Column
 from blowfishdb.sql.statement import LONGEST_SCRIPT, LONGEST_STATEMENT
@@ -272,9 +273,9 @@ class Listed:
     columns: tuple[tuple[str, int, str], ...]
 
 
-def listed_datasets(app_state: AppState, analyst: str) -> tuple[Listed, ...]:
+def listed_datasets(app_state: AppState, identity: Identity) -> tuple[Listed, ...]:
     """The datasets that this analyst may ask now; what is paused or not in force does not show."""
-    session = app_state.session(analyst)
+    session = app_state.session_of(identity, "ask")
     datasets = []
     for name in session.datasets():
         try:
@@ -382,12 +383,12 @@ class Catalogs:
     _ready: OrderedDict[str, tuple[tuple[Listed, ...], duckdb.DuckDBPyConnection]] = field(default_factory=OrderedDict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def rows(self, tree: exp.Expression, analyst: str) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
+    def rows(self, tree: exp.Expression, identity: Identity) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
         """Columns and rows of a look-up."""
         if _is_empty(tree):
             return tuple(Column(item.alias or _heading(item)) for item in cast(Any, tree).selects), []
-        statement = allowed(tree, analyst).sql("duckdb")
-        cursor = self._catalog(analyst).cursor()
+        statement = allowed(tree, identity.name).sql("duckdb")
+        cursor = self._catalog(identity).cursor()
         timer = threading.Timer(PATIENCE, cursor.interrupt)
         timer.start()
         try:
@@ -406,8 +407,8 @@ class Catalogs:
             cursor.close()
         return columns, rows
 
-    def _catalog(self, analyst: str) -> duckdb.DuckDBPyConnection:
-        datasets = listed_datasets(self.app_state, analyst)
+    def _catalog(self, identity: Identity) -> duckdb.DuckDBPyConnection:
+        datasets, analyst = listed_datasets(self.app_state, identity), identity.name
         with self._turn:
             known = self._ready.pop(analyst, None)
             if known is None or known[0] != datasets:

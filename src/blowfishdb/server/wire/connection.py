@@ -23,7 +23,8 @@ from blowfishdb import errors
 from blowfishdb.errors import BlowfishError, InvalidInput, NotAllowed, NotSignedIn, ProtocolViolation, SignInRefused
 from blowfishdb.incidents import public_error
 from blowfishdb.server.access import Caller
-from blowfishdb.server.auth.users import MECHANISM, Exchange, Identity
+from blowfishdb.server.auth.grants import Identity
+from blowfishdb.server.auth.users import MECHANISM, Exchange
 from blowfishdb.server.middleware import RateLimit, log_request
 from blowfishdb.server.problems import status_of
 from blowfishdb.server.state import AppState

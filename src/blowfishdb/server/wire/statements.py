@@ -230,13 +230,13 @@ class Statements:
             return (PLAN,)
         tree = catalog_tree(text)
         if tree is not None:
-            return self.catalogs.rows(tree, self.caller.name)[0]
+            return self.catalogs.rows(tree, self.caller.identity)[0]
         statement = parse(self._written(text))
         select = statement.select.copy()
         for clause in ("where", "having", "limit", "offset"):
             select.set(clause, None)
         statement = replace(statement, select=select)
-        table = self.caller.session()[statement.table]
+        table = self.caller.session("ask")[statement.table]
         statement = without_joins(statement, table.joins)
         question = stated_question(table, statement)
         return self._columns(result_columns(statement, table.domain, question.query))
@@ -246,7 +246,7 @@ class Statements:
         tree = catalog_tree(question.text)
         if tree is None:
             return None
-        columns, rows = self.catalogs.rows(tree, self.caller.name)
+        columns, rows = self.catalogs.rows(tree, self.caller.identity)
         return _copy(Result(f"SELECT {len(rows)}", columns, rows), question.form)
 
     def run(self, question: Question) -> Result:
@@ -263,7 +263,7 @@ class Statements:
 
     def _ask(self, text: str) -> Result:
         statement = parse(self._written(text))
-        session = self.caller.session()
+        session = self.caller.session("ask")
         table = session[statement.table]
         statement = without_joins(statement, table.joins)
         question = stated_question(table, statement)

@@ -1,0 +1,205 @@
+"""blowfish access: who may use a dataset of a server, groups of people, and questions that wait for a yes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, Name
+from blowfishdb.cli.output import print_result, table
+from blowfishdb.cli.serve import server_state
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+Holder = Annotated[
+    str,
+    typer.Argument(metavar="WHO", help="A person, a group such as @cardiology, or @analysts, @curators, @auditors."),
+]
+CONSOLE = "console"
+
+
+@app.command()
+def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+    """Lists who may use a dataset. Nobody else knows that it exists.
+
+    \b
+    Example
+      blowfish access show visits
+    """
+    from blowfishdb.errors import amount
+    from blowfishdb.model.serialize import write
+
+    with server_state(config) as state:
+        state.curator(CONSOLE).dataset(name)
+        grants, above = state.grants.of(name), state.approvals.above(name)
+    rows = [
+        (one.holder, one.role, "" if one.epsilon is None else amount(one.epsilon), one.by or "as usual", one.at)
+        for one in grants
+    ]
+    lines = table(f"Who may use {name}", ("who", "role", "limit", "by", "since"), rows)
+    rule = "No question waits for approval."
+    if above is not None:
+        rule = f"Questions above epsilon {amount(above)} wait for a curator's yes."
+    result = {"grants": [write(one) for one in grants], "approval_above": write(above)}
+    print_result(result, lines, rule, as_json=as_json)
+
+
+@app.command()
+def grant(
+    name: Name,
+    holder: Holder,
+    role: Annotated[
+        str, typer.Option(metavar="ROLE", help="curator, analyst or auditor, of this dataset.")
+    ] = "analyst",
+    epsilon: Annotated[
+        str | None, typer.Option(metavar="EPSILON", help="What the person, or each of the group, may spend.")
+    ] = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Lets somebody use a dataset. A limit holds before they first ask.
+
+    \b
+    Examples
+      blowfish access grant visits ana
+      blowfish access grant visits @cardiology --epsilon 0.5
+      blowfish access grant visits cora --role curator
+    """
+    from blowfishdb.errors import amount
+    from blowfishdb.model.serialize import write
+    from blowfishdb.server.rest.access import give_role
+
+    with server_state(config) as state:
+        given = give_role(state, state.curator(CONSOLE), CONSOLE, name, holder, role, epsilon)
+    limit = "" if given.epsilon is None else f", and may spend epsilon {amount(given.epsilon)}"
+    each = " each" if limit and holder.startswith("@") else ""
+    print_result(write(given), f"{holder} is {given.role} of {name}{limit}{each}.", as_json=as_json)
+
+
+@app.command()
+def revoke(
+    name: Name,
+    holder: Holder,
+    role: Annotated[str | None, typer.Option(metavar="ROLE", help="This role alone. [all of theirs]")] = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Takes a dataset away from somebody. For them it no longer exists; what they spent stays spent.
+
+    \b
+    Examples
+      blowfish access revoke visits ana
+      blowfish access revoke visits @analysts
+    """
+    with server_state(config) as state:
+        state.curator(CONSOLE).dataset(name)
+        taken = [one.role for one in state.grants.take(name, holder, role)]
+        state.audit_log.note(CONSOLE, "revoked a role", name, {"of": holder, "role": ", ".join(taken)})
+    message = f"{holder} is no longer {' and '.join(taken)} of {name}."
+    print_result({"dataset": name, "holder": holder, "roles": taken}, message, as_json=as_json)
+
+
+@app.command()
+def group(
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Its name, which begins with @.")] = None,
+    members: Annotated[list[str] | None, typer.Argument(metavar="[PERSON]...", help="All who are in it.")] = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Says who is in a group. Without people nobody is; without a group all groups are listed.
+
+    \b
+    Examples
+      blowfish access group
+      blowfish access group @cardiology ana bob
+    """
+    from blowfishdb.server.rest.access import fill_group
+
+    with server_state(config) as state:
+        if group is not None:
+            fill_group(state, CONSOLE, group, members or [])
+        groups = state.grants.groups()
+    rows = [(name, ", ".join(people)) for name, people in groups.items()]
+    print_result(groups, table("Groups", ("group", "people"), rows), as_json=as_json)
+
+
+@app.command("ask-first")
+def ask_first(
+    name: Name,
+    epsilon: Annotated[
+        str | None, typer.Argument(metavar="[EPSILON]", help="Questions above this price wait. Without: none does.")
+    ] = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Has expensive questions wait for a yes. Nothing is charged before.
+
+    \b
+    Examples
+      blowfish access ask-first visits 0.2
+      blowfish access ask-first visits
+    """
+    from blowfishdb.engine.target import short_number
+    from blowfishdb.errors import amount
+    from blowfishdb.model.serialize import write
+
+    above = None if epsilon is None else short_number(epsilon, "epsilon")
+    with server_state(config) as state:
+        state.curator(CONSOLE).dataset(name)
+        state.approvals.set_above(name, above)
+        state.audit_log.note(CONSOLE, "set the price of approval", name, {"epsilon": epsilon})
+    message = f"No question about {name} waits."
+    if above is not None:
+        message = f"Questions about {name} above epsilon {amount(above)} wait for a yes."
+    print_result({"dataset": name, "approval_above": write(above)}, message, as_json=as_json)
+
+
+@app.command()
+def waiting(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+    """Lists questions that wait for a yes. With those that were decided within two weeks.
+
+    \b
+    Example
+      blowfish access waiting visits
+    """
+    from blowfishdb.errors import amount
+    from blowfishdb.model.serialize import write
+
+    with server_state(config) as state:
+        state.curator(CONSOLE).dataset(name)
+        listed = state.approvals.of(name)
+    rows = [(str(one.number), one.analyst, one.question, amount(one.epsilon), one.state, one.at) for one in listed]
+    lines = table(f"Approvals of {name}", ("no.", "analyst", "question", "epsilon", "state", "asked"), rows)
+    print_result([write(one) for one in listed], lines, as_json=as_json)
+
+
+@app.command()
+def decide(
+    name: Name,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="As `blowfish access waiting` lists it.")],
+    yes: Annotated[bool, typer.Option("--yes/--no", help="Let it be released once, or refuse it.")] = True,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the analyst reads it.")] = "",
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Says yes or no to a question that waits. After a yes the analyst asks the same again, within two weeks.
+
+    \b
+    Examples
+      blowfish access decide visits 3 --yes
+      blowfish access decide visits 4 --no --reason "ask for bins of 5"
+    """
+    from blowfishdb.errors import amount
+    from blowfishdb.model.serialize import write
+
+    with server_state(config) as state:
+        state.curator(CONSOLE).dataset(name)
+        decided = state.approvals.decide(name, number, yes=yes, by=CONSOLE, reason=reason)
+        action = "approved a question" if yes else "refused a question"
+        state.audit_log.note(CONSOLE, action, name, {"number": number, "of": decided.analyst, "reason": reason})
+    message = f"{decided.analyst} hears no: {decided.question}."
+    if yes:
+        price = amount(decided.epsilon)
+        message = f"{decided.analyst} may release it once, for epsilon {price} at most: {decided.question}."
+    print_result(write(decided), message, as_json=as_json)

@@ -1,0 +1,157 @@
+"""Who may use a dataset, groups of users, and questions that wait for a curator's yes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from blowfishdb.catalog.curator import Curator
+from blowfishdb.engine.target import short_number
+from blowfishdb.model.serialize import write
+from blowfishdb.server.access import AccountAuditor, AccountCurator, Analyst, Auditor, DataCurator
+from blowfishdb.server.auth.approvals import LONGEST_REASON
+from blowfishdb.server.auth.grants import GROUP, Grant
+from blowfishdb.server.rest import Strict
+from blowfishdb.server.state import AppState
+
+router = APIRouter(prefix="/datasets/{name}", tags=["access"])
+groups_router = APIRouter(prefix="/groups", tags=["access"])
+
+
+class NewGrant(Strict):
+    """A role on the dataset, and for analysts the most epsilon that the user, or each member of the group, may spend.
+
+    The limit holds before they first ask. Without one, what holds for them already goes on to hold.
+    """
+
+    role: str = "analyst"
+    epsilon: str | None = None
+
+
+class Members(Strict):
+    """The users of a group."""
+
+    members: list[str] = Field(max_length=1000)
+
+
+class NewThreshold(Strict):
+    """The price above which questions wait for a yes; null lets all pass."""
+
+    epsilon: str | None
+
+
+class Decision(Strict):
+    """Yes or no to a question that waits, and why; the analyst reads the reason."""
+
+    approve: bool
+    reason: str = Field(default="", max_length=LONGEST_REASON)
+
+
+@router.get("/access")
+def access(name: str, caller: Auditor) -> list[dict[str, Any]]:
+    """Who has which role on a dataset."""
+    return [write(grant) for grant in caller.app_state.grants.of(caller.auditor().dataset(name).name)]
+
+
+@router.put("/access/{holder}")
+def grant(name: str, holder: str, sent: NewGrant, caller: DataCurator) -> dict[str, Any]:
+    """Grants a role on a dataset to a user or a group, perhaps with a limit before they first ask."""
+    given = give_role(caller.app_state, caller.curator(), caller.name, name, holder, sent.role, sent.epsilon)
+    return dict(write(given))
+
+
+@router.delete("/access/{holder}", status_code=204)
+def revoke(name: str, holder: str, caller: DataCurator, role: str | None = None) -> None:
+    """Takes a role on a dataset away from a user or a group, or all of theirs; what they spent stays spent."""
+    caller.curator().dataset(name)
+    for taken in caller.app_state.grants.take(name, holder, role):
+        caller.note("revoked a role", name, {"of": holder, "role": taken.role})
+
+
+@router.put("/approval")
+def set_threshold(name: str, sent: NewThreshold, caller: DataCurator) -> dict[str, Any]:
+    """Sets the price above which questions of a dataset wait for a curator's yes."""
+    caller.curator().dataset(name)
+    above = None if sent.epsilon is None else short_number(sent.epsilon, "epsilon")
+    caller.app_state.approvals.set_above(name, above)
+    caller.note("set the price of approval", name, {"epsilon": sent.epsilon})
+    return {"dataset": name, "epsilon": write(above)}
+
+
+@router.get("/approval")
+def threshold(name: str, caller: Analyst) -> dict[str, Any]:
+    """The price above which one's questions wait for a curator's yes, and those that one asked."""
+    approvals, name = caller.app_state.approvals, caller.app_state.seen_dataset(caller.identity, name)
+    return {
+        "epsilon": write(approvals.above(name)),
+        "questions": [write(one) for one in approvals.of(name, caller.name)],
+    }
+
+
+@router.get("/approvals")
+def waiting(name: str, caller: Auditor) -> list[dict[str, Any]]:
+    """What waits for a yes, and what was decided within two weeks, newest first."""
+    return [write(one) for one in caller.app_state.approvals.of(name)]
+
+
+@router.put("/approvals/{number}")
+def decide(name: str, number: int, sent: Decision, caller: DataCurator) -> dict[str, Any]:
+    """Says yes or no. After a yes the analyst asks the same again, once, within two weeks and for no more than that."""
+    caller.curator().dataset(name)
+    approvals = caller.app_state.approvals
+    decided = approvals.decide(name, number, yes=sent.approve, by=caller.name, reason=sent.reason)
+    detail: dict[str, str | int | None] = {"number": number, "of": decided.analyst, "reason": sent.reason}
+    caller.note("approved a question" if sent.approve else "refused a question", name, detail)
+    return dict(write(decided))
+
+
+@groups_router.get("")
+def groups(caller: AccountAuditor) -> dict[str, list[str]]:
+    """The members of each group."""
+    return caller.app_state.grants.groups()
+
+
+@groups_router.put("/{group}")
+def set_group(group: str, sent: Members, caller: AccountCurator) -> dict[str, Any]:
+    """Gives a group its members; those who are new get the limits that were granted to it."""
+    fill_group(caller.app_state, caller.name, group, sent.members)
+    return {"group": group, "members": sorted(set(sent.members))}
+
+
+def give_role(
+    state: AppState, curator: Curator, by: str, dataset: str, holder: str, role: str, epsilon: str | None
+) -> Grant:
+    """The grant of a role, with a limit in the ledger where one is named, on record; UnknownDataset where unseen."""
+    curator.dataset(dataset)
+    limit = None if epsilon is None else short_number(epsilon, "epsilon")
+    before = next((one.epsilon for one in state.grants.of(dataset) if (one.holder, one.role) == (holder, role)), None)
+    given = state.grants.give(dataset, holder, role, by=by, epsilon=limit)
+    state.audit_log.note(by, "granted a role", dataset, {"to": holder, "role": given.role, "epsilon": epsilon})
+    if holder.startswith(GROUP):
+        _limit_members(curator, given, state.grants.groups().get(holder, []), before)
+    elif limit is not None:
+        curator.limit_analyst(dataset, holder, limit, reason="with the grant")
+    return given
+
+
+def fill_group(state: AppState, by: str, group: str, members: Sequence[str]) -> None:
+    """Gives a group its members, on record."""
+    new = state.grants.set_group(group, members)
+    state.audit_log.note(by, "set a group", group, {"members": ", ".join(members)[:1000]})
+    for granted in state.grants.to(group) if new else ():
+        # Of all datasets: a limit that a curator granted follows from the group, whoever fills it.
+        _limit_members(state.curator(by), granted, new)
+
+
+def _limit_members(curator: Curator, grant: Grant, members: Sequence[str], before: Fraction | None = None) -> None:
+    """Gives members of a group the limit of its grant, but for those who have another one of their own."""
+    if grant.epsilon is None or grant.dataset not in curator.datasets():
+        return
+    limits = {one.analyst: one.limit for one in curator.analysts(grant.dataset) if one.is_individual}
+    for member in members:
+        if limits.get(member, before) == before:
+            curator.limit_analyst(grant.dataset, member, grant.epsilon, reason=f"as a member of {grant.holder}")
