@@ -66,7 +66,7 @@ fuzz: $(STAMP) ## search minutes long for inputs that break something (tests/fuz
 nightly: $(STAMP) system-parts ## the long forms of the checks that `make test` runs in short
 	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 -m nightly $(ARGS)
 
-clients: $(STAMP) ## R, JDBC, ODBC, LibreOffice and Superset over the PostgreSQL port; installs them, and takes minutes
+clients: $(STAMP) ## R, JDBC, ODBC, LibreOffice, Superset and Jupyter over the PostgreSQL port, and an OpenID provider; installs them (minutes)
 	@$(RUN) tools/system_parts.py --clients
 	@STRICT=1 $(RUN) -m pytest -q -n 0 -m clients tests/clients $(ARGS)
 
