@@ -41,7 +41,8 @@ settings.configure(
     LOGIN_URL="/login/",
     OAUTH2_PROVIDER={
         "OIDC_ENABLED": True, "PKCE_REQUIRED": True, "OIDC_RSA_PRIVATE_KEY": (folder / "key.pem").read_text(),
-        "SCOPES": {"openid": "who you are", "email": "your address", "profile": "your name"}, "OAUTH2_VALIDATOR_CLASS": "__main__.Validator",
+        "SCOPES": {"openid": "who you are", "email": "your address", "profile": "your name"},
+        "OAUTH2_VALIDATOR_CLASS": "__main__.Validator",
         "OIDC_ISS_ENDPOINT": sys.argv[2],
     },
 )
