@@ -63,8 +63,9 @@ system-parts:
 fuzz: $(STAMP) ## search minutes long for inputs that break something (tests/fuzz)
 	@HYPOTHESIS_PROFILE=nightly $(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 tests/fuzz $(ARGS)
 
-nightly: $(STAMP) system-parts ## the long forms of the checks that `make test` runs in short
+nightly: $(STAMP) system-parts ## the long forms of the checks that `make test` runs in short, and property tests 40 times as long
 	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 -m nightly $(ARGS)
+	@HYPOTHESIS_PROFILE=nightly $(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 -m "hypothesis and not nightly" $(ARGS)
 
 clients: $(STAMP) ## R, JDBC, ODBC, LibreOffice, Superset and Jupyter over the PostgreSQL port, and an OpenID provider; installs them (minutes)
 	@$(RUN) tools/system_parts.py --clients

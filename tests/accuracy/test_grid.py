@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.accuracy.candidates import first_passing, index_at_least, least_passing, point, round_up
+from tests.effort import effort
 
 
 @given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**9))
@@ -15,6 +16,7 @@ def test_rounding_up_is_short_and_within_one_percent(epsilon):
     assert point(index_at_least(found) - 1) < epsilon
 
 
+@effort(40)
 @given(st.integers(-2000, 2000), st.integers(-2000, 2000))
 def test_searches_find_the_edge(edge, guess):
     assert least_passing(lambda e: e >= point(edge), point(guess)) == point(edge)

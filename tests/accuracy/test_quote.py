@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.accuracy.intervals import Assessment, intervals
@@ -17,6 +17,7 @@ from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Problem
 from tests.accuracy.cases import certified, fresh_errors, on_threshold, significantly_above
+from tests.effort import effort
 
 SIMPLE = {"identity": identity.propose, "ordered": ordered.propose}
 NO_UNIVERSAL_VERTEX = np.empty(0, dtype=np.int64)
@@ -25,7 +26,7 @@ TREES = {**SIMPLE, **HIERARCHY, "optimized": optimized.propose}
 PROBLEMS = [on_threshold(Identity(12), 1), on_threshold(Prefix(12), 3), on_threshold(AllRanges(10), 2)]
 
 
-@settings(max_examples=20)
+@effort(20)
 @given(
     st.sampled_from(PROBLEMS),
     st.sampled_from(["simultaneous", "per-query"]),
@@ -49,7 +50,7 @@ def assessed(problem: Problem, name: str) -> Assessment:
     return Assessment(certified(problem, TREES[name]), "simultaneous")
 
 
-@settings(max_examples=15, deadline=None)
+@effort(10)
 @given(
     st.sampled_from(TREE_PROBLEMS),
     st.sampled_from(["hierarchy", "optimized"]),

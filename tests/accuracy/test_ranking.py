@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.accuracy.intervals import Assessment, intervals
@@ -16,6 +16,7 @@ from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix
 from blowfishdb.plan.plan import Problem
 from tests.accuracy.cases import certified, on_threshold, threshold
+from tests.effort import effort
 
 ALL = MECHANISMS
 
@@ -78,7 +79,7 @@ def problems(draw):
     return Problem(CellGraph((axis,), "record", outside, presence), workload)
 
 
-@settings(max_examples=25, deadline=None)
+@effort(12)
 @given(problems(), st.sampled_from([3.0, 40.0, 2000.0]), st.sampled_from([1e-4, 0.05, 0.5]))
 def test_a_release_runs_what_a_preview_lists_first(problem, alpha, beta):
     """Whether the price list is read before the best offer or after it, and nobody on it asks for less."""
@@ -94,7 +95,7 @@ def test_a_release_runs_what_a_preview_lists_first(problem, alpha, beta):
     assert at.best.alpha == min(offer.alpha for offer in at.offers) and at.best is at.offers[0]
 
 
-@settings(max_examples=30, deadline=None)
+@effort(30)
 @given(problems(), st.sampled_from(sorted(ALL)), st.sampled_from([60.0, 3000.0]), st.sampled_from([1e-5, 0.05, 0.6]))
 def test_who_is_called_behind_is_dearer(problem, name, alpha, beta):
     try:

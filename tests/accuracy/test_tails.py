@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.accuracy.candidates import index_at_least, point
@@ -27,6 +27,7 @@ from blowfishdb.mechanisms import identity, ordered
 from blowfishdb.model.workload import Identity, Intervals, Prefix
 from blowfishdb.noise.sampler import sample
 from tests.accuracy.cases import certified, on_threshold
+from tests.effort import effort
 
 
 def brute_failure(strategy, plan, alpha: float, together: bool) -> float:
@@ -66,7 +67,7 @@ def test_answers_that_share_a_variable_count_once():
     assert shared == pytest.approx(ExactTails(candidate, np.array([0]), True).failure(Fraction(1), 2.0))
 
 
-@settings(max_examples=60)
+@effort(60)
 @given(st.integers(0, 300), st.floats(1e-9, 0.9), st.integers(1, 4), st.booleans())
 def test_the_least_epsilon_passes_and_the_one_before_does_not(alpha, beta, theta, together):
     candidate = certified(on_threshold(Prefix(30), theta), ordered.propose)
@@ -96,7 +97,7 @@ def true_tail(coefficients, scales, alpha: float) -> float:
     return float(total[np.abs(place) > alpha].sum())
 
 
-@settings(max_examples=150)
+@effort(150)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.floats(0.2, 8.0)), min_size=1, max_size=5),
     st.floats(0.0, 60.0),
@@ -145,7 +146,7 @@ def test_two_terms_in_closed_form(scale, k):
     assert two_terms_tail(scale, np.array(float(k))) == pytest.approx(true_tail([1, 1], [scale, scale], k), abs=1e-9)
 
 
-@settings(max_examples=60)
+@effort(60)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=4, unique=True), st.floats(0.1, 5.0), st.floats(0.0, 30.0))
 def test_equal_terms_bound_the_expected_number_of_failures(terms, scale, alpha):
     count = np.arange(1, len(terms) + 1)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
@@ -20,6 +20,7 @@ from blowfishdb.catalog.stretch import domain_stretch, policy_stretch
 from blowfishdb.model import distance
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.distance import value_distance
+from tests.effort import effort
 
 DOMAIN = bf.domain(
     {
@@ -92,7 +93,7 @@ def worst_old_distance(old: bf.Policy, new: bf.Policy) -> float:
 EITHER = st.booleans().flatmap(lambda connected: st.tuples(*[policies(connected=connected)] * 2))
 
 
-@settings(max_examples=100)
+@effort(40)
 @given(EITHER)
 def test_past_loss_is_never_carried_over_too_small(change: tuple[bf.Policy, bf.Policy]) -> None:
     old, new = change
@@ -105,7 +106,7 @@ def test_past_loss_is_never_carried_over_too_small(change: tuple[bf.Policy, bf.P
         assert factor >= 1
 
 
-@settings(max_examples=60)
+@effort(20)
 @given(policies(), policies())
 def test_it_is_exact_where_compositions_agree(old: bf.Policy, new: bf.Policy) -> None:
     new = bf.Policy(new.attributes, old.composition, old.presence)
@@ -217,7 +218,7 @@ def joint_policies(draw: st.DrawFn) -> bf.Policy:
     return bf.Policy(families, composition, joint=joint)  # type: ignore[arg-type]
 
 
-@settings(max_examples=90)
+@effort(90)
 @example(bf.Policy({name: bf.public() for name in "xyz"}), bf.Policy(joint=[bf.grid(["x", "y"], "0.5")]), NULLS)
 @given(joint_policies(), joint_policies(), st.sampled_from([PLACES, NULLS]))
 def test_changes_of_joint_thresholds_cover_every_new_edge(old: bf.Policy, new: bf.Policy, domain: bf.Domain) -> None:

@@ -48,6 +48,7 @@ def graph_of(domain: Domain, *constraints: object, axes: list[str], policy: Poli
     return compile_cells(domain, declared, axes).graph
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("presence", ["public", "secret"])
 @pytest.mark.parametrize("setting", range(len(SETTINGS)))
 def test_plans_of_every_mechanism_are_certified_at_least_at_their_loss(setting: int, presence: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import blowfishdb as bf
@@ -25,6 +25,7 @@ from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
 from blowfishdb.plan.plan import EdgePlan
+from tests.effort import effort
 from tests.engine.held import Rows
 
 SIZES = {"a": 3, "b": 2, "c": 3}
@@ -100,7 +101,7 @@ def accounted(history: History) -> tuple[Fraction, float]:
     return losses.worst, float(np.max(total, initial=0.0))
 
 
-@settings(max_examples=150)
+@effort(60)
 @given(histories())
 def test_class_losses_are_never_below_the_truth(history: History) -> None:
     try:

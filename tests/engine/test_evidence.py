@@ -48,6 +48,7 @@ def test_every_kind_of_answer_can_be_checked(db: Session) -> None:
         bf.Answer.from_json(answer.to_json(indent=1)).certificate.verify()
 
 
+@pytest.mark.no_cover
 def test_every_mechanism_that_serves_can_be_checked(db: Session) -> None:
     checked = set()
     for name in (*bf.MECHANISMS, *DATA_AWARE):

@@ -107,6 +107,7 @@ def test_alpha_is_in_the_units_of_the_attribute() -> None:
     assert found.widths.simultaneous <= 12.5
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("epsilon", ["0.02", "1"])
 @pytest.mark.parametrize("is_filtered", [False, True])
 @pytest.mark.parametrize("kind", ["sum", "mean", "quantiles"])

@@ -19,7 +19,8 @@ from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import bins, categorical, domain, integers
 from blowfishdb.model.policy import Policy
 from blowfishdb.sources import Counting, open_source
-from tests.fuzz.effort import NIGHTLY, effort, outcome
+from tests.effort import NIGHTLY
+from tests.fuzz.effort import effort, outcome
 from tests.fuzz.grammar import texts
 
 WARDS = ["A1", "é", "日本", '"', "a,b", "x\ny", " A1"]

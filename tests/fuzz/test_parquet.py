@@ -22,7 +22,8 @@ from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import bins, categorical, domain, integers
 from blowfishdb.model.policy import Policy
 from blowfishdb.sources import open_source
-from tests.fuzz.effort import NIGHTLY, effort, outcome
+from tests.effort import NIGHTLY
+from tests.fuzz.effort import effort, outcome
 from tests.fuzz.grammar import NASTY_NUMBERS, plain, texts
 from tests.session.places import make_fixture, session
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
@@ -19,6 +19,7 @@ from blowfishdb.inference.consistency import (
     consistent_histogram,
     nonnegative,
 )
+from tests.effort import effort
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -35,7 +36,7 @@ def in_box(found: Consistent, raw: Vector, widths: Vector) -> bool:
     return bool(np.all(found.values >= raw - widths) and np.all(found.values <= raw + widths))
 
 
-@settings(max_examples=300)
+@effort(300)
 @given(answers())
 def test_a_histogram_stays_in_the_box_or_is_raw(case: tuple[Vector, Vector, int | None]) -> None:
     raw, widths, total = case
@@ -54,7 +55,7 @@ def test_a_histogram_stays_in_the_box_or_is_raw(case: tuple[Vector, Vector, int 
         assert found.values.sum() == pytest.approx(total, abs=1e-9)
 
 
-@settings(max_examples=300)
+@effort(300)
 @given(answers())
 def test_a_cdf_stays_in_the_box_or_is_raw(case: tuple[Vector, Vector, int | None]) -> None:
     raw, widths, total = case
@@ -76,7 +77,7 @@ def test_a_cdf_stays_in_the_box_or_is_raw(case: tuple[Vector, Vector, int | None
     assert found.values.max() <= top
 
 
-@settings(max_examples=200)
+@effort(200)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.integers(0, 6), st.data())
 def test_order_and_sign_never_enlarge_the_largest_error(cells: list[int], width: int, data: st.DataObject) -> None:
     """Given that the truth is in the box, as it is with probability 1 - beta."""

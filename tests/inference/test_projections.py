@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.inference import consistency as module
 from blowfishdb.inference.consistency import Parts, fill_parts, isotonic_in_band, nonnegative, unreachable
+from tests.effort import effort
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 numbers = st.integers(-8, 8).map(float)
@@ -47,7 +48,7 @@ def bands(draw: Any) -> tuple[Vector, Vector, Vector]:
     return values, low, np.maximum.accumulate(low + rise)
 
 
-@settings(max_examples=200)
+@effort(200)
 @given(bands())
 def test_regression_in_a_band_has_the_least_cost(band: tuple[Vector, Vector, Vector]) -> None:
     values, low, high = band
@@ -127,7 +128,7 @@ def by_bisection(values: Vector, low: Vector, high: Vector, total: float) -> Vec
     return np.clip(values - over, low, high)
 
 
-@settings(max_examples=300)
+@effort(300)
 @given(st.lists(boxes(), min_size=1, max_size=3), st.randoms(use_true_random=False))
 def test_filling_equals_bisection(boxes: list[tuple[Vector, Vector, Vector, float]], shuffle: Any) -> None:
     labels = np.repeat(np.arange(len(boxes)), [box[0].size for box in boxes])

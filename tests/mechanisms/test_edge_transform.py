@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -23,6 +23,7 @@ from blowfishdb.model.graphs import EdgeGraph
 from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Prefix, Sparse, Stacked, all_marginals, total
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Problem
+from tests.effort import effort
 from tests.mechanisms.product_checks import (
     check_prediction,
     grid,
@@ -52,7 +53,7 @@ def check_edge_strategy(strategy: EdgeStrategy, problem: Problem) -> None:
     np.testing.assert_array_equal(strategy.decode(noise, np.zeros((0, len(noise))), variances), decoder)
 
 
-@settings(max_examples=80)
+@effort(80)
 @given(product_problems(most=5))
 def test_every_listable_policy_is_served(problem):
     try:
@@ -67,7 +68,7 @@ def test_every_listable_policy_is_served(problem):
             check_edge_strategy(made, problem)
 
 
-@settings(max_examples=60)
+@effort(60)
 @given(st.integers(1, 40), st.data())
 def test_prefixes_are_signed_sums_of_blocks(length, data):
     fans = data.draw(st.lists(st.integers(2, 5), max_size=3))

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import hierarchy
@@ -14,10 +14,11 @@ from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Problem
+from tests.effort import effort
 from tests.mechanisms.one_dim import axis_problem, certified_error, check_strategy, problems, threshold
 
 
-@settings(max_examples=60)
+@effort(60)
 @given(problems())
 def test_any_axis(problem):
     check_strategy(hierarchy.propose(problem))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.data_aware.regions import HilbertCurve, block_tree, box_cover
+from tests.effort import effort
 from tests.mechanisms.spatial_cases import random_boxes
 
 
@@ -25,7 +26,7 @@ def test_every_step_leads_to_a_neighbour_where_whole_squares_fit(shape: tuple[in
 
 
 @given(st.tuples(st.integers(1, 20), st.integers(1, 20)))
-@settings(max_examples=60, deadline=None)
+@effort(60)
 def test_it_is_a_bijection_on_every_grid(shape: tuple[int, int]) -> None:
     curve = HilbertCurve(shape)
     assert np.array_equal(curve.positions[curve.cell_at], np.arange(curve.cells))
@@ -40,7 +41,7 @@ def test_aligned_stretches_of_a_power_of_four_are_squares() -> None:
 
 
 @given(st.tuples(st.integers(1, 20), st.integers(1, 20)), st.integers(0, 1000))
-@settings(max_examples=80, deadline=None)
+@effort(80)
 def test_runs_of_a_box_equal_brute_force(shape: tuple[int, int], seed: int) -> None:
     curve = HilbertCurve(shape)
     boxes = random_boxes(shape, 12, seed)
@@ -53,7 +54,7 @@ def test_runs_of_a_box_equal_brute_force(shape: tuple[int, int], seed: int) -> N
 
 
 @given(st.tuples(st.integers(2, 12), st.integers(2, 12)), st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@effort(40)
 def test_a_box_covers_as_many_cells_of_a_stretch_as_there_are(shape: tuple[int, int], seed: int) -> None:
     curve = HilbertCurve(shape)
     boxes = random_boxes(shape, 6, seed)
@@ -85,7 +86,7 @@ def random_blocks(places: int, seed: int) -> np.ndarray:
 
 
 @given(st.integers(1, 300), st.integers(0, 1000))
-@settings(max_examples=80, deadline=None)
+@effort(80)
 def test_blocks_that_were_kept_are_the_leaves_of_their_tree(places: int, seed: int) -> None:
     starts = random_blocks(places, seed)
     tree = block_tree(HilbertCurve((places, 1)), starts)

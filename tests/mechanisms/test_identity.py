@@ -1,7 +1,7 @@
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -11,6 +11,7 @@ from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Prefix, Rectangles, Sparse, Stacked, marginals
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Problem
+from tests.effort import effort
 from tests.mechanisms.axis_problems import axis_problems
 from tests.mechanisms.linear_checks import check_direct, check_linear, check_terms
 
@@ -19,7 +20,7 @@ def line(cells: int) -> WindowGraph:
     return WindowGraph(np.minimum(np.arange(cells) + 1, cells - 1), np.array([], dtype=np.int64))
 
 
-@settings(max_examples=120)
+@effort(120)
 @given(axis_problems(), st.integers(0, 2**32))
 def test_linear_algebra_on_one_axis(problem, seed):
     strategy = identity.propose(problem)

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -24,6 +24,7 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.loss import worst_product_edge
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
+from tests.effort import effort
 from tests.mechanisms.product_checks import (
     axis_graphs,
     brute_loss,
@@ -38,7 +39,7 @@ from tests.mechanisms.product_checks import (
 )
 
 
-@settings(max_examples=60)
+@effort(60)
 @given(product_problems(), st.integers(0, 2**32))
 def test_linear_algebra_on_two_axes(problem, seed):
     try:
@@ -49,14 +50,14 @@ def test_linear_algebra_on_two_axes(problem, seed):
     check_cells_strategy(strategy, problem, seed)
 
 
-@settings(max_examples=10)
+@effort(10)
 @given(product_problems(axes=3, most=3), st.integers(0, 2**32))
 def test_linear_algebra_on_three_axes(problem, seed):
     assume(problem.graph.edges().shape[0])
     check_cells_strategy(kronecker.propose(problem), problem, seed)
 
 
-@settings(max_examples=40)
+@effort(40)
 @given(product_graphs(2, 6), st.data())
 def test_any_choice_of_levels_is_decoded_without_bias(graph, data):
     choices = []
@@ -69,7 +70,7 @@ def test_any_choice_of_levels_is_decoded_without_bias(graph, data):
     check_cells_strategy(KroneckerStrategy(problem, parts, Choices.of(graph).totals, tuple(choices)), problem, 1)
 
 
-@settings(max_examples=60)
+@effort(60)
 @given(st.data())
 def test_product_bound_covers_every_edge_of_smooth_levels(data):
     """docs/proofs/kronecker.md: min(ab, cd) >= min(a, c) min(b, d), so the bound holds beyond 0/1 rows."""
@@ -90,7 +91,7 @@ def test_product_bound_covers_every_edge_of_smooth_levels(data):
         assert brute == bound.loss
 
 
-@settings(max_examples=40)
+@effort(40)
 @given(st.integers(0, 2**32), st.integers(2, 5), st.sampled_from(["record", "attribute"]))
 def test_product_bound_covers_rows_with_negative_entries(seed, size, composition):
     """Only level columns matter: with entries of opposite sign nothing is shared, and signs multiply."""
@@ -116,7 +117,7 @@ def test_a_halved_unit_doubles_the_certified_loss():
     assert certify(plan.with_unit(plan.unit / 2), problem.graph).epsilon == Fraction(2, 3)
 
 
-@settings(max_examples=60)
+@effort(60)
 @given(st.integers(1, 30), st.integers(1, 12), st.integers(1, 20), st.data())
 def test_smooth_levels_share_every_cell_out(cells, size, height, data):
     level = smooth_level(cells, size, height)
@@ -128,7 +129,7 @@ def test_smooth_levels_share_every_cell_out(cells, size, height, data):
     assert level.edge_share(graph) == pytest.approx(gaps.max(initial=0) / (2 * height))
 
 
-@settings(max_examples=30)
+@effort(30)
 @given(st.integers(2, 20), st.data())
 def test_total_variances_match_dense_algebra(cells, data):
     level = data.draw(st.sampled_from(candidate_levels(cells, np.arange(cells) * 2 // cells)))
@@ -145,7 +146,7 @@ def test_total_variances_match_dense_algebra(cells, data):
         assert found == pytest.approx(np.trace(gram @ np.linalg.inv(precision)))
 
 
-@settings(max_examples=30)
+@effort(30)
 @given(st.integers(1, 9), st.integers(0, 2**32))
 def test_runs_compute_what_written_out_rows_do(cells, seed):
     rng = np.random.default_rng(seed)
@@ -223,7 +224,7 @@ def test_declines_with_a_reason():
         kronecker.propose(wide)
 
 
-@settings(max_examples=30)
+@effort(30)
 @given(product_problems())
 def test_workloads_are_read_as_products_in_their_own_order(problem):
     assume(problem.graph.cells > 1)

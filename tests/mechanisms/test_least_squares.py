@@ -6,11 +6,12 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.mechanisms.axis import CoarseCorrection, EstimatingStrategy, TreeCorrection, grow, read_axis
 from blowfishdb.mechanisms.optimized import hats
+from tests.effort import effort
 from tests.mechanisms.one_dim import dense_decoder, problems, threshold
 
 
@@ -48,7 +49,7 @@ def noise_variances(strategy, seed):
     return np.random.default_rng(seed).uniform(0.5, 4.0, count)
 
 
-@settings(max_examples=150)
+@effort(150)
 @given(either, st.integers(0, 10))
 def test_estimates_equal_the_dense_solution(strategy, seed):
     spread = noise_variances(strategy, seed)
@@ -63,7 +64,7 @@ def test_estimates_equal_the_dense_solution(strategy, seed):
     np.testing.assert_allclose(strategy.decode(measured, exact, spread), answers, atol=1e-7)
 
 
-@settings(max_examples=150)
+@effort(150)
 @given(either, st.integers(0, 10))
 def test_variances_and_coefficients_equal_the_dense_formula(strategy, seed):
     spread = noise_variances(strategy, seed)
@@ -75,7 +76,7 @@ def test_variances_and_coefficients_equal_the_dense_formula(strategy, seed):
     np.testing.assert_allclose(strategy.coefficients(some, spread), decoder[some], atol=1e-8)
 
 
-@settings(max_examples=20)
+@effort(20)
 @given(either, st.integers(0, 10))
 def test_an_estimator_that_was_used_can_go_to_another_process(strategy, seed):
     spread = noise_variances(strategy, seed)

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.mechanisms import kronecker
@@ -13,6 +13,7 @@ from blowfishdb.model.workload import AllRanges, Kronecker
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Problem
+from tests.effort import effort
 from tests.mechanisms.product_checks import (
     check_cells_strategy,
     check_prediction,
@@ -41,7 +42,7 @@ def drawn_table(problem: Problem, data: st.DataObject) -> LevelTableStrategy:
     return LevelTableStrategy(problem, parts, Choices.of(graph).totals, tuple(axes), weights, wide)
 
 
-@settings(max_examples=60)
+@effort(60)
 @given(product_problems(), st.data())
 def test_any_table_on_two_axes_agrees_with_dense_algebra(problem, data):
     check_cells_strategy(drawn_table(problem, data), problem, 3)

@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import Declined
@@ -12,6 +12,7 @@ from blowfishdb.mechanisms import marginals as mechanism
 from blowfishdb.mechanisms.marginals import MarginalStrategy, free_axes, requested_marginals
 from blowfishdb.model.workload import Identity, Kronecker, Prefix, all_marginals, marginals
 from blowfishdb.plan.plan import Problem
+from tests.effort import effort
 from tests.mechanisms.product_checks import (
     check_cells_strategy,
     check_prediction,
@@ -32,7 +33,7 @@ def marginal_problems(draw: st.DrawFn) -> Problem:
     return Problem(graph, marginals(graph.shape, chosen))
 
 
-@settings(max_examples=40)
+@effort(40)
 @given(marginal_problems(), st.integers(0, 2**32))
 def test_linear_algebra(problem, seed):
     try:
@@ -43,7 +44,7 @@ def test_linear_algebra(problem, seed):
     check_cells_strategy(strategy, problem, seed)
 
 
-@settings(max_examples=30)
+@effort(30)
 @given(marginal_problems(), st.data())
 def test_any_set_of_measured_marginals_is_decoded_without_bias(problem, data):
     shape = problem.graph.shape

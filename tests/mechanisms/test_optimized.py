@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.mechanisms import hierarchy, identity, optimized
@@ -14,10 +14,11 @@ from blowfishdb.mechanisms.optimized import block_energy, gram_dot, hats, ramps,
 from blowfishdb.model import workload as line
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, Stacked
 from tests.accuracy.cases import on_threshold
+from tests.effort import effort
 from tests.mechanisms.one_dim import certified_error, check_strategy, problems, threshold, workloads
 
 
-@settings(max_examples=40)
+@effort(40)
 @given(problems())
 def test_any_axis(problem):
     check_strategy(optimized.propose(problem))

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import Declined, InfiniteLoss
@@ -11,6 +11,7 @@ from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Plan, Problem
+from tests.effort import effort
 from tests.mechanisms.axis_problems import axis_problems
 from tests.mechanisms.linear_checks import check_direct, check_linear, check_terms
 
@@ -22,7 +23,7 @@ def threshold(cells: int, theta: int, outside=False, presence="public") -> CellG
     return CellGraph((WindowGraph(reach, NONE),), "record", np.array(outside), presence)
 
 
-@settings(max_examples=200)
+@effort(80)
 @given(axis_problems(), st.integers(0, 2**32))
 def test_linear_algebra(problem, seed):
     strategy = ordered.propose(problem)

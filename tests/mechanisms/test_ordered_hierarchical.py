@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import Declined
@@ -15,10 +15,11 @@ from blowfishdb.mechanisms.hierarchy import propose_ordered
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import Measurement, Plan
+from tests.effort import effort
 from tests.mechanisms.one_dim import certified_error, check_strategy, problems, threshold
 
 
-@settings(max_examples=60)
+@effort(60)
 @given(problems())
 def test_any_axis(problem):
     try:
@@ -29,6 +30,7 @@ def test_any_axis(problem):
     check_strategy(strategy)
 
 
+@effort(40)
 @given(problems())
 def test_no_window_holds_two_boundaries(problem):
     axis = read_axis("test", problem)
@@ -38,7 +40,7 @@ def test_no_window_holds_two_boundaries(problem):
         assert np.sum((inner > cell) & (inner <= axis.reach[cell])) <= 1
 
 
-@settings(max_examples=40)
+@effort(40)
 @given(st.integers(8, 60), st.integers(2, 12))
 def test_sums_and_levels_cost_what_they_should(cells, theta):
     if theta + 1 >= cells:

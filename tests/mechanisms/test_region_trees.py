@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
@@ -24,6 +24,7 @@ from blowfishdb.mechanisms.data_aware.regions import (
 from blowfishdb.model.workload import Identity, Kronecker, Sparse
 from blowfishdb.plan.plan import Problem
 from papers.baselines.spatial import halving_levels, product_tree
+from tests.effort import effort
 from tests.mechanisms.spatial_cases import full, random_boxes
 
 SHAPES = st.one_of(
@@ -60,7 +61,7 @@ def leaf_rows(tree: RegionTree) -> np.ndarray:
 
 
 @given(SHAPES, st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@effort(60)
 def test_cut_boxes_part_the_grid(shape: tuple[int, ...], seed: int) -> None:
     tree = grown(shape, seed)
     assert np.array_equal(np.bincount(tree.labels, minlength=tree.leaves.size), tree.areas[tree.leaves])
@@ -90,7 +91,7 @@ def test_only_leaves_are_cut() -> None:
 
 
 @given(SHAPES, st.integers(0, 10_000), st.booleans())
-@settings(max_examples=60, deadline=None)
+@effort(60)
 def test_least_squares_equals_the_dense_solution(shape: tuple[int, ...], seed: int, exact_total: bool) -> None:
     tree = grown(shape, seed)
     views = some_views(tree, seed, exact_total=exact_total)
@@ -105,7 +106,7 @@ def test_least_squares_equals_the_dense_solution(shape: tuple[int, ...], seed: i
 
 
 @given(SHAPES, st.integers(0, 10_000), st.booleans())
-@settings(max_examples=60, deadline=None)
+@effort(60)
 def test_variances_equal_the_dense_covariance(shape: tuple[int, ...], seed: int, exact_total: bool) -> None:
     tree = grown(shape, seed)
     views = some_views(tree, seed, exact_total=exact_total)
@@ -147,7 +148,7 @@ def test_an_unmeasured_leaf_is_refused() -> None:
 
 
 @given(st.tuples(st.integers(1, 17), st.integers(1, 9)))
-@settings(max_examples=30, deadline=None)
+@effort(30)
 def test_halving_levels_end_at_the_cells(shape: tuple[int, int]) -> None:
     tree = product_tree(shape, halving_levels(shape))
     assert tree.leaves.size == shape[0] * shape[1]
@@ -170,7 +171,7 @@ def test_broken_trees_are_refused() -> None:
 
 
 @given(SHAPES, st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@effort(60)
 def test_counts_without_negative_ones_add_up_and_are_the_nearest(shape: tuple[int, ...], seed: int) -> None:
     tree = grown(shape, seed)
     estimate = least_squares(tree, some_views(tree, seed, exact_total=False))

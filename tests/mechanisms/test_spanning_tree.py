@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import Declined
@@ -12,6 +12,7 @@ from blowfishdb.model.graphs import EdgeGraph
 from blowfishdb.model.workload import Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import Problem
+from tests.effort import effort
 from tests.mechanisms.product_checks import (
     brute_loss,
     check_cells_strategy,
@@ -33,6 +34,7 @@ def connected_edges(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
     return tree, np.concatenate([tree, more[more[:, 0] != more[:, 1]]]), vertices
 
 
+@effort(40)
 @given(connected_edges())
 def test_distances_are_those_along_the_tree(case):
     tree, edges, vertices = case
@@ -49,7 +51,7 @@ def test_depth_counts_steps_to_the_root(case):
     assert forest.depth.tolist() == [walk.distance(v, vertices - 1) for v in range(vertices)]
 
 
-@settings(max_examples=60)
+@effort(20)
 @given(product_problems(most=5), st.integers(0, 2**32))
 def test_linear_algebra_and_stretch(problem, seed):
     try:

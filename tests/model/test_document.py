@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -28,6 +28,7 @@ from blowfishdb.model.document import (
 )
 from blowfishdb.model.domain import bins, categorical, domain, integers
 from blowfishdb.model.policy import Policy, custom, full, grid, line, partition, person, public, threshold
+from tests.effort import effort
 from tests.model import cases
 
 WHOLE = Document(
@@ -74,7 +75,7 @@ def test_a_document_of_everything_reads_back(form: Format) -> None:
     assert write_document(again, form) == text
 
 
-@settings(max_examples=100)
+@effort(40)
 @given(st.data())
 def test_any_domain_and_policy_read_back(data: st.DataObject) -> None:
     table, policy = data.draw(cases.settings_of())

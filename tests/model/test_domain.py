@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import DomainError, InvalidInput, QueryError
 from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.domain import Attribute, Domain, bins, categorical, domain, integers
 from blowfishdb.model.numbers import exact, show
+from tests.effort import effort
 
 COLUMNS: list[Attribute] = [
     categorical(["a", "b", "c"]),
@@ -122,7 +123,7 @@ def test_a_range_of_a_million_million_costs_nothing() -> None:
 
 
 @given(st.integers(-50, 50), st.sampled_from(["0.1", "0.25", "1/8", "0.3", "7"]), st.integers(1, 60), st.data())
-@settings(max_examples=80)
+@effort(80)
 def test_decimal_values_fall_where_exact_arithmetic_puts_them(
     low: int, width: str, count: int, data: st.DataObject
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as arrays
 from blowfishdb.model.graphs import GridGraph, Metric
 from blowfishdb.model.serialize import LENGTH, VERSION, digest, encode, version_of
 from blowfishdb.plan.plan import _factor_1
+from tests.effort import effort
 
 WHOLE = arrays.arrays(
     st.sampled_from([np.int64, np.int32, np.uint8, np.bool_, np.dtype(">i8")]),
@@ -70,6 +71,7 @@ def same(one: Any, two: Any) -> bool:
     return bool(one == two)
 
 
+@effort(40)
 @given(VALUES)
 def test_what_is_encoded_can_be_read_back(value: Any) -> None:
     found, rest = decoded(encode(value))

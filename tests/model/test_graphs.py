@@ -7,7 +7,7 @@ from collections import deque
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PolicyError, TooLarge
@@ -25,6 +25,7 @@ from blowfishdb.model.graphs import (
 )
 from blowfishdb.model.numbers import Bools
 from blowfishdb.model.projection import dilate
+from tests.effort import effort
 
 Pairs = set[tuple[int, int]]
 NONE = np.empty(0, dtype=np.int64)
@@ -111,7 +112,7 @@ def as_pairs(edges: np.ndarray) -> Pairs:
     return {(int(u), int(v)) for u, v in edges}
 
 
-@settings(max_examples=150)
+@effort(60)
 @given(axis_graphs())
 def test_axis_graphs_follow_their_definition(graph: AxisGraph) -> None:
     wanted = {(u, v) for u, v in itertools.combinations(range(graph.size), 2) if defined(graph, u, v)}
@@ -134,7 +135,7 @@ def test_axis_graphs_follow_their_definition(graph: AxisGraph) -> None:
             assert (labels[u] == labels[v]) == (v in reached)
 
 
-@settings(max_examples=120)
+@effort(45)
 @given(grids())
 def test_joint_grids_follow_their_definition(graph: GridGraph) -> None:
     wanted = {(u, v) for u, v in itertools.combinations(range(graph.size), 2) if grid_defined(graph, u, v)}
@@ -153,7 +154,7 @@ def test_joint_grids_follow_their_definition(graph: GridGraph) -> None:
         assert all((labels[u] == labels[v]) == (v in reached) for v in range(graph.size))
 
 
-@settings(max_examples=120)
+@effort(45)
 @given(st.data())
 def test_products_follow_their_definition(data: st.DataObject) -> None:
     factors = tuple(

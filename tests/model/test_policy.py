@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.audit import definitions as oracle
@@ -35,6 +35,7 @@ from blowfishdb.model.policy import (
     threshold,
     value_graph,
 )
+from tests.effort import effort
 from tests.model import cases
 
 
@@ -201,7 +202,7 @@ def raw_value(attribute: Attribute, code: int) -> object:
     return cases.a_value(attribute, code)
 
 
-@settings(max_examples=60)
+@effort(20)
 @given(st.data())
 def test_distances_are_shortest_paths(data: st.DataObject) -> None:
     table, policy = data.draw(cases.settings_of(most_records=24))
@@ -225,7 +226,7 @@ def test_a_line_of_bins_is_as_long_as_it_has_steps(size: int) -> None:
     assert stretch(listed, threshold(1), full()) == -(-(size - 1) // 2)
 
 
-@settings(max_examples=150)
+@effort(60)
 @given(st.data())
 def test_stretch_is_the_longest_old_path_between_new_neighbours(data: st.DataObject) -> None:
     attribute = data.draw(cases.attributes())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.audit import definitions as oracle
@@ -22,6 +22,7 @@ from blowfishdb.model.groups import AxisCells
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import ListedWindow, Policy, threshold
 from blowfishdb.model.predicate import Axis, Member, Predicate, atoms, col
+from tests.effort import effort
 from tests.model import cases
 
 Cell = tuple[int, ...]
@@ -103,7 +104,7 @@ def compare(domain: Domain, policy: Policy, axes: list[Axis], where: Predicate |
         assert outside & possible == {number[cell] for cell in truth.leaving}
 
 
-@settings(max_examples=150)
+@effort(60)
 @given(st.data())
 def test_conjunctions_are_projected_exactly(data: st.DataObject) -> None:
     domain, policy = data.draw(cases.settings_of())
@@ -114,7 +115,7 @@ def test_conjunctions_are_projected_exactly(data: st.DataObject) -> None:
     compare(domain, policy, axes, where, exact=not policy.joint or not holes)
 
 
-@settings(max_examples=150)
+@effort(60)
 @given(st.data())
 def test_any_filter_and_any_groups_keep_every_edge(data: st.DataObject) -> None:
     domain, policy = data.draw(cases.settings_of())
@@ -126,7 +127,7 @@ def too_many_edges(pairs: Ints, axis: AxisCells) -> AxisGraph:
     raise TooLarge("edges", len(pairs), axis.cells, "This stands for a graph of millions of edges.")
 
 
-@settings(max_examples=60)
+@effort(20)
 @given(st.data())
 def test_short_cuts_for_large_graphs_only_join_more(data: st.DataObject) -> None:
     domain, policy = data.draw(cases.settings_of())
@@ -143,7 +144,7 @@ def test_short_cuts_for_large_graphs_only_join_more(data: st.DataObject) -> None
         assert edges <= {tuple(edge) for edge in rough.graph.value_edges().tolist()}
 
 
-@settings(max_examples=60)
+@effort(20)
 @given(st.data())
 def test_named_groups_without_a_filter_are_projected_exactly(data: st.DataObject) -> None:
     domain, policy = data.draw(cases.settings_of())

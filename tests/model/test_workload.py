@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -31,6 +31,7 @@ from blowfishdb.model.workload import (
     sums_before,
     total,
 )
+from tests.effort import effort
 
 Case = tuple[Rows, np.ndarray[Any, np.dtype[np.int64]]]
 
@@ -114,7 +115,7 @@ grids = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple)
 cases = st.one_of(st.integers(1, 9).flatmap(simple), grids.flatmap(rectangles), products(), unions())
 
 
-@settings(max_examples=250)
+@effort(100)
 @given(cases, st.sampled_from([None, 0, 1, 3]), st.booleans(), st.integers(0, 2**32))
 def test_every_method_equals_the_dense_form(case: Case, width: int | None, real: bool, seed: int) -> None:
     rows, written = case
@@ -139,6 +140,7 @@ def test_every_method_equals_the_dense_form(case: Case, width: int | None, real:
     assert np.array_equal(norms, np.abs(written).T @ weights)
 
 
+@effort(40)
 @given(cases, cases)
 def test_fingerprints_tell_matrices_apart(one: Case, two: Case) -> None:
     (rows, written), (others, other) = one, two

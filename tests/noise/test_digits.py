@@ -8,11 +8,12 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.noise.sampler import DigitTable, digit_table, digits_needed, heads_of
+from tests.effort import effort
 from tests.noise.support import decimal_exp
 
 SCALES = [Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(7, 3), Fraction(1000), Fraction(10**9)]
@@ -62,7 +63,7 @@ def test_digits_reach_just_beyond_forty_eight_scales(scale: Fraction) -> None:
     assert digits == 0 or 2 ** (digits - 1) < 48 * scale
 
 
-@settings(max_examples=15)
+@effort(15)
 @given(
     st.fractions(Fraction(1, 10), Fraction(10**8), max_denominator=10**6),
     st.lists(st.integers(1, 2**62), min_size=1, max_size=20, unique=True),

@@ -7,11 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import AccuracyError, InvalidInput, NoiseScaleError
 from blowfishdb.noise import distribution as d
+from tests.effort import effort
 from tests.noise.support import decimal_exp
 
 SCALES = [Fraction(1, 50), Fraction(1, 3), Fraction(1), Fraction(7, 3), Fraction(1000), Fraction(10**9)]
@@ -65,7 +66,7 @@ def test_a_quantile_is_the_least_bound_that_holds(scale: Fraction, beta: float) 
     assert k == 0 or exact_tail(scale, k - 1) > Decimal(beta) * (1 - Decimal("1e-12"))
 
 
-@settings(max_examples=200)
+@effort(200)
 @given(float_scales, st.floats(1e-300, 0.999))
 def test_quantiles_agree_with_tails_at_every_scale(scale: float, beta: float) -> None:
     k = int(d.quantile(scale, beta))
@@ -85,7 +86,7 @@ def test_functions_are_vectorised_over_scales() -> None:
     assert d.tail(scales, [0, 1, 2]).tolist() == [float(d.tail(s, k)) for k, s in enumerate(scales)]
 
 
-@settings(max_examples=100)
+@effort(100)
 @given(
     st.lists(st.tuples(float_scales, st.integers(1, 10**6)), min_size=1, max_size=5),
     st.floats(1e-9, 0.5),
@@ -118,7 +119,7 @@ def test_no_variables_need_no_bound() -> None:
     assert d.simultaneous_quantile([5.0, 1e9], [3, 0], 0.05) == d.simultaneous_quantile([5.0], [3], 0.05)
 
 
-@settings(max_examples=200)
+@effort(200)
 @given(float_scales, st.floats(0.0, 0.999999))
 def test_the_moment_generating_function_stays_below_the_continuous_one(scale: float, fraction: float) -> None:
     continuous = -np.log1p(-(fraction**2))

@@ -6,10 +6,11 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.noise.sampler import digit_expansion, enclose_exp, power_expansion
+from tests.effort import effort
 from tests.noise.support import decimal_exp
 
 RATES = st.fractions(min_value=Fraction(1, 10**12), max_value=Fraction(1500), max_denominator=10**12)
@@ -29,7 +30,7 @@ def floor_of(value: Decimal, bits: int) -> int:
     return int((value * 2**bits).to_integral_value(rounding="ROUND_FLOOR"))
 
 
-@settings(max_examples=100)
+@effort(100)
 @given(RATES, st.sampled_from([1, 16, 64, 256, 512]))
 def test_an_enclosure_holds_the_exponential_and_is_narrow(rate: Fraction, bits: int) -> None:
     low, high = enclose_exp(rate, bits)
@@ -48,7 +49,7 @@ def test_an_enclosure_of_rate_zero_holds_one() -> None:
     assert low <= 2**256 <= high
 
 
-@settings(max_examples=100)
+@effort(100)
 @given(RATES, st.sampled_from([16, 256, 512]))
 def test_floors_agree_with_decimal_arithmetic(rate: Fraction, bits: int) -> None:
     power = decimal_exp(rate)
@@ -56,7 +57,7 @@ def test_floors_agree_with_decimal_arithmetic(rate: Fraction, bits: int) -> None
     assert digit_expansion(rate, bits) == floor_of(power / (1 + power), bits)
 
 
-@settings(max_examples=100)
+@effort(100)
 @given(RATES)
 def test_a_longer_expansion_begins_with_the_shorter_one(rate: Fraction) -> None:
     assert digit_expansion(rate, 512) >> 256 == digit_expansion(rate, 256)

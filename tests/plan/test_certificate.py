@@ -12,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csc_array
 
@@ -23,6 +23,7 @@ from blowfishdb.plan import certificate, kernels, loss
 from blowfishdb.plan.certificate import Certificate, calibrate, certify, worst_edge
 from blowfishdb.plan.loss import column_losses
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
+from tests.effort import effort
 from tests.plan.cases import (
     NONE,
     GraphCase,
@@ -65,7 +66,8 @@ def line(cells: int, theta: int = 1, outside: bool = False) -> CellGraph:
     return CellGraph((graph,), "record", np.array(outside), "public")
 
 
-@settings(max_examples=400)
+@pytest.mark.no_cover
+@effort(160)
 @given(st.data())
 def test_equals_brute_force_over_all_neighbouring_tables(data: st.DataObject) -> None:
     case = data.draw(any_graph)
@@ -77,7 +79,8 @@ def test_equals_brute_force_over_all_neighbouring_tables(data: st.DataObject) ->
     assert found.is_tight
 
 
-@settings(max_examples=300)
+@pytest.mark.no_cover
+@effort(120)
 @given(st.data())
 def test_the_witness_attains_the_loss(data: st.DataObject) -> None:
     case = data.draw(any_graph)
@@ -92,7 +95,8 @@ def test_the_witness_attains_the_loss(data: st.DataObject) -> None:
     assert found.epsilon * plan.unit == int(weights @ np.abs(matrix[:, u] - other))
 
 
-@settings(max_examples=400)
+@pytest.mark.no_cover
+@effort(160)
 @given(st.data())
 def test_the_compiled_sweep_equals_the_reference(data: st.DataObject) -> None:
     case = data.draw(graph_cases(window_cases(largest=12), most=1))
@@ -107,7 +111,7 @@ def test_the_compiled_sweep_equals_the_reference(data: st.DataObject) -> None:
         assert worst_edge(plan, case.graph).loss == found.loss
 
 
-@settings(max_examples=200)
+@effort(80)
 @given(st.data())
 def test_the_kernel_as_plain_python_equals_the_reference(data: st.DataObject) -> None:
     """The same source, not compiled: the test that reads every line of the kernel."""
@@ -132,7 +136,8 @@ def plain_kernel() -> ModuleType:
     return module
 
 
-@settings(max_examples=300)
+@pytest.mark.no_cover
+@effort(120)
 @given(st.data())
 def test_bounds_without_listing_are_never_below_the_truth(data: st.DataObject) -> None:
     case = data.draw(any_graph)
@@ -145,7 +150,8 @@ def test_bounds_without_listing_are_never_below_the_truth(data: st.DataObject) -
     assert found.loss == truth if found.tight else found.loss >= truth
 
 
-@settings(max_examples=300)
+@pytest.mark.no_cover
+@effort(120)
 @given(st.data())
 def test_product_formula_is_exact_for_level_zero_one_axes(data: st.DataObject) -> None:
     """Strong product, 0/1 rows, level column norms: 2 [prod D - prod (D - F/2)] is attained."""
@@ -160,7 +166,7 @@ def test_product_formula_is_exact_for_level_zero_one_axes(data: st.DataObject) -
     assert found.edge is None or found.edge in case.edges
 
 
-@settings(max_examples=150)
+@effort(60)
 @given(st.data())
 def test_calibrate_spends_exactly_epsilon(data: st.DataObject) -> None:
     case = data.draw(any_graph)

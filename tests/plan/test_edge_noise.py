@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -16,6 +16,7 @@ from blowfishdb.model.graphs import ZERO, CellGraph, EdgeGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix, Rows, Sparse
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import EdgePlan
+from tests.effort import effort
 from tests.plan.cases import axis_cases, graph_cases, grid_cases
 from tests.plan.test_certificate import line
 
@@ -35,7 +36,8 @@ def plain_edge_plan(edges: np.ndarray, workload: Sparse, weights: np.ndarray) ->
     return EdgePlan(Fraction(1), workload, edges, strategy, csr_array(decoder), weights)
 
 
-@settings(max_examples=200)
+@pytest.mark.no_cover
+@effort(80)
 @given(st.data())
 def test_with_one_noise_variable_per_edge_the_loss_is_the_heaviest_weight(data: st.DataObject) -> None:
     case = data.draw(st.one_of(graph_cases(axis_cases), graph_cases(grid_cases(), most=1)))
@@ -46,7 +48,7 @@ def test_with_one_noise_variable_per_edge_the_loss_is_the_heaviest_weight(data: 
     assert certify(plan, case.graph).epsilon == (weights.max() if len(edges) else 0)
 
 
-@settings(max_examples=100)
+@effort(100)
 @given(st.data())
 def test_moving_along_an_edge_is_a_shift_of_the_noise_by_one_column(data: st.DataObject) -> None:
     """The proof in numbers: answers on the two tables differ by decoder @ column, so shifting the noise hides it."""

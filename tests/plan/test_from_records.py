@@ -6,7 +6,7 @@ import itertools
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from blowfishdb.audit import definitions as oracle
@@ -20,6 +20,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.workload import Identity, Kronecker
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
+from tests.effort import effort
 from tests.model import cases
 from tests.plan.cases import plans
 
@@ -59,7 +60,7 @@ def compile_or_skip(data: st.DataObject) -> tuple[Domain, Policy, Cells]:
         raise
 
 
-@settings(max_examples=250)
+@effort(100)
 @given(st.data())
 def test_the_certificate_is_what_tables_of_records_can_show(data: st.DataObject) -> None:
     domain, policy, cells = compile_or_skip(data)
@@ -67,7 +68,7 @@ def test_the_certificate_is_what_tables_of_records_can_show(data: st.DataObject)
     assert certify(plan, cells.graph).epsilon * plan.unit == loss_over_tables(domain, policy, cells, plan)
 
 
-@settings(max_examples=60)
+@effort(20)
 @given(st.data())
 def test_every_mechanism_costs_what_tables_of_records_can_show(data: st.DataObject) -> None:
     """Whatever a mechanism proposes, its certificate is true of records, and neighbours share its exact rows."""

@@ -18,6 +18,7 @@ from blowfishdb.plan import program
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
 from blowfishdb.plan.program import bucket_count, merge_counts, merge_graph
+from tests.effort import effort
 
 NO_UNIVERSAL = np.empty(0, dtype=np.int64)
 
@@ -52,6 +53,7 @@ def plan(rows: np.ndarray) -> Plan:
     return Plan(Fraction(1), (Measurement(Sparse(csr_array(rows)), np.array(1)),))
 
 
+@effort(40)
 @given(merging())
 def test_the_loss_on_buckets_is_the_loss_on_cells(case: tuple[CellGraph, np.ndarray, np.ndarray]) -> None:
     graph, buckets, rows = case

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import DigestMismatch, InfiniteLoss, PlanError
@@ -15,6 +15,7 @@ from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.workload import Identity, Prefix, Sparse, total
 from blowfishdb.plan.certificate import certify, rescaled, worst_edge
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
+from tests.effort import effort
 from tests.plan.cases import axis_cases, graph_cases, grid_cases, plans
 from tests.plan.test_certificate import line
 
@@ -62,7 +63,8 @@ def test_digests_cover_rows_weights_unit_and_exact_rows() -> None:
     assert Problem(line(4), Identity(4)).digest() != Problem(line(4), Prefix(4)).digest()
 
 
-@settings(max_examples=300)
+@pytest.mark.no_cover
+@effort(120)
 @given(st.data())
 def test_allowed_exactly_when_no_edge_changes_the_row(data: st.DataObject) -> None:
     case = data.draw(st.one_of(graph_cases(axis_cases), graph_cases(grid_cases(), most=1)))
@@ -83,6 +85,7 @@ def test_the_total_is_exact_until_a_filter_or_absence_can_change_it() -> None:
         certify(plan, line(6, outside=True))
 
 
+@effort(40)
 @given(st.data(), st.fractions(min_value=Fraction(1, 1000), max_value=1000))
 def test_equals_a_new_certificate(data, epsilon):
     graph = data.draw(graph_cases(axis_cases)).graph
@@ -95,6 +98,7 @@ def test_equals_a_new_certificate(data, epsilon):
         replace(certificate, epsilon=epsilon / 2).verify(scaled, graph)
 
 
+@effort(40)
 @given(st.data())
 def test_what_costs_nothing_stays_as_it_is(data):
     graph = data.draw(graph_cases(axis_cases)).graph
@@ -103,6 +107,7 @@ def test_what_costs_nothing_stays_as_it_is(data):
     assert rescaled(plan, free, Fraction(1)) == (plan, free)
 
 
+@effort(40)
 @given(st.data())
 def test_refuses_the_certificate_of_another_plan_and_other_epsilons(data):
     graph = data.draw(graph_cases(axis_cases)).graph

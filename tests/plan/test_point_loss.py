@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import blowfishdb as bf
@@ -20,6 +20,7 @@ from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate
 from blowfishdb.plan.points import PointAxis, PointPlan, calibrate_points, certify_points, components_of, point_loss
+from tests.effort import effort
 from tests.model.cases import attributes, families, predicates, settings_of
 
 
@@ -76,7 +77,7 @@ def numeric(domain: Domain) -> list[str]:
     return [name for name in domain if not isinstance(domain[name], type(bf.categorical(["a"])))]
 
 
-@settings(max_examples=80, deadline=None)
+@effort(30)
 @given(st.data())
 def test_the_loss_is_never_below_the_truth(data: st.DataObject) -> None:
     domain, policy = data.draw(settings_of(most_records=36))
@@ -106,7 +107,7 @@ def test_the_loss_is_never_below_the_truth(data: st.DataObject) -> None:
             certify_points(plan.with_unit(None), points.graph)
 
 
-@settings(max_examples=40, deadline=None)
+@effort(40)
 @given(st.data())
 def test_without_rounding_one_moving_column_is_exact(data: st.DataObject) -> None:
     declared = [data.draw(attributes(numeric=True, most=4)) for _ in range(data.draw(st.integers(1, 2)))]
@@ -121,7 +122,7 @@ def test_without_rounding_one_moving_column_is_exact(data: st.DataObject) -> Non
     assert worst == loss or (points.graph.can_vanish and loss == plan.total)
 
 
-@settings(max_examples=30, deadline=None)
+@effort(15)
 @given(st.data())
 def test_rows_are_what_the_definition_says(data: st.DataObject) -> None:
     domain, policy = data.draw(settings_of(most_records=36))

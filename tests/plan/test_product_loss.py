@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -18,6 +18,7 @@ from blowfishdb.plan import loss as level_sets
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.loss import weighted_intervals, worst_product_edge
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
+from tests.effort import effort
 from tests.plan.reference import reference_loss
 
 NONE = np.array([], dtype=np.int64)
@@ -56,7 +57,7 @@ def listed_loss(parts: list[KroneckerMeasurement], graph: CellGraph) -> int:
     return int((weights @ np.abs(rows[:, edges[:, 0]] - rows[:, edges[:, 1]])).max(initial=0))
 
 
-@settings(max_examples=100)
+@effort(40)
 @given(graphs(), st.data())
 def test_the_sum_of_several_products_covers_every_edge(graph: CellGraph, data: st.DataObject) -> None:
     count = data.draw(st.integers(2, 3))
@@ -113,6 +114,7 @@ def hills(draw, cells=9, count=4):
     return np.array(rows)
 
 
+@effort(40)
 @given(hills(), st.lists(st.integers(1, 9), min_size=4, max_size=4))
 def test_level_sets_add_up_to_the_rows(matrix, weights):
     found = weighted_intervals(Sparse(matrix), np.array(weights))

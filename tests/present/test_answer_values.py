@@ -7,13 +7,14 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer, compact_json
 from blowfishdb.errors import DigestMismatch, DocumentError
 from blowfishdb.present.answer_values import Bounds, around, of_counts, of_running_counts
+from tests.effort import effort
 from tests.present.cases import DOMAIN, POLICY, QUESTIONS, answers, constructed, released
 
 ERRORS = st.lists(st.floats(-1, 1), min_size=1, max_size=12)
@@ -73,7 +74,7 @@ def same(one: object, two: object) -> bool:
     return repr(one) == repr(two)
 
 
-@settings(max_examples=150)
+@effort(60)
 @given(answers())
 def test_reading_gives_back_what_was_written(answer: Answer) -> None:
     again = Answer.from_json(answer.to_json())
@@ -136,7 +137,7 @@ def test_damaged_answers_are_refused(name: str) -> None:
         Answer.from_json(damaged()[name])
 
 
-@settings(max_examples=100)
+@effort(40)
 @given(st.text() | st.binary() | st.recursive(st.none() | st.text(), st.lists).map(json.dumps))
 def test_anything_else_is_refused(text: str | bytes) -> None:
     with pytest.raises(DocumentError):

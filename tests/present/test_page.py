@@ -8,11 +8,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.present.chart import PAPER
+from tests.effort import effort
 from tests.present.cases import QUESTIONS, answers, constructed, released
 
 HOSTILE = "<script>alert('x')</script>\"' onload=\"alert(1)\" &amp; <img src=x onerror=alert(2)>"
@@ -90,7 +91,7 @@ def test_the_check_of_these_tests_sees_live_markup() -> None:
         check_inert(read('<svg><rect onload="x"></rect></svg>'))
 
 
-@settings(max_examples=50)
+@effort(20)
 @given(answers(st.floats(-1e15, 1e15)))
 def test_any_words_and_numbers_give_well_formed_markup(answer: Answer) -> None:
     check_inert(read(answer._repr_html_()))

@@ -15,7 +15,7 @@ from zipfile import ZipFile
 import numpy as np
 import openpyxl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from pyarrow import BufferReader, parquet
 
 import blowfishdb as bf
@@ -23,6 +23,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import ExtraMissing, InvalidInput, QueryError
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable
 from blowfishdb.present.table import TABLES, csv_file, excel_file, geojson, is_map, parquet_file
+from tests.effort import effort
 from tests.present.cases import QUESTIONS, answers, constructed, released
 
 NUMBERS = ["low", "high", "raw", "pointwise_low", "pointwise_high"]
@@ -174,7 +175,7 @@ def test_labels_are_never_formulas() -> None:
     assert [row[0] for row in sheets(excel_file(answer))["Numbers"][1:]] == ["=1+1", "http://example.org", "7"]
 
 
-@settings(max_examples=30)
+@effort(30)
 @given(answers())
 def test_any_answer_can_be_saved(answer: Answer) -> None:
     for _, write in TABLES.values():

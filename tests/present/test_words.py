@@ -30,6 +30,7 @@ from blowfishdb.present.words import (
     shortened,
     upper_end,
 )
+from tests.effort import effort
 from tests.present.cases import DOMAIN, POLICY, QUESTIONS, answers, constructed, released
 
 x, y = bf.col("x"), bf.col("y")
@@ -224,6 +225,7 @@ def test_labels_cannot_steer_the_terminal_or_use_markup() -> None:
     assert "[bold]b[/bold]" in printed(answer)
 
 
+@effort(40)
 @given(answers(st.floats(-1e15, 1e15)))
 def test_any_answer_can_be_printed(answer: Answer) -> None:
     for shown in (repr(answer), printed(answer), answer.note()):

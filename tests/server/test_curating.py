@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import blowfishdb as bf
@@ -62,6 +62,7 @@ from blowfishdb.server.pages.trade_off import (
 )
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.ibis_source import Seen, look_at_column, tables_at
+from tests.effort import effort
 
 WHOLE_NUMBERS = ColumnType(Kind.INTEGER, "BIGINT")
 TEXT = ColumnType(Kind.TEXT, "VARCHAR")
@@ -225,7 +226,7 @@ def test_days_go_by_the_calendar() -> None:
         bf.Policy({"day": point.family}).check(bf.domain({"day": days}))
 
 
-@settings(max_examples=25, deadline=None)
+@effort(25)
 @given(st.integers(2, 5000))
 def test_every_point_of_every_domain_is_a_policy(size: int) -> None:
     for attribute in (bf.integers(-3, size), bf.bins(0, size, width=1)):

@@ -224,6 +224,7 @@ def test_a_listener_that_fails_costs_no_second_charge(db: Session) -> None:
     assert db.budget("visits").spent == spent == 1
 
 
+@pytest.mark.no_cover
 def test_huge_questions_are_refused_in_time(db: Session) -> None:
     with pytest.raises(TooLarge):
         db["visits"].ranges("age", [(0, 1)] * 200_000).preview(alpha=10)

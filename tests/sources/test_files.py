@@ -189,6 +189,7 @@ def test_numbers_in_text_are_read_like_numbers(tmp_path: Path) -> None:
     np.testing.assert_array_equal(open_source(str(tmp_path / "a.csv")).prepare(cells).run(), wanted)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_rows_around_changes_of_the_clock(tmp_path: Path, ending: str) -> None:
     stores.load_duckdb(tmp_path / "a.duckdb", (CLOCKS,))

@@ -12,7 +12,7 @@ import duckdb
 import ibis
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ibis.backends.sql.compilers.duckdb import compiler
 
@@ -24,6 +24,7 @@ from blowfishdb.sources.ibis_source import IbisSource
 from blowfishdb.sources.keys import Grid, exact_double, grid_of, stepping
 from blowfishdb.sources.location import TableName
 from blowfishdb.sources.sqlite import SQLite
+from tests.effort import effort
 
 DUCKDB = duckdb.connect()
 
@@ -57,7 +58,7 @@ def declared(draw: st.DrawFn) -> Bins | Integers:
     return bins(start, start + count * width, width=width)
 
 
-@settings(max_examples=60)
+@effort(20)
 @given(attribute=declared(), step=st.integers(1, 9), data=st.data())
 def test_steps_agree_with_the_declared_values(attribute: Bins | Integers, step: int, data: st.DataObject) -> None:
     grid = grid_of(attribute, step)
@@ -99,14 +100,14 @@ def test_bins_too_fine_for_doubles_have_no_arithmetic() -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-@settings(max_examples=60)
+@effort(60)
 def test_literals_are_the_very_double(number: float) -> None:
     sql = compiler.to_sqlglot(exact_double(Fraction(number)).name("x")).sql(dialect="duckdb")
     assert DUCKDB.execute(sql).fetchall() == [(number,)]
 
 
 @given(st.fractions(-1000, 1000, max_denominator=10**6))
-@settings(max_examples=60)
+@effort(60)
 def test_fractions_are_rounded_to_the_nearest_double(number: Fraction) -> None:
     sql = compiler.to_sqlglot(exact_double(number).name("x")).sql(dialect="duckdb")
     assert DUCKDB.execute(sql).fetchall() == [(float(number),)]

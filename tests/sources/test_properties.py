@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import QueryError
@@ -17,6 +17,7 @@ from blowfishdb.model.domain import bins, categorical, domain, integers
 from blowfishdb.model.policy import ROW, Person, Policy
 from blowfishdb.model.predicate import Axis, Predicate, col
 from blowfishdb.sources import open_source
+from tests.effort import effort
 from tests.sources import stores
 from tests.sources.reference import expected_counts
 from tests.sources.tables import Sample
@@ -90,7 +91,7 @@ def questions(draw: st.DrawFn) -> tuple[object, list[Axis], Predicate | None]:
     return domain(attributes), chosen, where
 
 
-@settings(max_examples=40)
+@effort(20)
 @given(rows=ROWS, question=questions(), bound=st.none() | st.integers(1, 4))
 def test_embedded_engines_count_what_python_counts(
     rows: list[tuple[object, ...]], question: tuple[object, list[Axis], Predicate | None], bound: int | None
