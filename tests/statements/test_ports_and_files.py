@@ -442,7 +442,26 @@ def test_files_hold_the_numbers_and_words_of_the_answer(
         table, words = {"csv": csv_of, "xlsx": sheet_of, "parquet": parquet_of, "geojson": map_of}[ending](path)
         wrong += [f"{ending}: {fault}" for fault in wrong_columns(case, table)]
         wrong += [f"{ending}: {fault}" for text in words for fault in faults(case, text, OF_SHEETS)]
+    case.answer.save(tmp_path / "answer.json")
+    wrong += wrong_document(case, json.loads((tmp_path / "answer.json").read_text()))
+    case.answer.interactive().save(tmp_path / "answer.html")
+    paragraphs = re.findall(r"<p>(.+?)</p>", (tmp_path / "answer.html").read_text())
+    assert paragraphs
+    wrong += [f"page: {fault}" for text in paragraphs for fault in faults(case, html.unescape(text))]
     assert wrong == []
+
+
+def wrong_document(case: Case, content: dict[str, Any]) -> list[str]:
+    """What the whole answer as JSON contradicts: the answer, the ledger, or the table's rows."""
+    raw, width = np.array(content["raw"]), content["half_width"]
+    ends = content["together"] or {"low": raw - width, "high": raw + width}
+    low, high = np.array(ends["low"]), np.array(ends["high"])
+    wrong = [] if np.array_equal(content["values"], case.answer.values) else ["JSON: other numbers"]
+    is_in = np.all((low - 1e-6 <= case.truth) & (case.truth <= high + 1e-6))
+    wrong += [] if is_in else ["JSON: the truth lies outside"]
+    wrong += [] if Fraction(content["epsilon"]) == case.charged else ["JSON: another price"]
+    said = [*content["protected"], *content["unprotected"], content["remark"], content["caveat"]]
+    return wrong + [f"JSON: {fault}" for text in said for fault in faults(case, text)]
 
 
 OF_SHEETS: Registry = (
