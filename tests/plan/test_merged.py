@@ -68,6 +68,12 @@ def test_counts_of_buckets_are_sums_of_cells(case: tuple[CellGraph, np.ndarray, 
     assert merge_counts(own, buckets).tolist() == expected
 
 
+def test_buckets_out_of_order_on_a_line_are_joined_as_their_cells_are() -> None:
+    graph = CellGraph((WindowGraph(np.array([1, 2, 3, 3]), NO_UNIVERSAL),), "record", np.array(False), "public")
+    assert merge_graph(graph, np.array([0, 1, 0, 2])).value_edges().tolist() == [[0, 1], [0, 2]]
+    assert merge_graph(graph, np.array([0, 1, 1, 2])).value_edges().tolist() == [[0, 1], [1, 2]]
+
+
 def test_a_graph_with_too_many_edges_joins_every_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "LISTED_EDGES", 1)
     chain = EdgeGraph(4, np.array([[0, 1], [1, 2], [2, 3]]))
