@@ -100,7 +100,9 @@ def test_nothing_is_taken_for_another_in_one_process() -> None:
     assert [line.verdict for line in process_lines()] == ["clean"] * 3
 
 
-@pytest.mark.parametrize("fault", [faults.joint_thresholds_alike, faults.rankings_by_a_weak_hash])
+@pytest.mark.parametrize(
+    "fault", [pytest.param(faults.joint_thresholds_alike, marks=pytest.mark.nightly), faults.rankings_by_a_weak_hash]
+)
 def test_plans_taken_for_others_are_caught(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
     caught = process_lines()

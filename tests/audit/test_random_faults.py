@@ -154,13 +154,13 @@ CASES: list[tuple[Fault, Lines]] = [
     (faults.changes_not_noticed, session_lines),
     (faults.chains_across_versions, session_lines),
     (faults.coupled_by_another_weight, chain_lines),
-    (faults.star_for_a_chain, few_levels),
-    (faults.combined_with_its_own_chain, chain_sessions),
 ]
 LONG: list[tuple[Fault, Lines]] = [
     (rounding_forgotten, lambda: point_lines(quick=True, seed=1)),
     (past_forgotten, lambda: declaration_lines(quick=True, seed=1)),
     (faults.drawn_from_the_finest, few_levels),
+    (faults.star_for_a_chain, few_levels),
+    (faults.combined_with_its_own_chain, chain_sessions),
     (faults.combined_by_another_weight, chain_sessions),
     (faults.combined_with_other_rows, chain_sessions),
 ]

@@ -33,7 +33,7 @@ def most_records(case: Case) -> int:
     return min(MOST, *known) if known and case.policy.presence == "public" else MOST
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(3, 8))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 8))])
 def test_no_neighbouring_table_loses_more_than_the_certificate(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Lattices that take long are refused sooner, to save time; that is sound.
     monkeypatch.setattr(constraint_graph, "most_changes", lambda differences: most_changes(differences, 10**6))

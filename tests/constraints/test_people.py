@@ -214,7 +214,9 @@ SPECIAL_FACTS = [
 FAMILIES = [bf.full(), bf.line(), bf.partition(cuts=[1]), bf.public()]
 
 
-@pytest.mark.parametrize("unit", [ROW, FIRST, bf.person("id", at_most=2, order_by="key")])
+@pytest.mark.parametrize(
+    "unit", [ROW, FIRST, pytest.param(bf.person("id", at_most=2, order_by="key"), marks=pytest.mark.nightly)]
+)
 def test_constraints_about_null_and_outside_cells(unit: object) -> None:
     """Special cells and values that stand for NULL or for what lies beyond, asked with and without filters."""
     drawn, seen = Drawn(5), Counter[str]()

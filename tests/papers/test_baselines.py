@@ -210,6 +210,7 @@ def test_mwem_learns_boxes() -> None:
     assert np.abs(found - exact).mean() < 0.4 * np.abs(start - exact).mean()
 
 
+@pytest.mark.nightly
 def test_the_printed_partition_pays_for_buckets_and_costs_what_it_says() -> None:
     graph = one_record(64)
     inner = l1_partition(64, graph, Fraction(1), candidates="powers", penalty=Fraction(0), one_sided=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from matplotlib.figure import Figure
 
 from papers import thesis
@@ -114,7 +115,16 @@ FED: list[tuple[str, str, str, Feed]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "column", "holds", "feed"), FED, ids=[f"{one[0]}-{one[2]}" for one in FED])
+LONG = ("dawa-figure-6", "dawa-figure-7", "thesis-figure-4", "thesis-figure-5", "thesis-splits")
+"""Experiments that take seconds even when they are tiny: by night."""
+
+
+def unless_long(name: str, *values: object) -> ParameterSet:
+    marks = (pytest.mark.nightly,) if name in LONG else ()
+    return pytest.param(name, *values, marks=marks, id="-".join([name, *map(str, values[1:2])]))
+
+
+@pytest.mark.parametrize(("name", "column", "holds", "feed"), [unless_long(*one) for one in FED])
 def test_the_verdict_follows_the_numbers(name: str, column: str, holds: str, feed: Feed) -> None:
     rows: Sequence[Row] = [{**row, column: feed(row)} for row in measured(name)]
     (experiment,) = chosen((name,))
@@ -129,7 +139,7 @@ def test_every_verdict_was_fed() -> None:
     }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [unless_long(name) for name in NAMES])
 def test_a_tiny_run_has_tables_and_figures_that_can_be_drawn(name: str) -> None:
     (experiment,) = chosen((name,))
     result = experiment.procedure().conclude(TINY, measured(name))
@@ -142,7 +152,7 @@ def test_a_tiny_run_has_tables_and_figures_that_can_be_drawn(name: str) -> None:
         assert len(figure.legends) == 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [unless_long(name) for name in NAMES])
 def test_what_is_not_private_is_called_so(name: str) -> None:
     """Algorithms that look at counts without enough noise may be shown, but never without saying so."""
     shown = {str(row["algorithm"]) for row in measured(name) if "algorithm" in row}

@@ -188,7 +188,9 @@ def test_two_processes_find_the_same(tmp_path: Path, measured: Callable[[], int]
     assert (done.folder / "squares.csv").read_text().splitlines()[1:] == ["0,0", "1,1", "2,4"]
 
 
-@pytest.mark.parametrize(("processes", "breaks"), [(1, "1"), (2, "1"), (2, "worker 1")])
+@pytest.mark.parametrize(
+    ("processes", "breaks"), [(1, "1"), pytest.param(2, "1", marks=pytest.mark.nightly), (2, "worker 1")]
+)
 def test_an_experiment_that_fails_does_not_end_the_others(
     tmp_path: Path, measured: Callable[[], int], monkeypatch: pytest.MonkeyPatch, processes: int, breaks: str
 ) -> None:
