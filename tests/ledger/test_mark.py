@@ -36,6 +36,21 @@ def test_the_mark_only_rises(tmp_path: Path) -> None:
         mark.advance(at(9, ledger="two"))
     mark.replace(at(2))
     assert mark.read() == at(2)
+    first = FileMark(tmp_path / "first")
+    first.advance(at(1))
+    for other in (at(1, "another history"), at(2, ledger="two")):
+        with pytest.raises(LedgerRolledBack):
+            first.advance(other)
+
+
+def test_a_slot_that_was_changed_but_can_be_read_does_not_count(tmp_path: Path) -> None:
+    mark = FileMark(tmp_path / "mark")
+    for sequence in (3, 4):
+        mark.advance(at(sequence))
+    content = mark.path.read_bytes()
+    assert content.count(b'"sequence": 3') == 1
+    mark.path.write_bytes(content.replace(b'"sequence": 3', b'"sequence": 9'))
+    assert mark.read() == at(4)
 
 
 @pytest.mark.parametrize("slot", [0, 1])

@@ -6,6 +6,7 @@ import csv
 import datetime
 import io
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -160,7 +161,9 @@ def test_a_workbook_says_what_its_numbers_mean_and_draws_them() -> None:
     assert about["Note"] == answer.note()
     with ZipFile(io.BytesIO(content)) as parts:
         chart = parts.read("xl/charts/chart1.xml").decode()
-        assert "errBars" in chart
+        (bars,) = re.findall(r"<c:plus>.*?</c:minus>", chart, re.DOTALL)
+        widths = [*(answer.bounds.high - answer.values), *(answer.values - answer.bounds.low)]
+        assert [float(width) for width in re.findall(r"<c:v>(.*?)</c:v>", bars)] == pytest.approx(widths)
         assert "Numbers!$A$2:$A$11" in chart
     with ZipFile(io.BytesIO(excel_file(released("plane")))) as parts:
         assert not [name for name in parts.namelist() if "chart" in name]
@@ -209,7 +212,8 @@ SQUARE = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
 
 
 def test_regions_get_the_numbers_of_their_values(tmp_path: Path) -> None:
-    names = ("A1", "B$1", "elsewhere", None)
+    # Special cells have no place on a map, whatever a region is called.
+    names = ("A1", "B$1", "elsewhere", "NULL", "outside", None)
     regions = {
         "type": "FeatureCollection",
         "features": [{"type": "Feature", "geometry": SQUARE, "properties": name and {"ward": name}} for name in names],

@@ -28,6 +28,8 @@ def somebody(name: str, role: Role) -> Identity:
 
 ANA, BEN = somebody("ana", "analyst"), somebody("ben", "analyst")
 CORA, AUDE = somebody("cora", "curator"), somebody("aude", "auditor")
+ANA_WITHOUT_RIGHT = somebody("ana", "auditor")
+"""The owner in another role, or with a token that may not ask."""
 FIRST, SECOND = Tile("visits", 3, "Wards", is_wide=True), Tile("visits", 4)
 
 
@@ -36,7 +38,7 @@ def test_only_those_open_it_whom_its_owner_lets_in(store: Dashboards) -> None:
     who = {"private": [ANA], "shared": [ANA, BEN], "offered": [ANA, BEN, CORA]}
     for access, allowed in who.items():
         store.save(replace(made, access=access))  # type: ignore[arg-type]
-        for identity in (ANA, BEN, CORA, AUDE, replace(BEN, must_change=True)):
+        for identity in (ANA, BEN, CORA, AUDE, replace(BEN, must_change=True), ANA_WITHOUT_RIGHT):
             if identity in allowed:
                 assert store.open(made.id, identity).access == access
             else:
