@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import AbstractContextManager
+from functools import reduce
+from operator import and_
 from pathlib import Path
 
 import duckdb
@@ -13,7 +16,10 @@ from blowfishdb.errors import DriverMissing, SourceError
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.policy import Policy
-from blowfishdb.sources import Kind, location, open_source
+from blowfishdb.model.predicate import Predicate, col
+from blowfishdb.sources import Kind, ibis_source, location, open_source
+from blowfishdb.sources import duckdb as sources_duckdb
+from blowfishdb.sources.duckdb import DuckDB, _Instance
 from blowfishdb.sources.location import TableName, files_digest, parse_location, parse_table
 from tests.sources import stores
 from tests.sources.tables import NUMBERS, SHOPS
@@ -182,6 +188,89 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(tmp_path: Path, monk
     assert files_digest([str(file)]) is None
 
 
+def test_what_is_known_of_a_database_ends_when_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its views and columns are looked up once for each content, and never read off a file that may have changed."""
+    file = tmp_path / "a.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS x")
+    # Long ago: what was changed a moment ago is read anew each time.
+    monkeypatch.setattr(location, "SETTLED", -(10**12))
+    source = open_source(f"duckdb:///{file}#t")
+    opened: list[str] = []
+    attach = _Instance.attach
+
+    def counted(self: _Instance, path: str, name: str) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        opened.append(path)
+        return attach(self, path, name)
+
+    monkeypatch.setattr(_Instance, "attach", counted)
+    first = source.content()
+    for _ in range(3):
+        assert source.content() == first
+        assert list(source.columns()) == ["x"]
+    assert len(opened) == 2
+    (tmp_path / "a.duckdb.wal").write_bytes(b"log")
+    assert source.content() is None
+    assert len(opened) == 2
+    (tmp_path / "a.duckdb.wal").unlink()
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("ALTER TABLE t ADD COLUMN y INTEGER")
+    assert list(source.columns()) == ["x", "y"]
+    second = source.content()
+    assert second not in (first, None)
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE VIEW v AS SELECT 1 AS z")
+    assert source.content() is None
+    assert list(source.columns()) == ["x", "y"]
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("DROP VIEW v")
+        connection.execute("ALTER TABLE t DROP COLUMN x")
+    # The file changes while it is looked at.
+    digests = iter(["one", "two", "two", "two"])
+    with monkeypatch.context() as patch:
+        patch.setattr(sources_duckdb, "files_digest", lambda paths, **_: next(digests))
+        assert source.content() is None
+        assert source.content() == "two"
+    assert list(source.columns()) == ["y"]
+
+
+def test_a_statement_is_written_once_for_equal_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT i % 4 AS x, i % 3 AS y FROM range(12) made(i)")
+    source = open_source(f"duckdb:///{tmp_path}/a.duckdb#t")
+    declared = domain({"x": integers(0, 3, null=0), "y": integers(0, 9, null=0)})
+    written: list[object] = []
+    write = type(source._engine).write
+
+    def counted(self: DuckDB, expression: object) -> str:
+        written.append(expression)
+        return write(self, expression)
+
+    monkeypatch.setattr(DuckDB, "write", counted)
+
+    def counts(axis: str, *conditions: Predicate) -> list[int]:
+        where = reduce(and_, conditions) if conditions else None
+        return source.prepare(compile_cells(declared, Policy(), axis, where)).run(None).tolist()
+
+    assert counts("x") == counts("x") == [3, 3, 3, 3]
+    assert len(written) == 1
+    assert counts("x", col("y") == 1) == counts("x", col("y") == 1) == [1, 1, 1, 1]
+    assert counts("x", col("y") == 2, col("x") < 2) == [1, 1]
+    assert counts("y")[:4] == [4, 4, 4, 0]
+    assert len(written) == 4
+    # Another declaration is another question, and so is a table with other columns.
+    declared = domain({"x": integers(0, 1, null=0, outside="clamp"), "y": integers(0, 9, null=0)})
+    assert counts("x") == [3, 9]
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute("ALTER TABLE t ALTER x TYPE DOUBLE")
+    assert counts("x") == [3, 9]
+    assert len(written) == 6
+    # Many attributes are not kept.
+    monkeypatch.setattr(ibis_source, "MOST_CUTS", 1)
+    assert counts("y", col("x") == 0) == counts("y", col("x") == 0)
+    assert len(written) == 8
+
+
 def test_files_and_databases_tell(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n1\n")
     assert open_source(str(tmp_path / "a.csv")).content() is not None
@@ -195,6 +284,7 @@ def test_files_and_databases_tell(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
         connection.execute("CREATE VIEW v AS SELECT * FROM t")
     assert source.content() is None
+    assert list(source.columns()) == ["x"]
     connection = sqlite3.connect(tmp_path / "a.sqlite")
     connection.execute("CREATE TABLE t (x INTEGER)")
     connection.commit()

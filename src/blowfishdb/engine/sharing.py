@@ -206,8 +206,9 @@ def refreshed(ledger: Ledger, handle: DatasetHandle, release: PlanRelease) -> Pl
     sharing = release.sharing
     if sharing is None:
         return release
-    links = ledger.links(handle.account, sharing.link.rows)
-    return replace(release, sharing=_sharing(sharing.link, sharing.epsilon, links))
+    current = _sharing(sharing.link, sharing.epsilon, ledger.links(handle.account, sharing.link.rows))
+    # What the release has worked out by now, its intervals and its certificate, stays with it.
+    return release if current == sharing else replace(release, sharing=current)
 
 
 def shared_words(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Release) -> Shared | None:

@@ -97,9 +97,9 @@ class OpenLedger:
             return cursor.seen(self._declarations)
 
     @contextmanager
-    def _writing(self) -> Iterator[Cursor]:
+    def _writing(self, account: str | None = None, analyst: str | None = None) -> Iterator[Cursor]:
         """One exclusive write on a sound ledger that its mark knows."""
-        seen = self._sound()
+        seen = self._sound(account, analyst)
         with self.store.write() as cursor:
             self.reached(BEGUN)
             head = cursor.head()
@@ -163,16 +163,16 @@ class Charging(OpenLedger):
         BudgetExceeded, StaleVersion, AmountTooFine and KeyReused leave no trace. After LedgerUnavailable the charge
         may or may not be on record: repeat it with the same key, which never pays twice.
         """
-        seen = self._sound(charge.account, charge.analyst)
         body = charge_body(charge, self._now())
-        is_plain = charge.losses is None and charge.link is None
-        receipt = self.store.quick_charge(charge, body, self.mark_id) if is_plain else None
-        if receipt is None:
-            with self._writing() as cursor:
-                return post_charge(cursor, charge, body, self.reached)
-        self._check_past(seen, receipt)
-        self._mark(Head(self.id, receipt.sequence, receipt.hash))
-        return receipt
+        if charge.losses is None and charge.link is None:
+            seen = self._sound(charge.account, charge.analyst)
+            receipt = self.store.quick_charge(charge, body, self.mark_id)
+            if receipt is not None:
+                self._check_past(seen, receipt)
+                self._mark(Head(self.id, receipt.sequence, receipt.hash))
+                return receipt
+        with self._writing(charge.account, charge.analyst) as cursor:
+            return post_charge(cursor, charge, body, self.reached)
 
     def charge_all(self, charges: Sequence[Charge]) -> None:
         """Pays for several releases of one analyst on one account, durably, in one transaction: for all or for none.
@@ -182,9 +182,8 @@ class Charging(OpenLedger):
         if not charges:
             return
         account, analyst = charges[0].account, charges[0].analyst
-        self._sound(account, analyst)
         try:
-            with self._writing() as cursor:
+            with self._writing(account, analyst) as cursor:
                 for charge in charges:
                     post_charge(cursor, charge, charge_body(charge, self._now()), self.reached)
         except BudgetExceeded:

@@ -167,6 +167,10 @@ class DuckDB(Engine):
         self._connect = connect
         self._read = connect if read is None else read
         self._place = place
+        self._without_views: str | None = None
+        """The digest of the database when it was last seen to hold no view."""
+        self._columns: dict[TableName, tuple[str, Mapping[str, ColumnType]]] = {}
+        """The columns of each table, and the digest of the database that they were read from."""
 
     def identity(self, table: TableName) -> str:
         # DuckDB takes names of any case for the same.
@@ -180,9 +184,26 @@ class DuckDB(Engine):
         query = """SELECT column_name, data_type FROM duckdb_columns()
             WHERE database_name = current_database() AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?)
             ORDER BY column_index"""
+        digest, (known, columns) = self._unchanged(), self._columns.get(table, ("", {}))
+        if digest == known:
+            return columns
         with self._connect() as connection:
             rows = connection.execute(query, [table.schema, table.name]).fetchall()
-        return {name: column_type(native) for name, native in rows}
+        columns = {name: column_type(native) for name, native in rows}
+        if digest is not None and self._unchanged() == digest:
+            self._columns[table] = digest, columns
+        return columns
+
+    def _unchanged(self) -> str | None:
+        """The digest of a database without views that has not changed since it was read; reads no byte of it."""
+        if self._without_views is None or self._has_log():
+            return None
+        digest = files_digest([self._place], is_known=True)
+        return digest if digest == self._without_views else None
+
+    def _has_log(self) -> bool:
+        log = f"{self._place}.wal"
+        return os.path.exists(log) and os.path.getsize(log) > 0
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         with self._read() as connection, interrupted_after(deadline, connection.interrupt):
@@ -190,13 +211,20 @@ class DuckDB(Engine):
             return connection.execute(sql).fetchall()
 
     def content(self) -> str | None:
-        log = f"{self._place}.wal"
-        if os.path.exists(log) and os.path.getsize(log):
+        if self._has_log():
             return None
+        digest = files_digest([self._place])
+        if digest is None or digest == self._without_views:
+            return digest
         with self._connect() as connection:
             # A view may read from elsewhere.
-            views = connection.execute(VIEWS).fetchone() != (0,)
-        return None if views else files_digest([self._place])
+            if connection.execute(VIEWS).fetchone() != (0,):
+                return None
+        # What was looked at is what has this digest, unless the file changed meanwhile.
+        if files_digest([self._place]) == digest:
+            self._without_views = digest
+            return digest
+        return None
 
     def whole_type(self, low: int, high: int) -> str:
         """Small types are counted in an array in place of a hash table."""

@@ -6,7 +6,7 @@ import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from blowfishdb.errors import SourceError, SourceFailed
 from blowfishdb.incidents import redact_errors
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, Points
+from blowfishdb.model.domain import Attribute
 from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.sources.base import ColumnType, Counting, Engine, Expr, Join, Kind, People, Tally, ibis
@@ -32,6 +33,8 @@ from blowfishdb.sources.statement import (
 )
 
 Result = TypeVar("Result")
+MOST_RECENT, MOST_CUTS = 16, 10_000
+"""Statements that a table keeps, and the cuts of the largest of them."""
 
 
 def check_order(joins: Sequence[Join]) -> None:
@@ -59,6 +62,8 @@ class IbisSource:
         self._table = engine.qualified(table)
         self._joins = tuple(joins)
         self._people = people
+        self._recent: tuple[tuple[tuple[object, ...], list[Attribute], Statement[Any], str], ...] = ()
+        """The newest statements: what each was written for, the statement, and its SQL."""
 
     def __repr__(self) -> str:
         return f"IbisSource({self.identity()!r})"
@@ -139,20 +144,43 @@ class IbisSource:
 
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         """The statement that counts the rows of each cell, written for the columns as they are now; reads no rows."""
-        return self._count(make_statement(self._tables(), cells, self._people or unit, self._engine), _cell_counts)
+        return IbisCount(self._engine, self._identity, *self._statement(cells, unit), _cell_counts)
 
     def prepare_people(self, cells: Cells, unit: Person) -> Counting:
         """The statement that counts the persons with a row in each cell; reads no rows."""
-        return self._count(people_statement(self._tables(), cells, unit, self._engine), _cell_counts)
+        statement = people_statement(self._tables(), cells, unit, self._engine)
+        sql = self._engine.write(statement.expression)
+        return IbisCount(self._engine, self._identity, statement, sql, _cell_counts)
 
     def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
         """The statement that counts the rows at each point that occurs; reads no rows."""
-        return self._count(make_statement(self._tables(), points, self._people or unit, self._engine), _point_counts)
+        return IbisCount(self._engine, self._identity, *self._statement(points, unit), _point_counts)
 
-    def _count(
-        self, statement: Statement[Places], read: Callable[[Places, Mapping[str, Ints], Ints], Result]
-    ) -> IbisCount[Places, Result]:
-        return IbisCount(self._engine, self._identity, statement, self._engine.write(statement.expression), read)
+    def _statement(self, places: Places, unit: Row | Person) -> tuple[Statement[Places], str]:
+        """The statement that counts rows by these cells or at these points, and its SQL.
+
+        One that was written before serves again where tables, filter and the cuts of the same attributes are equal.
+        """
+        tables, cuts = self._tables(), [places.cuts[name] for name in places.attributes]
+        # Values that are equal and of other types are written in other ways; what is shown of them tells them apart.
+        looked_at = (
+            tables,
+            unit,
+            places.attributes,
+            places.axes,
+            repr(places.where),
+            [cut.starts.tobytes() for cut in cuts],
+        )
+        for known, attributes, statement, sql in self._recent:
+            if known == looked_at and all(cut.attribute is one for cut, one in zip(cuts, attributes, strict=True)):
+                left = statement.places
+                return replace(statement, places=replace(places, where=left.where, attributes=left.attributes)), sql
+        made = make_statement(tables, places, self._people or unit, self._engine)
+        sql = self._engine.write(made.expression)
+        if sum(cut.starts.size for cut in cuts) <= MOST_CUTS:
+            newest = (looked_at, [cut.attribute for cut in cuts], made, sql)
+            self._recent = (newest, *self._recent[: MOST_RECENT - 1])
+        return made, sql
 
 
 def _redacted(engine: Engine, work: Callable[[], Result]) -> Result:

@@ -134,23 +134,28 @@ _Stamp = tuple[int, ...]
 _digests: dict[str, tuple[_Stamp, str]] = {}
 
 
-def files_digest(paths: Sequence[str]) -> str | None:
-    """A digest of the files' names and bytes; None where one cannot be read or changes meanwhile."""
+def files_digest(paths: Sequence[str], *, is_known: bool = False) -> str | None:
+    """A digest of the files' names and bytes; None where one cannot be read or changes meanwhile.
+
+    With `is_known` no file is read: None where one was not read before, or has changed since.
+    """
     whole = hashlib.sha256()
     for path in paths:
-        content = _file_digest(path)
+        content = _file_digest(path, is_known=is_known)
         if content is None:
             return None
         whole.update(f"{len(path)}:{path}:{content}".encode())
     return whole.hexdigest()
 
 
-def _file_digest(path: str) -> str | None:
+def _file_digest(path: str, *, is_known: bool) -> str | None:
     try:
         before = _stamp(path)
         known = _digests.get(path)
         if known is not None and known[0] == before:
             return known[1]
+        if is_known:
+            return None
         content = hashlib.sha256()
         began = time.time_ns()
         with open(path, "rb") as file:
