@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import duckdb
@@ -18,6 +21,7 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.errors import InvalidInput, NotAllowed, UnknownDataset
 from blowfishdb.server.app import rest_app
+from blowfishdb.server.auth import grants as grants_module
 from blowfishdb.server.auth.database import Clock, open_database
 from blowfishdb.server.auth.grants import ACCOUNTS, ROLES, SCOPES, SCOPES_OF, Grants, Identity
 from blowfishdb.server.auth.users import Users
@@ -172,6 +176,47 @@ def test_pauses_suggestions_and_people_tell_nothing_of_a_hidden_dataset(place: P
         assert session.datasets() == ["stays"]
     finally:
         place.app_state.pauses.resume(HIDDEN)
+
+
+def calls(work: Callable[[], object]) -> list[str]:
+    """The functions that are called until a dataset turns out not to be there."""
+    names: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            names.append(f"{frame.f_code.co_filename}:{frame.f_code.co_name}")
+
+    sys.setprofile(note)
+    try:
+        with suppress(UnknownDataset):
+            work()
+    finally:
+        sys.setprofile(None)
+    return names
+
+
+def test_a_hidden_dataset_takes_the_steps_of_a_missing_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grants_module, "FRESH_SECONDS", 10.0**9)
+    ana, state = place.app_state.logins.begin("ana").identity, place.app_state
+    backend, session = state.backend_of(ana, "ask"), state.session_of(ana, "ask")
+    works: dict[str, Callable[[str], object]] = {
+        "routes": lambda name: state.seen_dataset(ana, name),
+        "declared": backend.declared,
+        "budget": backend.budget,
+        "history": session.history,
+        "answer": lambda name: backend.reopen(name, 3),
+        "ledger": lambda name: state.curator_of(ana).account(name),
+        "sql": lambda name: session.sql(f"SELECT COUNT(*) FROM {name} OPTIONS (epsilon = 0.1)"),
+    }
+    for label, work in works.items():
+        for name in (HIDDEN, MISSING):  # texts that were sent before are parsed already
+            calls(lambda name=name, work=work: work(name))  # type: ignore[misc]
+        hidden, missing = (calls(lambda name=name, work=work: work(name)) for name in (HIDDEN, MISSING))  # type: ignore[misc]
+        assert hidden == missing, label
+        assert hidden
+    # The check notices one that looks first and hides then: it opens the source, or asks what is paused.
+    seen = calls(lambda: state.session("ana").budget(HIDDEN))
+    assert seen != calls(lambda: state.session("ana").budget(MISSING))
 
 
 def test_a_curator_cannot_reach_hidden_data_by_another_name(place: Place) -> None:

@@ -116,7 +116,7 @@ class Signed:
         """They came with a password, not with a token."""
         return SimpleNamespace(token=None)
 
-    def session(self) -> Session:
+    def session(self, *_: str) -> Session:
         """What they may ask."""
         return self.of
 
