@@ -31,8 +31,8 @@ def lab(place: Place) -> Iterator[Place]:
     state.session("ben")[HIDDEN].histogram("ward").publish(epsilon="1/10")
     state.grants.hand_over(HIDDEN, "cora", everyone=False)
     yield place
-    state.approvals.forget(HIDDEN)
-    state.grants.hand_over(HIDDEN, "cora", everyone=True)
+    # Others count datasets and synopses.
+    state.curator("cora").remove(HIDDEN)
 
 
 def words(html: str) -> list[str]:
