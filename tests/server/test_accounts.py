@@ -221,6 +221,14 @@ def test_caps_are_exact_belong_to_tokens_that_ask_and_end_with_them(place: Place
         tokens.spend(mine.id, Fraction(1, 10**9))
     assert refused.value.allowed == 0
     tokens.spend(mine.id, Fraction(-1, 3))
+    # Also below what was spent before the cap was lowered, something is given back and nothing more is taken.
+    assert tokens.set_cap(mine.id, Fraction(1, 10)).spent == Fraction(2, 3)
+    tokens.spend(mine.id, Fraction(-1, 3))
+    with pytest.raises(TokenCapReached):
+        tokens.spend(mine.id, Fraction(1, 10**9))
+    assert tokens.find(mine.id).spent == Fraction(1, 3)
+    tokens.set_cap(mine.id, Fraction(1))
+    tokens.spend(mine.id, Fraction(1, 3))
     assert tokens.set_cap(mine.id, Fraction(2)).spent == Fraction(2, 3)
     assert tokens.set_cap(mine.id, None).cap is None
     assert [(token.name, token.cap) for token in tokens.all()] == [("ana", None), ("cora", None)]
