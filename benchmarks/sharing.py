@@ -1,8 +1,8 @@
 """Epsilon and time with answers that share their noise, against paying for each by itself, on the shipped Adult table.
 
-Views: seven views of age within 50, the most expensive one first, last, and all in one plan. First and in a plan the
-others are free; last, each was paid when it was asked, and a coarse release is no part of a finer one
-(docs/proofs/sharing.md, "Order matters"). Analysts: so many ask the same questions at
+Views: seven views of age within 50, in several orders and all in one plan. With the most expensive first, or in a plan,
+the others are free; from the coarsest to the finest each was paid when it was asked, and a coarse release is no part of
+a finer one (docs/proofs/sharing.md, "Order matters"). Analysts: so many ask the same questions at
 random accuracies; `ours` is what the data's account pays, `other` the sum of what they receive. Exploration: how many
 questions an epsilon of 1 answers; `ours` begins with all ranges of age at the same accuracy, each promised by itself,
 `other` pays for each question and repeats identical ones, as version 0.1 does. A session ends with its questions, or
@@ -28,6 +28,21 @@ from blowfishdb.session import Question, Session, Table
 
 ADULT = Path(bf.__file__).parent / "data" / "adult.parquet"
 ALPHA = 50
+ORDERS = (
+    "cdf quartiles years fives tens ranges count",
+    "quartiles years fives tens ranges count cdf",
+    "years cdf quartiles fives tens ranges count",
+    "years fives tens ranges count quartiles cdf",
+    "years ranges tens count fives quartiles cdf",
+    "fives cdf quartiles years tens ranges count",
+    "fives ranges count years tens quartiles cdf",
+    "tens years cdf quartiles fives ranges count",
+    "tens fives count ranges years quartiles cdf",
+    "ranges tens fives years count quartiles cdf",
+    "count years cdf quartiles fives tens ranges",
+    "count years tens fives ranges quartiles cdf",
+    "count ranges tens fives years quartiles cdf",
+)
 ANALYSTS = (2, 4, 8, 16)
 WIDTHS, FILTERS = range(1, 21), range(5)
 QUESTIONS = len(WIDTHS) * len(FILTERS)
@@ -41,14 +56,15 @@ SEED = 20
 
 
 def run(data: Path | None) -> Iterator[Row]:
-    """Two orders of views, several numbers of analysts, and quotes after many releases."""
+    """Several orders of views, several numbers of analysts, and quotes after many releases."""
     del data
-    for order, case in ((1, "the most expensive first"), (-1, "the most expensive last")):
+    for order in ORDERS:
         with _adult() as config, bf.connect(config, analyst="ana") as session:
-            ours, other = _spent(session, _views(session["adult"])[::order])
-            yield Row(f"seven views of age within {ALPHA}, {case}", ours, other, ours / other)
+            views = _views(session["adult"])
+            ours, other = _spent(session, [views[name] for name in order.split()])
+            yield Row(f"seven views of age within {ALPHA}: {order}", ours, other, ours / other)
     with _adult() as config, bf.connect(config, analyst="ana") as session:
-        plan = session.plan(_views(session["adult"])[::-1], alpha=ALPHA)
+        plan = session.plan(list(_views(session["adult"]).values()), alpha=ALPHA)
         plan.release()
         ours, other = float(session.budget("adult").spent), float(plan.one_by_one)
         yield Row(f"seven views of age within {ALPHA}, in one plan", ours, other, ours / other)
@@ -74,17 +90,17 @@ def _adult(epsilon: int = 10**6) -> Iterator[Path]:
         yield config
 
 
-def _views(table: Table) -> list[Question]:
+def _views(table: Table) -> dict[str, Question]:
     age = bf.col("age")
-    return [
-        table.cdf("age"),
-        table.quantiles("age", ["0.25", "0.5", "0.75"]),
-        table.histogram("age"),
-        table.histogram(age.bins(5)),
-        table.histogram(age.bins(10)),
-        table.ranges("age", [(0, 18), (18, 65), (65, 100)]),
-        table.where((age >= 18) & (age < 65)).count(),
-    ]
+    return {
+        "cdf": table.cdf("age"),
+        "quartiles": table.quantiles("age", ["0.25", "0.5", "0.75"]),
+        "years": table.histogram("age"),
+        "fives": table.histogram(age.bins(5)),
+        "tens": table.histogram(age.bins(10)),
+        "ranges": table.ranges("age", [(0, 18), (18, 65), (65, 100)]),
+        "count": table.where((age >= 18) & (age < 65)).count(),
+    }
 
 
 def _spent(session: Session, questions: Sequence[Question]) -> tuple[float, float]:

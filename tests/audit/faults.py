@@ -189,9 +189,9 @@ def combined_by_another_weight(patch: pytest.MonkeyPatch) -> None:
 
 
 def combined_with_its_own_chain(patch: pytest.MonkeyPatch) -> None:
-    """A supplement is drawn from a chain with which it is combined, as if their noise were independent."""
-    usual = sharing._Offers.of
-    patch.setattr(sharing._Offers, "of", lambda self, part, without=(): usual(self, part))
+    """A measurement that is made more accurate is combined with its old values, as if their noise were independent."""
+    usual = sharing._Combining._useful
+    patch.setattr(sharing._Combining, "_useful", lambda self, last, beside, most: usual(self, last, self.earlier, most))
 
 
 def combined_with_other_rows(patch: pytest.MonkeyPatch) -> None:

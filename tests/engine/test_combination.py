@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 from unittest.mock import Mock
 
@@ -237,10 +238,10 @@ def test_a_supplement_is_about_the_least_that_meets_the_accuracy() -> None:
     new = compiled("histogram", AGE.bins(3))
     fresh = accuracy_at(new.problem, Fraction(1, 4), 0.2, {"identity": MECHANISMS["identity"]}, "simultaneous").best
     system = combine(
-        new, [part(compiled("histogram", AGE), "identity", "2/5"), Part(new, fresh.candidate, Fraction(1))]
+        new, [part(compiled("histogram", AGE), "identity", "1/4"), Part(new, fresh.candidate, Fraction(1))]
     )
     assert system is not None
-    likely = likely_level(system, fresh)
+    likely = likely_level(system, fresh.epsilon, TARGET, fresh.alpha)
     assert likely is not None
     quote = least_level(system, fresh, likely, TARGET, fresh.alpha)
     assert quote is not None
@@ -255,6 +256,9 @@ def test_a_supplement_is_about_the_least_that_meets_the_accuracy() -> None:
         new, [part(compiled("histogram", AGE), "identity", "1/1000"), Part(new, fresh.candidate, Fraction(1))]
     )
     assert useless is not None
+    # The public total alone saves something here.
+    assert least_level(useless, fresh, fresh.epsilon, TARGET, fresh.alpha) is not None
+    useless = replace(useless, exact=np.empty((0, 12)), totals=np.empty(0, dtype=np.bool_))
     assert least_level(useless, fresh, fresh.epsilon, TARGET, fresh.alpha) is None
 
 

@@ -82,10 +82,10 @@ def test_an_accuracy_continues_the_chain_that_leaves_least_to_pay(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with session(folder) as db:
-        ages(db).release(epsilon="0.28", mechanism="identity")
+        ages(db).release(epsilon="0.2", mechanism="identity")
         preview = ages(db).preview(alpha=30)
         prices = {way.name: way.epsilon for way in preview.ways}
-        assert list(prices) == ["supplement", "upgrade", "fresh"]
+        assert list(prices) == ["upgrade", "supplement", "fresh"]
         assert list(prices.values()) == sorted(prices.values())
         monkeypatch.setattr(sharing, "MOST_TRIED", 0)
         preview = ages(db).preview(alpha=30)
@@ -313,7 +313,9 @@ def test_what_was_released_answers_what_it_can(folder: Path, monkeypatch: pytest
         assert preview.epsilon == 0
         assert "the cells of an earlier answer (Histogram of age)" in str(preview)
         answer = coarse.release(alpha=200)
-        assert answer.raw.tolist() == [fine.raw[:50].sum(), fine.raw[50:].sum()]
+        # The cells added up, and what both sums together miss of the total, which is public, in equal parts.
+        young, old = fine.raw[:50].sum(), fine.raw[50:].sum()
+        assert np.allclose(answer.raw, np.array([young, old]) + (3000 - young - old) / 2, rtol=0.0, atol=1e-6)
         assert (answer.charged, answer.epsilon, answer.rests_on) == (0, 1, (3,))
         assert answer.caveat.startswith("Read off an earlier release")
         answer.certificate.verify()
@@ -355,7 +357,7 @@ def test_a_supplement_measures_what_is_missing(folder: Path, monkeypatch: pytest
         assert bf.Answer.from_json(answer.to_json()).rests_on == (3,)
         # What was measured anew is a chain like any other, and takes part in the next supplement.
         again = ages(db).preview(alpha=25)
-        assert {way.name: way.entries for way in again.ways}["supplement"] == (3, 5)
+        assert sorted({way.name: way.entries for way in again.ways}["supplement"]) == [3, 5]
         # Nobody else is offered any of it.
         assert ages(ben).preview(alpha=40).to_dict() | {"left": None} == fresh.to_dict() | {"left": None}
     assert spent(folder) == Fraction(1, 2) + preview.epsilon
@@ -500,3 +502,53 @@ def test_a_part_that_was_paid_never_buys_independent_noise(folder: Path, monkeyp
         file.write_text(file.read_text().replace('epsilon = "10"', 'epsilon = "10"\nsharing = "off"'))
         with pytest.raises(DigestMismatch):
             ages(db).release(epsilon="0.25", mechanism="identity")
+
+
+def test_an_earlier_answer_to_another_question_is_made_more_accurate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path
+    make_fixture(folder, visits(policy=bf.Policy()))
+    with session(folder) as db:
+        cells = db["visits"].histogram("age").release(epsilon="0.3", mechanism="identity")
+        running = db["visits"].cdf("age")
+        preview = running.preview(alpha=50)
+        assert (preview.ways[0].name, preview.ways[0].entries) == ("upgrade", (3,))
+        assert "0.3 of it was paid on" in str(preview)
+        # Never more than what is offered without it, and less than for noise beside the old one.
+        with monkeypatch.context() as patched:
+            patched.setattr(sharing._Combining, "_upgraded", lambda *search: ())
+            assert preview.epsilon < running.preview(alpha=50).epsilon
+        # Charged and killed: finished under the same entry, at the level that was quoted.
+        monkeypatch.setattr("blowfishdb.ledger.Ledger.store_answer", lambda *parts: 1 / 0)
+        with pytest.raises(BlowfishError):
+            running.release(alpha=50)
+        monkeypatch.undo()
+        answer = running.release(alpha=50)
+        level = cells.epsilon + preview.epsilon
+        assert (answer.epsilon, answer.charged, answer.rests_on) == (level, preview.epsilon, (3,))
+        assert answer.widths.simultaneous == preview.alpha <= 50
+        answer.certificate.verify()
+        # The cells themselves are finer now, and had for nothing at that level.
+        finer = db["visits"].histogram("age").release(epsilon=level, mechanism="identity")
+        assert finer.charged == 0
+        assert not np.array_equal(finer.raw, cells.raw)
+        # Rows of several measurements: one is made more accurate, the others are beside it.
+        db["visits"].histogram(bf.col("age").bins(25)).release(epsilon="0.4", mechanism="identity")
+        nearer = running.preview(alpha=35)
+        assert nearer.ways[0].epsilon < running.preview(alpha=35, fresh=True).epsilon - level
+        last = running.release(alpha=35)
+        assert last.charged == nearer.epsilon
+        assert last.widths.simultaneous <= 35
+    assert spent(folder) == level + Fraction("0.4") + nearer.epsilon
+
+
+def test_what_cannot_be_proven_unchanged_is_not_made_more_accurate_for_another_question(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session(folder) as db:
+        db["visits"].histogram("age").release(epsilon="0.3", mechanism="identity")
+        monkeypatch.setattr(sharing, "_content_mark", lambda *handle: "")
+        preview = db["visits"].cdf("age").preview(alpha=50)
+        assert "upgrade" not in {way.name for way in preview.ways}
+        assert preview.epsilon <= preview.best.epsilon

@@ -17,6 +17,7 @@ from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import QueryError
 from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.present.answer_values import MeasuredRows
 from tests.statements.asking import asked_of
 from tests.statements.draws import BETA, Tally, contradictions
 from tests.statements.place import Place, data_name
@@ -130,8 +131,8 @@ def test_noise_1_3_times_too_large_is_noticed(place: Place, monkeypatch: pytest.
     def louder(release: PlanRelease, counts: Ints) -> Answer:
         truth = release.compiled.problem.workload.dot(counts).astype(np.float64)
 
-        def spread(release: PlanRelease, noisy: Ints, exact: Ints) -> Floats:
-            return truth + 1.3 * (decoded(release, noisy, exact) - truth)
+        def spread(release: PlanRelease, rows: MeasuredRows) -> Floats:
+            return truth + 1.3 * (decoded(release, rows) - truth)
 
         with monkeypatch.context() as patched:
             patched.setattr(PlanRelease, "_decoded", spread)

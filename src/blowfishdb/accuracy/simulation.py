@@ -173,6 +173,22 @@ class Simulation:
         return errors.max(axis=0)[None, :] if self.together else errors
 
 
+ROUGH_SAMPLES = 600
+
+
+@dataclass(frozen=True, eq=False)
+class RoughSimulation(Simulation):
+    """A few samples, which tell about how accurate a candidate is and prove nothing: for searches alone."""
+
+    @property
+    def samples(self) -> int:
+        """How many samples are drawn."""
+        return ROUGH_SAMPLES
+
+    def _allowed(self, beta: float) -> int:
+        return int(self.samples * beta)
+
+
 THREADS = min(4, os.cpu_count() or 1)
 """The number of threads that share the samples; the kernel holds no lock."""
 

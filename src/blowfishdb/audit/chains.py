@@ -294,7 +294,9 @@ def _way(receipt: Receipt) -> str:
     link, document = receipt.charge.link, json.loads(receipt.charge.certificate)
     if link is None or link.received == link.level:
         return "supplement" if "combined" in document else "fresh" if receipt.charge.epsilon else "degrade"
-    return "upgrade" if link.received else "free" if {"family", "combined"} & set(document) else "degrade"
+    if link.received:
+        return "combined upgrade" if "combined" in document else "upgrade"
+    return "free" if {"family", "combined"} & set(document) else "degrade"
 
 
 def session_chain_lines(*, quick: bool, seed: int) -> Iterator[Line]:
@@ -330,8 +332,13 @@ def _levels(random: np.random.Generator) -> Iterator[Asked]:
 
 
 def _always() -> Iterator[Asked]:
-    """Levels next to others of the same analyst and of the other one, and supplements of these and of a filter."""
-    first, second, _ = ANALYSTS_HERE
+    """Levels next to others of the same analyst and of the other one, and what is combined of these and of a filter.
+
+    The third analyst has coarse cells alone, which a measurement of finer ones is combined with.
+    """
+    first, second, third = ANALYSTS_HERE
+    yield third, QUESTIONS[1], accuracy_target(epsilon=LEVELS[3], mechanism="identity")
+    yield third, QUESTIONS[0], accuracy_target(alpha=WITHIN[2])
     for analyst, place, level in ((first, 1, 1), (first, 1, 3), (second, 1, 0), (second, 1, 2), (first, 2, 3)):
         yield analyst, QUESTIONS[place], accuracy_target(epsilon=LEVELS[level], mechanism="identity")
     for analyst, place in ((first, 0), (second, 0), (first, 1)):

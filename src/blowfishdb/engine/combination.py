@@ -20,6 +20,7 @@ from scipy.sparse import csr_array, eye_array
 from blowfishdb.accuracy.candidates import CertifiedCandidate, certified_strategy, round_up
 from blowfishdb.accuracy.intervals import Assessment, noise_widths
 from blowfishdb.accuracy.quote import Quote
+from blowfishdb.accuracy.simulation import RoughSimulation
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError
@@ -30,7 +31,7 @@ from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, refinement
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import ZERO
-from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.model.workload import AllRanges, Rows, Sparse
@@ -38,6 +39,7 @@ from blowfishdb.noise import distribution
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
+from blowfishdb.present.answer_values import MeasuredRows
 
 MOST_ENTRIES = 2**20
 """Rows times common cells, and answers times rows, up to which answers are estimated."""
@@ -50,12 +52,14 @@ CLOSE = 1e-9
 """An estimate is unbiased to this part of the count of each cell; otherwise it is none."""
 RIDGE, REFINEMENTS = 1e-9, 4
 """A ridge keeps the normal equations regular; as many steps of refinement take its bias away."""
-HALVINGS = 12
+NOTABLE = 0.9
+"""The part of a variance below which a known total is worth a longer sum."""
+HALVINGS = 7
 LEAST, MOST = Fraction(1, 50), Fraction(49, 50)
 """A supplement costs between these parts of the fresh price; at more it is not worth a longer caveat."""
 LARGEST_WEIGHT = 2**44
-STEP, STEPS = Fraction(27, 25), 9
-"""How much levels differ that are assessed, and how many are."""
+STEP, STEPS, CLOSE_ENOUGH = Fraction(53, 50), 9, Fraction(99, 100)
+"""How much levels differ that are assessed, how many are, and what part of a price is not worth another one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +79,29 @@ class Part:
         plans = (strategy.piece(place)[0].plan(Fraction(1)) for place in range(len(joined.groups)))
         return tuple((group.cells, _rows_plan(plan)) for group, plan in zip(joined.groups, plans, strict=True))
 
+    @cached_property
+    def tells_total(self) -> bool:
+        """Whether the total of its cells is known beside its rows: it is public, and published with them."""
+        is_one, plan = len(self.blocks) == 1, self.blocks[0][1]
+        return is_one and plan.exact is None and not np.any(self.compiled.problem.graph.components() == ZERO)
+
+    def known(self, rows: MeasuredRows) -> MeasuredRows:
+        """What it published, the total among the exact rows where that is known beside them."""
+        if not self.tells_total or rows.total is None:
+            return rows
+        return replace(rows, exact=np.array([round(rows.total)], dtype=np.int64))
+
     def over(self, places: Sequence[Ints | None], size: int) -> tuple[Floats, Floats]:
         """Its noisy and its exact rows over common cells, given the cell of its own in which each of these lies.
 
-        Blocks without cells have rows of zeros, so that no estimate looks at them.
+        Blocks without cells have rows of zeros, so that no estimate looks at them. A known total is the last exact row.
         """
         noisy, exact = [np.empty((0, size))], [np.empty((0, size))]
         for (_, plan), place in zip(self.blocks, places, strict=True):
             noisy += [_lifted(part.rows, place, size) for part in plan.parts]
             exact += [] if plan.exact is None else [_lifted(plan.exact, place, size)]
+        if self.tells_total and places[0] is not None:
+            exact.append((places[0] != ZERO).astype(np.float64)[None, :])
         return np.vstack(noisy), np.vstack(exact)
 
 
@@ -143,10 +161,7 @@ class Combination(Strategy):
     @cached_property
     def direct(self) -> Ints | None:
         """The noise variable that each answer equals; None where some mix several."""
-        is_one = np.isclose(self.noisy, 1.0, rtol=0.0, atol=CLOSE)
-        is_zero = np.isclose(self.noisy, 0.0, rtol=0.0, atol=CLOSE)
-        is_direct = np.all(is_one | is_zero) and np.all(is_one.sum(axis=1) == 1)
-        return is_one.argmax(axis=1) if is_direct else None
+        return _one_each(self.noisy)
 
     def plan(self, unit: Fraction) -> Plan:
         """Each row of each measurement by itself, for its noise; nothing is charged or measured by this plan."""
@@ -160,6 +175,14 @@ class Combination(Strategy):
     def answer_variances(self, variances: Floats) -> Floats:
         """The expected squared error of each answer."""
         return np.asarray(np.square(self.noisy) @ variances)
+
+
+def _one_each(coefficients: Floats) -> Ints | None:
+    """The one row that each answer equals; None where some mix several."""
+    is_one = np.isclose(coefficients, 1.0, rtol=0.0, atol=CLOSE)
+    is_zero = np.isclose(coefficients, 0.0, rtol=0.0, atol=CLOSE)
+    is_direct = np.all(is_one | is_zero) and np.all(is_one.sum(axis=1) == 1)
+    return is_one.argmax(axis=1) if is_direct else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +208,8 @@ class Combined:
     answers: Floats
     rows: Floats
     exact: Floats
+    totals: Bools
+    """Which of the exact rows are totals that are known beside the rows of a measurement."""
 
     def at(self, level: Fraction) -> CombinedCandidate | None:
         """The best estimate with the newest measurement at a level; None where rows do not tell the answers.
@@ -208,12 +233,36 @@ class Combined:
         newest = self.parts[-1].candidate
         parts = [*self.parts[:-1], replace(self.parts[-1], level=level)]
         variances = np.concatenate([part.candidate.variances(part.level) for part in parts])
-        coefficients = least_squares(self.answers, self.rows, self.exact, variances)
+        coefficients = self._coefficients(variances)
         if coefficients is None:
             return None
         noise = _noise_plan(parts, self.exact.shape[0])
         strategy = Combination(newest.strategy.mechanism, noise, *coefficients)
         return CombinedCandidate(self.problem, strategy, noise, newest.certificate, newest)
+
+    def _coefficients(self, variances: Floats) -> tuple[Floats, Floats] | None:
+        """The coefficients on noisy and on exact rows.
+
+        Answers that are one row each have exact tails, so totals that are known beside it are left out of them unless
+        answers vary notably less with these.
+        """
+        best = least_squares(self.answers, self.rows, self.exact, variances)
+        if best is None or not self.totals.any() or not self._are_rows:
+            return best
+        simple = least_squares(self.answers, self.rows, self.exact[~self.totals], variances)
+        if simple is None or _one_each(simple[0]) is None:
+            return best
+        if float((np.square(best[0]) @ variances).max()) < NOTABLE * float((np.square(simple[0]) @ variances).max()):
+            return best
+        beside = np.zeros_like(best[1])
+        beside[:, ~self.totals] = simple[1]
+        return simple[0], beside
+
+    @cached_property
+    def _are_rows(self) -> bool:
+        """Whether each answer is among the noisy rows."""
+        rows = {row.tobytes() for row in self.rows}
+        return all(answer.tobytes() in rows for answer in self.answers)
 
     def largest_coefficients(self, candidate: CombinedCandidate) -> list[float]:
         """For each part the largest coefficient that one of its noisy rows has in an estimate."""
@@ -247,6 +296,14 @@ class Combined:
         except BlowfishError:
             return None
         return Quote(candidate, level, alpha, float(target.beta), target.guarantee, method)
+
+    def rough_alpha(self, target: AccuracyTarget, level: Fraction) -> float:
+        """About what a level promises; infinite where there is no estimate."""
+        candidate = self.at(level)
+        if candidate is None:
+            return math.inf
+        rough = RoughSimulation(candidate, target.guarantee == "simultaneous", self.problem.digest())
+        return rough.alpha(level, float(target.beta))
 
     def spread(self, level: Fraction) -> float:
         """The largest standard deviation of an answer; infinite where there is no estimate."""
@@ -289,7 +346,11 @@ def combine(compiled: Compiled, parts: Sequence[Part], most: int = MOST_ENTRIES)
     except BlowfishError:
         return None
     noisy, exact = (np.vstack(each) for each in zip(*measured, strict=True))
-    return Combined(compiled.problem, tuple(parts), answers, noisy, exact)
+    totals = [
+        np.arange(part_exact.shape[0]) == part_exact.shape[0] - 1 if part.tells_total else np.zeros(part_exact.shape[0])
+        for part, (_, part_exact) in zip(parts, measured, strict=True)
+    ]
+    return Combined(compiled.problem, tuple(parts), answers, noisy, exact, np.concatenate(totals).astype(np.bool_))
 
 
 def least_squares(answers: Floats, rows: Floats, exact: Floats, variances: Floats) -> tuple[Floats, Floats] | None:
@@ -346,35 +407,56 @@ def _times(weights: Ints, factor: Fraction) -> Ints:
     return np.array([math.floor(weight * factor) for weight in weights.tolist()], dtype=np.int64)
 
 
-def likely_level(combined: Combined, fresh: Quote) -> Fraction | None:
-    """The level from which on answers vary no more than those of the fresh quote; None where that saves nothing."""
-    low, high = LEAST * fresh.epsilon, MOST * fresh.epsilon
-    allowed = spread_of(fresh.candidate, fresh.epsilon)
-    if combined.spread(high) > allowed * float(STEP):
+def likely_level(
+    combined: Combined, most: Fraction, target: AccuracyTarget, alpha: float, paid: Fraction = Fraction(0)
+) -> Fraction | None:
+    """The level of the newest measurement from which on an alpha is probably met; None where it costs more than `most`.
+
+    A part of the level may be paid.
+    """
+    low, high = paid + most * LEAST, paid + most
+    if combined.rough_alpha(target, high) > alpha * float(STEP):
         return None
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if combined.spread(round_up(middle)) <= allowed else (middle, high)
+        low, high = (low, middle) if combined.rough_alpha(target, round_up(middle)) <= alpha else (middle, high)
     return high
 
 
 def least_level(
-    combined: Combined, fresh: Quote, likely: Fraction, target: AccuracyTarget, alpha: float
+    combined: Combined,
+    fresh: Quote,
+    likely: Fraction,
+    target: AccuracyTarget,
+    alpha: float,
+    paid: Fraction = Fraction(0),
+    otherwise: Fraction | None = None,
 ) -> Quote | None:
     """The quote of about the least newest measurement that meets an alpha with the others; None where none saves.
 
-    `fresh` is the quote without any; the search begins at a likely level.
+    `fresh` is the quote without any; the search begins at a likely level, of which a part may be paid. It looks for
+    a price that is enough and one that is not, at growing distances, and then between the two. Where the answer is had
+    `otherwise` for less, any price that is enough will do.
     """
-    best, top = None, round_up(MOST * fresh.epsilon)
-    level = min(round_up(likely), top)
+    best, low, top = None, paid, round_up(paid + MOST * fresh.epsilon)
+    level, step = min(round_up(likely), top), STEP
     for _ in range(STEPS):
         quote = combined.quote(target, level)
         if quote is not None and quote.alpha <= alpha:
-            best, level = quote, round_up(level / STEP)
-        elif best is not None or level == top:
+            best = quote
+        elif level == top:
             break
         else:
-            level = min(round_up(level * STEP), top)
+            low = level
+        if best is None:
+            level = min(round_up(paid + (level - paid) * step), top)
+        else:
+            lower = paid + (best.epsilon - paid) / step if low == paid else (low + best.epsilon) / 2
+            level = round_up(lower)
+            is_more = otherwise is not None and level - paid >= otherwise
+            if is_more or level - paid >= CLOSE_ENOUGH * (best.epsilon - paid):
+                break
+        step *= STEP
     return best
 
 

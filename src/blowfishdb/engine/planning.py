@@ -189,7 +189,7 @@ class JointRelease(PlanRelease):
 
     def answer_of(self, rows: MeasuredRows) -> Answer:
         """The answers that measured rows give, one part for each question."""
-        raw, certificate = self._decoded(rows.noisy, rows.exact), self.certified.certificate
+        raw, certificate = self._decoded(rows), self.certified.certificate
         answers = []
         for part, widths in zip(self._joined, self.part_widths, strict=True):
             each = HalfWidths(widths.per_answer / part.times, widths.simultaneous / part.times, widths.exact)

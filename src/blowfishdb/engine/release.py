@@ -295,7 +295,7 @@ class PlanRelease(CellsRelease):
         if self.sharing is not None:
             details["rests_on"] = sorted(past.charge for past in (self.sharing.finer, self.sharing.coarser) if past)
             details["measured"] = write_query(self.counted.query)
-        if self.beside:
+        if self.beside or (self.way == "upgrade" and isinstance(self.best.candidate, CombinedCandidate)):
             details["combined"] = [past.entry for past in self.beside]
         if self.is_read_off and not self.beside:
             details["family"] = self.family
@@ -328,9 +328,7 @@ class PlanRelease(CellsRelease):
         past = () if sharing is None else sharing.published
         is_new = sharing is None or charge.received == sharing.link.level
         mine = tuple(one.charge for one in past if one.analyst == charge.analyst)
-        # The total is that of the cells that were measured.
-        measured = rows if self.measures is None else replace(rows, total=None)
-        answer = self.described(self.answer_of(measured), handle)
+        answer = self.described(self.answer_of(rows), handle)
         if self.measures is not None:
             evidence = evidence_of(handle.domain, handle.policy, self.measures.query)
             answer = replace(answer, evidence=evidence, question=write_query(self.compiled.query))
@@ -353,21 +351,25 @@ class PlanRelease(CellsRelease):
 
     def answer_of(self, rows: MeasuredRows) -> Answer:
         """The answer that measured rows give, with the intervals that the quote promised."""
-        best, raw = self.best, self._decoded(rows.noisy, rows.exact)
-        return infer(self.compiled, raw, self.widths, rows.total, best.beta, best.mechanism, self.certified.certificate)
+        best, raw = self.best, self._decoded(rows)
+        # The total is that of the cells that were measured.
+        total = rows.total if self.measures is None else None
+        return infer(self.compiled, raw, self.widths, total, best.beta, best.mechanism, self.certified.certificate)
 
     def measured(self, counts: Ints) -> Floats:
         """Draws the noise and gives the unbiased answers."""
         measured = measure(self.certified, counts)
-        return self._decoded(measured.noisy, measured.exact)
+        return self._decoded(MeasuredRows(measured.noisy, measured.exact, public_total(self.counted, counts)))
 
-    def _decoded(self, noisy: Ints, exact: Ints) -> Floats:
+    def _decoded(self, rows: MeasuredRows) -> Floats:
         """The unbiased answers."""
         if isinstance(self.certified.plan, EdgePlan):
-            return noisy.astype(np.float64)
-        plan = self._noise
-        measured = np.concatenate([*(past.rows.noisy for past in self.beside), noisy]).astype(np.float64)
-        exact = np.concatenate([*(past.rows.exact for past in self.beside), exact])
+            return rows.noisy.astype(np.float64)
+        plan, candidate = self._noise, self.best.candidate
+        if isinstance(candidate, CombinedCandidate):
+            rows = Part(self.counted, candidate.newest, self.best.epsilon).known(rows)
+        measured = np.concatenate([*(past.rows.noisy for past in self.beside), rows.noisy]).astype(np.float64)
+        exact = np.concatenate([*(past.rows.exact for past in self.beside), rows.exact])
         scales = float(plan.unit) / plan.weights.astype(np.float64)
         raw = self.best.strategy.decode(measured, exact.astype(np.float64), np.asarray(variance(scales)))
         # Rows are of whole numbers, so what carries no noise is whole but for the rounding of floats.

@@ -14,6 +14,7 @@ from fractions import Fraction
 from blowfishdb.accuracy.candidates import CertifiedCandidate
 from blowfishdb.accuracy.quote import Quote, accuracy_at
 from blowfishdb.engine.combination import (
+    MOST,
     MOST_ENTRIES,
     MOST_SEARCHED,
     Combined,
@@ -358,6 +359,25 @@ class _Earlier:
 
 
 @dataclass(frozen=True, eq=False)
+class _Supplement:
+    """A measurement that may be made beside earlier ones, and about what it costs.
+
+    Where it makes an earlier one more accurate, the level of that one is paid.
+    """
+
+    price: Fraction
+    part: Part
+    system: Combined
+    beside: list[_Earlier]
+    upgraded: _Earlier | None = None
+
+    @property
+    def paid(self) -> Fraction:
+        """The part of its level that was paid before."""
+        return Fraction(0) if self.upgraded is None else self.upgraded.part.level
+
+
+@dataclass(frozen=True, eq=False)
 class _Combining:
     """The answers to a question from what its analyst had measured before; all of it depends on plans alone."""
 
@@ -458,33 +478,58 @@ class _Combining:
         plain, target = self.plain, self.plain.target
         if target is None or target.alpha is None:
             return []
-        alpha = plain.compiled.alpha(target.alpha)
-        releases, likely = list[PlanRelease](), list[tuple[Fraction, Part, Combined, list[_Earlier]]]()
+        alpha, most = plain.compiled.alpha(target.alpha), MOST * plain.best.epsilon
+        releases, likely = list[PlanRelease](), list[_Supplement]()
         for part in self._measurable():
             alone = None if part.compiled is plain.compiled else combine(plain.compiled, [part])
             quote = None if alone is None else alone.least(target, alpha, plain.best.epsilon)
             if alone is not None and quote is not None and quote.epsilon <= plain.best.epsilon:
-                releases.append(self._measuring(part, alone, quote, [], target))
+                releases.append(self._measuring(_Supplement(quote.epsilon, part, alone, []), quote, target))
             system, beside = self._useful(part, self.earlier, MOST_SEARCHED)
-            level = likely_level(system, plain.best) if system is not None and beside else None
+            level = likely_level(system, most, target, alpha) if system is not None and beside else None
             if system is not None and level is not None:
-                likely.append((level, part, system, beside))
-        for level, part, system, beside in sorted(likely, key=lambda option: option[0])[:1]:
-            quote = least_level(system, plain.best, level, target, alpha)
+                likely.append(_Supplement(level, part, system, beside))
+        # One with noise of its own and one that makes an earlier one more accurate are assessed, the cheaper one first.
+        kinds = likely, list(self._upgraded(most, target, alpha))
+        cheapest = [min(kind, key=lambda one: one.price) for kind in kinds if kind]
+        for one in sorted(cheapest, key=lambda one: one.price):
+            otherwise = min((release.price for release in releases), default=None)
+            quote = least_level(one.system, plain.best, one.paid + one.price, target, alpha, one.paid, otherwise)
             if quote is not None:
-                releases.append(self._measuring(part, system, quote, beside, target))
+                releases.append(self._measuring(one, quote, target))
         return releases
 
-    def _measuring(
-        self, part: Part, system: Combined, quote: Quote, beside: list[_Earlier], target: AccuracyTarget
-    ) -> PlanRelease:
-        """The release that measures a part, in the chain that leaves least to pay, and combines it."""
-        offers = _Offers(self.ledger, self.handle, self.analyst, part.compiled)
-        mine = {past.link.chain for past in offers.links if past.analyst == self.analyst} if beside else ()
-        sharing = offers.of(replace(part, level=quote.epsilon), mine)
+    def _upgraded(self, most: Fraction, target: AccuracyTarget, alpha: float) -> Iterator[_Supplement]:
+        """Earlier measurements that may be made more accurate for the difference, each with the others beside it."""
+        for one in self.earlier:
+            paid, others = one.part.level, [other for other in self.earlier if other is not one]
+            system, beside = self._useful(replace(one.part, level=paid + most), others, MOST_SEARCHED)
+            level = None if system is None else likely_level(system, most, target, alpha, paid)
+            if system is None or level is None:
+                continue
+            supplement = _Supplement(level - paid, one.part, system, beside, one)
+            if self._sharing_of(supplement, level).link.received <= supplement.price:
+                yield supplement
+                most = min(most, supplement.price)
+
+    def _measuring(self, supplement: _Supplement, quote: Quote, target: AccuracyTarget) -> PlanRelease:
+        """The release that measures a part and combines it."""
+        part, system, sharing = supplement.part, supplement.system, self._sharing_of(supplement, quote.epsilon)
         best = quote if sharing.link.level == quote.epsilon else system.quote(target, sharing.link.level) or quote
         measures = None if part.compiled is self.plain.compiled else part.compiled
-        return replace(self.plain, best=best, sharing=sharing, measures=measures, beside=_beside(self.ledger, beside))
+        beside = _beside(self.ledger, supplement.beside)
+        return replace(self.plain, best=best, sharing=sharing, measures=measures, beside=beside)
+
+    def _sharing_of(self, supplement: _Supplement, level: Fraction) -> Sharing:
+        """The chain of a measurement that leaves least to pay, among those that are independent of what is beside it.
+
+        Of the analyst's own chains over the same rows that is the one which is made more accurate.
+        """
+        offers = _Offers(self.ledger, self.handle, self.analyst, supplement.part.compiled)
+        mine = {past.link.chain for past in offers.links if past.analyst == self.analyst and supplement.beside}
+        if supplement.upgraded is not None:
+            mine.discard(supplement.upgraded.past.link.chain)
+        return offers.of(replace(supplement.part, level=level), mine)
 
     def _measurable(self) -> Iterator[Part]:
         """What may be measured for the question, at half of the fresh price."""
@@ -555,7 +600,8 @@ def _own_part(compiled: Compiled, quote: Quote) -> Part:
 
 
 def _beside(ledger: Ledger, earlier: Iterable[_Earlier]) -> tuple[Beside, ...]:
-    return tuple(Beside(one.past.charge, one.past.link.level, _rows_of(ledger, one.past)) for one in earlier)
+    rows = ((one.past, one.part.known(_rows_of(ledger, one.past))) for one in earlier)
+    return tuple(Beside(past.charge, past.link.level, known) for past, known in rows)
 
 
 def _shape(plan_digest: str) -> str:
