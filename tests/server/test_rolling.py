@@ -70,6 +70,7 @@ def test_clients_that_repeat_get_every_answer_once(tmp_path: Path, postgres_url:
         curator.add(visits(epsilon="10"))
     state = open_app_state(config)
     state.users.add("ana", "analyst", None)
+    state.grants.give("visits", "ana", "analyst", by="cora")
     token = state.tokens.issue("ana", "test", ["ask"], 30)[0]
     state.close()
     command = nginx(tmp_path, door, ports[0])

@@ -33,8 +33,8 @@ FROM_WHOM = (
     "Not from the curator, who declares the dataset, nor from whoever runs the machine or the database.",
 )
 ENFORCED = (
-    "Rows do not leave their database: it counts, and given out are counts with random noise, and exact ones only of "
-    "what the policy leaves public.",
+    "No row is given out. Rows are counted, and given out are counts with random noise, and exact ones only of what "
+    "the policy leaves public.",
     "The noise is drawn by exact arithmetic from a cryptographic generator. Its amount follows from a certificate that "
     "is computed for the question and the policy and checked again before the release.",
     "Each answer is paid for before data is read, in a ledger whose entries are chained by hashes and checked. A "
