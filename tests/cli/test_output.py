@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import stat
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.cli.output import LOG, keep_log, log_to_file, print_error
+from blowfishdb.cli.output import LOG, CuratorLog, keep_log, log_to_file, print_error
 from blowfishdb.errors import InvalidInput
 from blowfishdb.incidents import curator_log
 from tests.cli.conftest import Ended, Run
@@ -191,3 +192,17 @@ def test_a_command_that_runs_others_keeps_its_log(tmp_path: Path, monkeypatch: p
         curator_log.error("could not convert %s \ud800", SECRET)
     assert SECRET in (tmp_path / "blowfish.log").read_text()
     assert LOG not in curator_log.handlers
+
+
+def test_a_rotated_log_goes_on_in_a_new_file(tmp_path: Path) -> None:
+    """As `logrotate` does: nobody has to tell the server."""
+    log = CuratorLog()
+    log.path = tmp_path / "blowfish.log"
+    for line, name in (("first", "blowfish.log.1"), ("second", "blowfish.log")):
+        log.emit(logging.LogRecord("curator", logging.ERROR, "", 0, line, None, None))
+        log.path.rename(tmp_path / name)
+    assert [(tmp_path / name).read_text().split()[-1] for name in ("blowfish.log.1", "blowfish.log")] == [
+        "first",
+        "second",
+    ]
+    assert log.path.stat().st_mode & 0o077 == 0
