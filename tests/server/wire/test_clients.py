@@ -190,8 +190,13 @@ def test_settings_are_shown_reset_and_given_with_the_connection(port: WirePlace)
         connection.execute("SET blowfish.epsilon = '0.1'")
         # One follows from the other.
         assert connection.execute("SHOW blowfish.within").fetchone() == ("",)
-        connection.execute("RESET ALL")
-        assert connection.execute("SHOW blowfish.spend").fetchone() == ("0",)
+        for back in ("RESET ALL", "SET blowfish.spend = DEFAULT", "RESET blowfish.spend"):
+            connection.execute(back.encode())
+            assert connection.execute("SHOW blowfish.spend").fetchone() == ("0",)
+            # What is shown holds: nothing may be spent any more.
+            with pytest.raises(errors.ConfigurationLimitExceeded):
+                connection.execute(b"SELECT COUNT(*) FROM visits WHERE age < 31 OPTIONS (epsilon = 0.01)")
+            connection.execute("SET blowfish.spend = '0.5'")
         connection.execute("SET blowfish.mechanism = DEFAULT; SET datestyle = 'ISO'; DISCARD ALL")
 
 
