@@ -415,8 +415,12 @@ def likely_level(
     A part of the level may be paid.
     """
     low, high = paid + most * LEAST, paid + most
-    if combined.rough_alpha(target, high) > alpha * float(STEP):
+    rough = combined.rough_alpha(target, high)
+    if rough > alpha * float(STEP):
         return None
+    if len(combined.parts) == 1:
+        # All noise is of one level, with which it shrinks.
+        return max(low, min(high, high * Fraction(rough / alpha)))
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if combined.rough_alpha(target, round_up(middle)) <= alpha else (middle, high)
