@@ -63,7 +63,8 @@ def test_on_another_machine_a_checkpoint_tells_what_was_spent(people: Run, folde
     assert people("restore", str(backup), *place, *given).code == 0
     assert people("ledger", "show", *place, "--json").json[-1]["kind"] == "restored"
     assert people("dataset", "show", "people", *place, "--json").json["spent"] == "0.25"
-    people("restore", str(backup), *place, "--replace", "--accept", "the first try was a drill")
+    ended = people("restore", str(backup), *place, "--replace", "--accept", "the first try was a drill")
+    assert "Mind" not in ended.out
     assert people("ledger", "show", *place, "--json").json[-1]["fields"]["reason"] == "the first try was a drill"
 
 
@@ -97,3 +98,15 @@ def test_a_folder_keeps_the_newest(people: Run, folder: Path, monkeypatch: pytes
         f"blowfish-2026010{day}T000000Z.backup" for day in (1, 2, 3)
     ]
     assert len(list(kept.iterdir())) == 3
+
+
+def test_data_in_another_place_is_named(people: Run, folder: Path) -> None:
+    config = folder / "blowfish.toml"
+    people("backup", "good.backup")
+    text = config.read_text()
+    (folder / "moved.csv").write_text((folder / "people.csv").read_text())
+    source = next(line for line in text.splitlines() if line.startswith("source"))
+    config.write_text(text.replace(source, 'source = "moved.csv"'))
+    ended = people("restore", "good.backup", "--replace")
+    assert ended.code == 0, ended.err
+    assert "no account of people" in " ".join(ended.out.split())

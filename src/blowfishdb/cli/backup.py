@@ -10,16 +10,16 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, CuratorOption, login
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, CuratorOption, existing, login
 from blowfishdb.cli.output import print_result
-from blowfishdb.errors import BackupRefused, CatalogError, plural
+from blowfishdb.errors import BackupRefused, BlowfishError, CatalogError, UnknownAccount, plural
 
 if TYPE_CHECKING:
     from blowfishdb.catalog.config import Config as Configuration
@@ -57,7 +57,8 @@ def backup(
     file = place / f"blowfish-{at:%Y%m%dT%H%M%SZ}{ENDING}" if place.is_dir() else place
     manifest = write_backup(config, file, at.isoformat(timespec="seconds"))
     removed = _remove_old(place, keep) if keep is not None else []
-    lines = [f"{plural(manifest['sequence'], 'entry', 'entries')} of the ledger, {_what(manifest)}: {file}"]
+    entries = plural(manifest["sequence"], "entry", "entries")
+    lines = [f"{file} has {_what(manifest)}; the ledger ends at {entries}, and all of it was checked."]
     lines.append("The data itself, the mark and secrets of the environment are not in it. Keep it on another machine.")
     if removed:
         lines.append(f"Removed {plural(len(removed), 'older backup')}.")
@@ -104,6 +105,11 @@ def restore(
         lines.append(f"The ledger that was here is kept as {restored.aside.name}.")
     if kept is not None:
         lines.append(f"The configuration here was left as it is; that of the backup is {kept.name}.")
+    for name in _misplaced(config):
+        lines.append(
+            f"Mind: the ledger has no account of {name} at its address here. Put the data where it was (the same path "
+            "or host): under another address nothing counts as spent."
+        )
     lines.append("People shut out and tokens revoked since are back: look at `blowfish user list`. Restart the server.")
     result = {"entries": restored.head.sequence, "head": restored.head.hash, "counted": counted}
     aside = None if restored.aside is None else str(restored.aside)
@@ -220,6 +226,18 @@ def _restore(
         beside.unlink()
         return restored, None
     return restored, None if is_new else beside
+
+
+def _misplaced(config: Path) -> list[str]:
+    """The datasets whose data is at an address that the ledger does not know."""
+    names: list[str] = []
+    with suppress(BlowfishError), existing(config) as curator:
+        for name in curator.datasets():
+            try:
+                curator.account(name)
+            except UnknownAccount:
+                names.append(name)
+    return names
 
 
 def _checkpoint(settings: Configuration, file: Path | None, key: str | None) -> Seen | None:
