@@ -55,6 +55,8 @@ NEAR = 1.3
 """Answers that vary more than fresh ones by more than this factor are surely not accurate enough."""
 MOST_OTHERS = 3
 """The number of queries beside the one asked whose cells are tried."""
+MOST_QUOTED = 4
+"""The number of supplements, the likely cheapest ones, whose accuracy is assessed."""
 WIDENED = ("histogram", "histogram2d", "marginals")
 """Kinds that count cells side by side, of which more cost the same."""
 MOST_REMEMBERED = 4096
@@ -489,14 +491,18 @@ class _Combining:
             level = likely_level(system, most, target, alpha) if system is not None and beside else None
             if system is not None and level is not None:
                 likely.append(_Supplement(level, part, system, beside))
-        # One with noise of its own and one that makes an earlier one more accurate are assessed, the cheaper one first.
-        kinds = likely, list(self._upgraded(most, target, alpha))
-        cheapest = [min(kind, key=lambda one: one.price) for kind in kinds if kind]
-        for one in sorted(cheapest, key=lambda one: one.price):
+        likely += self._upgraded(most, target, alpha)
+        # Assessed are one with noise of its own, one that makes an earlier one more accurate, and what may be cheaper.
+        kinds = set[bool]()
+        for one in sorted(likely, key=lambda one: one.price)[:MOST_QUOTED]:
             otherwise = min((release.price for release in releases), default=None)
+            is_upgrade = one.upgraded is not None
+            if is_upgrade in kinds and otherwise is not None and otherwise <= one.price:
+                continue
             quote = least_level(one.system, plain.best, one.paid + one.price, target, alpha, one.paid, otherwise)
             if quote is not None:
                 releases.append(self._measuring(one, quote, target))
+                kinds.add(is_upgrade)
         return releases
 
     def _upgraded(self, most: Fraction, target: AccuracyTarget, alpha: float) -> Iterator[_Supplement]:
