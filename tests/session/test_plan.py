@@ -15,6 +15,7 @@ from blowfishdb.errors import (
     AccuracyError,
     BudgetExceeded,
     CatalogError,
+    DeadlinePassed,
     KeyReused,
     QueryError,
     ReleaseFailed,
@@ -122,6 +123,15 @@ def test_nothing_is_charged_where_the_whole_does_not_fit(tmp_path: Path) -> None
         with pytest.raises(BudgetExceeded):
             apart.release()
     assert spent(tmp_path) == 0
+
+
+def test_nothing_is_charged_after_the_deadline_of_a_plan(folder: Path) -> None:
+    with session(folder) as db:
+        apart = db.plan([(question, {"epsilon": "0.05"}) for question in views(db)[2:]])
+        with pytest.raises(DeadlinePassed):
+            apart.release(deadline=1e-9)
+        assert spent(folder) == 0
+        assert len(apart.release(deadline=600)) == 2
 
 
 def test_several_releases_are_charged_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

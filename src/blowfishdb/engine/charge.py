@@ -264,9 +264,9 @@ def charged_payload(
                 raise SpendingCapReached(charge.received, run.spend)
             counting = _prepared_count(handle, release)
             # From the charge on nothing of the analyst's stops the count: retries with other deadlines, which are free,
-            # would measure how long it takes.
-            if run.deadline is not None and time.monotonic() - started >= run.deadline:
-                raise DeadlinePassed(run.deadline)
+            # would measure how long it takes. What is on record is charged already.
+            if earlier is None:
+                _check_deadline(run, started)
             run.report("charge")
             announced.tell(charge.received if earlier is None else Fraction(0), [charge])
             try:
@@ -304,6 +304,7 @@ def charge_together(
         return any(ledger.receipt_of(handle.account, analyst, one.key) is not None for one in charges.values())
 
     # All are told of as one price, to whoever listens to the first.
+    started = time.monotonic()
     with announcing(requests[0][2], is_on_record) as announced:
         for attempt in itertools.count():
             charges.clear()
@@ -319,6 +320,8 @@ def charge_together(
                 _prepared_count(handle, release)
                 charges.setdefault(charge.key if charge.link is None else charge.link.chain, charge)
             total = sum((charge.received for charge in charges.values()), Fraction(0))
+            if charges:
+                _check_deadline(requests[0][2], started)
             announced.tell(total, list(charges.values()))
             try:
                 ledger.charge_all(list(charges.values()))
@@ -326,6 +329,11 @@ def charge_together(
             except ChainMoved:
                 if attempt == ATTEMPTS:
                     raise
+
+
+def _check_deadline(run: Run, started: float) -> None:
+    if run.deadline is not None and time.monotonic() - started >= run.deadline:
+        raise DeadlinePassed(run.deadline)
 
 
 def check_receipt(receipt: Receipt, release: Release) -> None:
