@@ -14,6 +14,7 @@ from blowfishdb.engine import release as release_module
 from blowfishdb.errors import AccuracyError, BlowfishError, BudgetExceeded, QueryError, UnknownDataset
 from blowfishdb.model.numbers import Floats
 from blowfishdb.session import Question, Session
+from blowfishdb.session.table import RelativeBase
 from tests.session.places import make_fixture, session, visits
 
 AGE = np.arange(3000) % 100
@@ -269,3 +270,13 @@ def test_auto_counts_nothing_that_is_secret(tmp_path: Path) -> None:
         assert db["visits"].histogram("cost").preview(epsilon=2, mechanism="auto").mechanism == "gated"
         assert db.history("visits") == []
         assert db["visits"].histogram("cost").publish(epsilon=2, mechanism="auto").artefact.mechanism == "gated"
+
+
+def test_what_a_percentage_is_of_follows_from_what_is_declared() -> None:
+    declared = bf.domain({"debt": bf.integers(-10, 3, null=0), "cost": bf.bins(0, 4, width=1, null=0)})
+    base = RelativeBase(declared, 100, is_total=False)
+    tenth = Fraction(1, 10)
+    assert base._tolerance("share", ("debt",), 100, tenth)[0] == 10
+    assert base._tolerance("sum", ("debt",), 1, tenth)[0] == 100
+    assert base._tolerance("variance", ("cost",), 1, tenth)[0] == Fraction(16, 10)
+    assert base._tolerance("mean", ("cost",), 1, tenth)[0] == Fraction(4, 10)
