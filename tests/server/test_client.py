@@ -17,6 +17,7 @@ import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import (
     BudgetExceeded,
+    DeadlinePassed,
     DocumentError,
     InvalidInput,
     KeyReused,
@@ -266,3 +267,13 @@ def test_another_program_at_the_address(status: int, kind: str, content: bytes) 
         with pytest.raises(ServerUnreachable, match="not as BlowfishDB"):
             bf.connect(address, analyst="ana", password=PASSWORD)
         server.shutdown()
+
+
+def test_a_deadline_travels_with_a_release_and_with_a_plan(db: Session) -> None:
+    table, before = db["visits"], db.budget("visits")
+    with pytest.raises(DeadlinePassed):
+        table.histogram("ward").release(epsilon="0.0123", deadline=1e-9)
+    plan = db.plan([(table.histogram("ward"), {"epsilon": "0.0124"}), (table.count(), {"epsilon": "0.0125"})])
+    with pytest.raises(DeadlinePassed):
+        plan.release(deadline=1e-9)
+    assert db.budget("visits") == before
