@@ -451,7 +451,7 @@ def _build_steps(draft: DatasetDraft, later: ui.element) -> None:
         with card().style("margin-top:16px"):
             heading("What this protects, and costs")
             draft.guidance = ui.element("div").props('aria-live=polite data-testid="guidance"')
-            small("It is shown as soon as a column is declared.", "margin-top:8px").move(draft.guidance)
+            redraw(draft.guidance, _nothing_yet)
         _finish(draft)
     draft.on_change()
 
@@ -516,15 +516,17 @@ async def _guide(draft: DatasetDraft, is_wanted: IsWanted) -> None:
     if box is None or box.is_deleted:
         return
     missing = [editor.name for editor in draft.columns if editor.form.is_used and not editor.is_declared]
-    try:
+    guidance: Guidance | None = None
+    # What is wrong is told beside its field; here it only means that there is nothing to show yet.
+    with suppress(BlowfishError):
         dataset, curator = draft.dataset(is_whole=False), draft.context.curator()
         guidance = await draft.context.run(partial(curator.guidance, dataset))
-    except BlowfishError as error:
-        reason = sentence(error.message)
-        redraw(box, partial(small, reason, "margin-top:8px"))
-        return
     if is_wanted() and not box.is_deleted:
-        redraw(box, partial(draw_guidance, guidance, missing))
+        redraw(box, _nothing_yet if guidance is None else partial(draw_guidance, guidance, missing))
+
+
+def _nothing_yet() -> None:
+    small("It is shown as soon as a column is declared, and everything typed makes sense.", "margin-top:8px")
 
 
 def draw_guidance(guidance: Guidance, missing: list[str]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from textwrap import wrap
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -282,8 +281,7 @@ class Statements:
         if statement.explain:
             ending = write_options(stated, statement.columns)
             preview = question.preview(**options).run_by(f"{statement.text} {ending}")
-            lines = [part for line in str(preview).splitlines() for part in wrap(line, WIDTH, subsequent_indent="  ")]
-            return Result("EXPLAIN", (PLAN,), [(line,) for line in lines])
+            return Result("EXPLAIN", (PLAN,), [(line,) for line in str(preview).splitlines()])
         columns = result_columns(statement, table.domain, question.query)
         payment = Payment(self.caller, "asked for an answer", statement.table, {"by": "postgres"})
         try:
@@ -358,8 +356,6 @@ class Statements:
 
 
 PLAN = Column("QUERY PLAN")
-WIDTH = 110
-"""Characters of a line of EXPLAIN, since psql makes its one column as wide as the longest."""
 
 
 def _options(settings: dict[str, str]) -> TargetOptions:
