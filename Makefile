@@ -13,6 +13,8 @@ ARGS ?=
 # Test processes share the cores already; threads of the linear algebra library would only fight for them.
 OPENBLAS_NUM_THREADS ?= 1
 export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
+# Tests start hundreds of processes: each reads compiled modules instead of compiling them again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test suite lint format bench faults docs docs-serve package-check system-parts fuzz nightly clients licences sbom vulnerabilities clean

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 
 from tools.supply_chain import (
@@ -94,6 +92,10 @@ def test_a_part_of_the_bill_fits_its_schema(tmp_path: Path) -> None:
     assert write_sbom(tmp_path / "one.json", validate=False) == 0
     content = json.loads((tmp_path / "one.json").read_text())
     content["components"], content["dependencies"] = content["components"][:3], []
+    # Loaded here: it takes seconds, in every process that collects tests.
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
     check = JsonStrictValidator(SchemaVersion.V1_6)
     assert check.validate_str(json.dumps(content)) is None
     content["components"][0]["type"] = "made-up"
