@@ -50,7 +50,7 @@ def assessed(problem: Problem, name: str) -> Assessment:
     return Assessment(certified(problem, TREES[name]), "simultaneous")
 
 
-@effort(10)
+@effort(6)
 @given(
     st.sampled_from(TREE_PROBLEMS),
     st.sampled_from(["hierarchy", "optimized"]),

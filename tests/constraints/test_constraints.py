@@ -24,6 +24,7 @@ from blowfishdb.model.constraints import (
 from blowfishdb.model.document import Document, read_document, write_document
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate, col
+from tests.effort import effort
 
 PEOPLE = bf.domain(
     {
@@ -57,6 +58,7 @@ CONSTRAINTS = (
 )
 
 
+@effort(40)
 @given(CONSTRAINTS)
 def test_a_written_constraint_reads_back_to_itself(constraint: Constraint) -> None:
     assert read_constraint(write_constraint(constraint)) == constraint

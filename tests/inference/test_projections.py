@@ -128,7 +128,7 @@ def by_bisection(values: Vector, low: Vector, high: Vector, total: float) -> Vec
     return np.clip(values - over, low, high)
 
 
-@effort(300)
+@effort(100)
 @given(st.lists(boxes(), min_size=1, max_size=3), st.randoms(use_true_random=False))
 def test_filling_equals_bisection(boxes: list[tuple[Vector, Vector, Vector, float]], shuffle: Any) -> None:
     labels = np.repeat(np.arange(len(boxes)), [box[0].size for box in boxes])

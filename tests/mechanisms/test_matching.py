@@ -232,6 +232,7 @@ def log_odds(near: float, far: float, runs: int) -> tuple[float, float]:
     return math.log(near / far), math.sqrt(1 / (near * runs) + 1 / (far * runs))
 
 
+@pytest.mark.nightly
 def test_at_64_cells_a_move_keeps_the_bound_and_a_quarter_of_the_noise_is_caught() -> None:
     """A record that moves from cell 1 to cell 0 widens their gap by 2."""
     # Of 1500 runs each, 65 and 27 % joined the cells; with a quarter of the noise 83 and 4 %. With these rates either
