@@ -27,7 +27,8 @@ from blowfishdb.sources.base import ColumnType, Kind
 NUMBERS = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL)
 YEARS_BACK = 5
 SAFE_PRESENCE: Presence = "secret"
-IDENTIFIERS = ("id", "ids", "uuid", "guid", "key", "no", "nr", "number", "code")
+KEYS = ("id", "ids", "uuid", "guid", "key")
+IDENTIFIERS = (*KEYS, "no", "nr", "number", "code")
 PERSONAL = ("name", "email", "mail", "phone", "address", "street", "ssn", "iban", "ip", "url", "username", "surname")
 PEOPLE = (
     *(
@@ -170,7 +171,7 @@ def propose(profile: Profile, columns: Mapping[str, ColumnType], today: datetime
     """Domains to fill in and the unit, from the names and the types of the columns."""
     year = (datetime.date.today() if today is None else today).year
     person = next((name for name in columns if _tells_people_apart(name)), None)
-    keys = [name for name in columns if name != person and {"id", "key", "uuid", "row"} & set(_words_of(name))]
+    keys = [name for name in columns if name != person and {*KEYS, "row"} & set(_words_of(name))]
     proposals = {name: _of_column(name, column, person, year) for name, column in columns.items()}
     return Proposal(profile, proposals, person, keys[0] if keys else None)
 
@@ -181,7 +182,7 @@ def _of_column(name: str, column: ColumnType, person: str | None, year: int) -> 
         return ColumnProposal("", False, "it tells people apart")
     if words & {*PERSONAL, *FREE_TEXT}:
         return ColumnProposal("", False, "a name or free text")
-    if words & set(IDENTIFIERS[:5]):
+    if words & set(KEYS):
         return ColumnProposal("", False, "a key, which tells single rows apart")
     for concept in CONCEPTS:
         # Files of text tell no types: a column of theirs is known by its name alone.

@@ -49,9 +49,9 @@ def export(caller: LedgerReader, dataset: str | None = None) -> StreamingRespons
 @router.get("/record", response_class=HTMLResponse)
 def record(caller: LedgerReader, dataset: str) -> HTMLResponse:
     """The record of processing of a dataset, a page that stands alone."""
+    content = record_page(caller.auditor(), dataset)
     caller.note("took the record of processing", dataset)
-    headers = {"Content-Disposition": 'attachment; filename="record.html"'}
-    return HTMLResponse(record_page(caller.auditor(), dataset), headers=headers)
+    return HTMLResponse(content, headers={"Content-Disposition": 'attachment; filename="record.html"'})
 
 
 def entry_content(entry: Entry) -> dict[str, Any]:
