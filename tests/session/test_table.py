@@ -11,8 +11,11 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine import release as release_module
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import AccuracyError, BlowfishError, BudgetExceeded, QueryError, UnknownDataset
+from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.numbers import Floats
+from blowfishdb.model.query import Query
 from blowfishdb.session import Question, Session
 from blowfishdb.session.table import RelativeBase
 from tests.session.places import make_fixture, session, visits
@@ -280,3 +283,15 @@ def test_what_a_percentage_is_of_follows_from_what_is_declared() -> None:
     assert base._tolerance("sum", ("debt",), 1, tenth)[0] == 100
     assert base._tolerance("variance", ("cost",), 1, tenth)[0] == Fraction(16, 10)
     assert base._tolerance("mean", ("cost",), 1, tenth)[0] == Fraction(4, 10)
+
+
+def test_of_several_percentages_the_least_tolerance_holds_for_all() -> None:
+    declared = bf.domain({"cost": bf.bins(0, 4, width=1, null=0)})
+    columns = (Aggregate("count", relative=Fraction(1, 10)), Aggregate("mean", ("cost",), relative=Fraction(1, 10)))
+    for parts in (columns, columns[::-1]):
+        sized = RelativeBase(declared, 100, is_total=False).resolved(
+            Query("table", (), None, aggregates=parts), accuracy_target(beta=0.05, alpha="10 %")
+        )
+        assert [part.tolerance for part in sized.query.aggregates if part.function == "mean"] == [Fraction(4, 10)]
+        assert [part.tolerance for part in sized.query.aggregates if part.function == "count"] == [10]
+        assert sized.target.alpha == Fraction(4, 10)
