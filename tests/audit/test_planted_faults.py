@@ -11,8 +11,10 @@ import pytest
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit import noise
 from blowfishdb.audit.cases import Case, battery
+from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import largest_ratio, people_lines, quantile_lines
+from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import digit_violations, key_violations
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.report import Line
@@ -21,9 +23,7 @@ from blowfishdb.model.graphs import CellGraph, EdgeGraph
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import Plan
 from tests.audit import faults
-from tests.audit.digests import digest_lines, process_lines
 from tests.audit.faults import Fault
-from tests.audit.ledger_drills import ledger_lines
 from tests.errata.exact import as_plan, within
 from tests.errata.test_ordered_hierarchical import printed_split, sound_split
 

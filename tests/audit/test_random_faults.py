@@ -11,7 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from blowfishdb.audit.chains import chain_lines, session_chain_lines
+from blowfishdb.audit.drills import joined_lines, session_lines
 from blowfishdb.audit.exact import refusal_lines, threshold_lines
+from blowfishdb.audit.ledger_drills import ledger_lines
+from blowfishdb.audit.random_cases import (
+    WAYS,
+    account_lines,
+    certificate_checks,
+    declaration_lines,
+    graph_lines,
+    people_constraint_lines,
+    point_lines,
+)
 from blowfishdb.audit.report import Line, judged
 from blowfishdb.audit.selections import choice_lines, refinement_lines
 from blowfishdb.catalog import stretch
@@ -26,17 +38,8 @@ from blowfishdb.plan import loss as product_loss
 from blowfishdb.plan.program import RefinementNoise
 from blowfishdb.sources import statement
 from tests.audit import faults
-from tests.audit.chains import chain_lines, session_chain_lines
 from tests.audit.faults import Fault
-from tests.audit.ledger_drills import ledger_lines
-from tests.audit.random_cases import (
-    certificate_checks,
-    declaration_lines,
-    people_constraint_lines,
-    point_lines,
-)
 from tests.audit.rewritten import rewrite
-from tests.audit.sessions import joined_lines, session_lines
 from tests.audit.test_planted_faults import replayed
 
 pytestmark = pytest.mark.audit
@@ -171,6 +174,24 @@ def test_the_fault_is_caught(fault: Fault, lines: Lines, monkeypatch: pytest.Mon
     assert any(line.is_violation for line in lines())
 
 
+@pytest.mark.parametrize("settings", [20, pytest.param(200, marks=pytest.mark.nightly)])
+def test_no_made_up_plan_is_certified_too_low(settings: int) -> None:
+    assert not any(faults_of for way in WAYS for faults_of in certificate_checks(way, settings, seed=2))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [account_lines, *(pytest.param(lines, marks=pytest.mark.nightly) for lines in (point_lines, declaration_lines))],
+)
+def test_nothing_else_made_up_is_priced_too_low(lines: Callable[..., Iterable[Line]]) -> None:
+    assert [line for line in lines(quick=True, seed=2) if line.verdict != "clean"] == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_made_up_graph_is_projected_too_small(way: str) -> None:
+    assert [line for line in graph_lines(way, quick=True, seed=2) if line.verdict != "clean"] == []
+
+
 @pytest.mark.nightly
 def test_drills_find_nothing_without_a_fault() -> None:
     found = [
@@ -178,6 +199,12 @@ def test_drills_find_nothing_without_a_fault() -> None:
         *refinement_lines(),
         *threshold_lines(),
         *refusal_lines(),
+        *people_constraint_lines(),
+        *ledger_lines(),
+        *session_lines(),
+        *joined_lines(),
+        *chain_lines(),
+        *chain_sessions(),
     ]
     assert [line for line in found if line.verdict != "clean"] == []
 

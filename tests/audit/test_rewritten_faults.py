@@ -10,12 +10,26 @@ from types import ModuleType
 import pytest
 
 from blowfishdb.audit.cases import battery
-from blowfishdb.audit.drills import drills
+from blowfishdb.audit.chains import chain_drill_lines
+from blowfishdb.audit.counting import counting_lines
+from blowfishdb.audit.digests import digest_lines
+from blowfishdb.audit.drills import drills, joined_lines, session_lines
 from blowfishdb.audit.exact import people_lines, refusal_lines
+from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import edge_violations, float_violations, levels_line, quantiles_line
+from blowfishdb.audit.random_cases import (
+    WAYS,
+    account_lines,
+    certificate_checks,
+    declaration_lines,
+    edge_lines,
+    graph_checks,
+    point_lines,
+)
 from blowfishdb.audit.report import Line
 from blowfishdb.audit.run import DRILLED
 from blowfishdb.audit.selections import cost_lines
+from blowfishdb.audit.truths import truth_lines
 from blowfishdb.catalog import stretch
 from blowfishdb.engine import charge, combination, planning, release, sharing
 from blowfishdb.ledger import charges, ledger, mark, sqlite, verification
@@ -26,22 +40,7 @@ from blowfishdb.noise import coupling, quantile_sampler, sampler
 from blowfishdb.plan import certificate, loss, points
 from blowfishdb.session import local
 from blowfishdb.sources import duckdb, keys, statement
-from tests.audit.chains import chain_drill_lines
-from tests.audit.counting import counting_lines
-from tests.audit.digests import digest_lines
-from tests.audit.ledger_drills import ledger_lines
-from tests.audit.random_cases import (
-    WAYS,
-    account_lines,
-    certificate_checks,
-    declaration_lines,
-    edge_lines,
-    graph_checks,
-    point_lines,
-)
 from tests.audit.rewritten import rewrite
-from tests.audit.sessions import joined_lines, session_lines
-from tests.audit.truths import truth_lines
 
 pytestmark = pytest.mark.audit
 Checks = Callable[[], Iterable[object]]

@@ -20,7 +20,7 @@ from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.ledger.values import BY, PER_EDGE, SUM
 from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS
-from blowfishdb.model import projection
+from blowfishdb.model import graphs, projection
 from blowfishdb.model.aggregates import Aggregate, fine_axes
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import dates, timestamps
@@ -93,6 +93,11 @@ LIMITS: tuple[Limit, ...] = (
     (projection, "LISTED_LIMIT"),
 )
 """Below these numbers edges are compared one by one; above, structure decides."""
+LISTS: tuple[Limit, ...] = (
+    (graphs, "EDGE_LIMIT"),
+    (projection, "FILTER_LIMIT"),
+)
+"""Below these numbers edges are listed at all, and what a filter rejects is worked out."""
 
 
 @contextmanager

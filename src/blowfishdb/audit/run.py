@@ -11,13 +11,28 @@ from functools import lru_cache, partial
 from importlib import metadata
 
 from blowfishdb.audit.cases import Subject, battery, dataset_cases
-from blowfishdb.audit.drills import drills
+from blowfishdb.audit.chains import chain_drill_lines, chain_lines, session_chain_lines
+from blowfishdb.audit.counting import counting_lines
+from blowfishdb.audit.digests import digest_lines, process_lines
+from blowfishdb.audit.drills import drills, joined_lines, session_lines
 from blowfishdb.audit.exact import exact_lines, people_lines, quantile_lines, refusal_lines, threshold_lines
+from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
+from blowfishdb.audit.random_cases import (
+    WAYS,
+    account_lines,
+    certificate_lines,
+    declaration_lines,
+    edge_lines,
+    graph_lines,
+    people_constraint_lines,
+    point_lines,
+)
 from blowfishdb.audit.replay import Effort, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, Line, Section, judged
 from blowfishdb.audit.selections import choice_lines, cost_lines, refinement_lines, selection_checks
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
+from blowfishdb.audit.truths import truth_lines
 from blowfishdb.errors import InvalidInput
 
 DRILLED = ("identity, threshold, histogram", "dawa, threshold", "synopsis", "weights on points, record")
@@ -55,18 +70,41 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             replays.append((case.name, partial(replay_account, case, seed)))
         if case.name in DRILLED or (plan.subject is not None and case is cases[0]):
             replays.append((f"drills: {case.name}", partial(drills, case, seed)))
+    # These have tables of their own, and tell nothing about a declared dataset.
+    general: list[tuple[str, Work]] = [
+        ("sessions that share noise", partial(session_chain_lines, quick=quick, seed=seed)),
+        ("answers without noise", partial(truth_lines, quick=quick, seed=seed)),
+        ("made-up tables", partial(counting_lines, quick=quick, seed=seed)),
+    ]
     works: dict[Section, list[tuple[str, Work]]] = {
-        "replay": replays,
+        "replay": [
+            *replays,
+            ("drills: the ledger", ledger_lines),
+            ("drills: sessions", session_lines),
+            ("drills: shared noise", chain_drill_lines),
+            ("joined tables", joined_lines),
+            *([] if plan.subject is not None else general),
+        ],
         "exact": [
             ("tiny domains, by hand", exact_lines),
+            ("levels that share noise", chain_lines),
             *((name, partial(_alone, check)) for name, check in selection_checks(quick=quick).items()),
+            ("digests", digest_lines),
             ("costs of selections", cost_lines),
             ("winners of selections", choice_lines),
             ("cuts of refinements", refinement_lines),
             ("refusals", refusal_lines),
             ("exponential quantiles", quantile_lines),
             ("persons", people_lines),
+            ("several datasets in one process", process_lines),
+            ("constraints and people", people_constraint_lines),
             ("joint thresholds", threshold_lines),
+            *((f"made-up plans, {way}", partial(certificate_lines, way, quick=quick, seed=seed)) for way in WAYS),
+            *((f"plans on small graphs, {way}", partial(edge_lines, way, quick=quick, seed=seed)) for way in WAYS),
+            *((f"made-up graphs, {way}", partial(graph_lines, way, quick=quick, seed=seed)) for way in WAYS),
+            ("made-up declarations", partial(declaration_lines, quick=quick, seed=seed)),
+            ("made-up points", partial(point_lines, quick=quick, seed=seed)),
+            ("made-up accounts", partial(account_lines, quick=quick, seed=seed)),
         ],
         "statistical": [
             ("published histograms", partial(published, quick=quick)),

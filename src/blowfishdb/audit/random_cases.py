@@ -15,7 +15,7 @@ from typing import cast
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from blowfishdb.audit.cases import LIMITS, Limit, limited
+from blowfishdb.audit.cases import LIMITS, LISTS, Limit, limited
 from blowfishdb.audit.definitions import (
     Adjacency,
     NoisyRows,
@@ -29,6 +29,23 @@ from blowfishdb.audit.definitions import (
     sample_records,
     signatures,
 )
+from blowfishdb.audit.made_up import (
+    COMPOSITIONS,
+    METRICS,
+    MOST_TIED,
+    PRESENCES,
+    PUBLIC,
+    made_up,
+    made_up_axis_graph,
+    made_up_buckets,
+    made_up_constraints,
+    made_up_part,
+    made_up_places,
+    made_up_policy,
+    made_up_query,
+    made_up_ties,
+    one_of,
+)
 from blowfishdb.audit.report import Line, Losses, amount, judged
 from blowfishdb.audit.stages import cells_of_records, steps_of
 from blowfishdb.catalog.stretch import policy_stretch
@@ -37,7 +54,6 @@ from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.release import Release
 from blowfishdb.errors import BlowfishError, PolicyError, TooLarge
 from blowfishdb.ledger.values import BY, PER_EDGE, ClassLosses, in_classes
-from blowfishdb.model import graphs, projection
 from blowfishdb.model.calendar import Timestamps
 from blowfishdb.model.cells import Cells, PointGraph, Points, compile_cells, compile_points
 from blowfishdb.model.constraints import RowsConstraint, rows_constraint
@@ -65,31 +81,9 @@ from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.points import PointAxis, PointPlan, calibrate_points, certify_points
 from blowfishdb.plan.program import merge_graph
 from blowfishdb.sources.base import Source
-from tests.audit.made_up import (
-    COMPOSITIONS,
-    METRICS,
-    MOST_TIED,
-    PRESENCES,
-    PUBLIC,
-    made_up,
-    made_up_axis_graph,
-    made_up_buckets,
-    made_up_constraints,
-    made_up_part,
-    made_up_places,
-    made_up_policy,
-    made_up_query,
-    made_up_ties,
-    one_of,
-)
 
 PLANS, TIED_PLANS, MOST_RECORDS = 6, 6, 150
 """Plans for each made-up query, for each under public constraints, and records that are looked at."""
-LISTS: tuple[Limit, ...] = (
-    (graphs, "EDGE_LIMIT"),
-    (projection, "FILTER_LIMIT"),
-)
-"""Below these numbers edges are listed at all, and what a filter rejects is worked out."""
 WAYS: dict[str, tuple[Limit, ...]] = {
     "edges listed": (),
     "by structure": LIMITS,

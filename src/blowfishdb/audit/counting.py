@@ -22,6 +22,7 @@ import numpy as np
 
 from blowfishdb.audit.cases import Limit, limited
 from blowfishdb.audit.definitions import begin_of
+from blowfishdb.audit.made_up import UNITS, made_up_axis, made_up_condition, made_up_times, one_of
 from blowfishdb.audit.report import Line, judged
 from blowfishdb.audit.scratch import Watch, watched_engine
 from blowfishdb.audit.stages import as_counts
@@ -50,7 +51,6 @@ from blowfishdb.sources.duckdb import SEPARATORS
 from blowfishdb.sources.ibis_source import IbisSource, open_source
 from blowfishdb.sources.location import TableName
 from blowfishdb.sources.sqlite import SQLite
-from tests.audit.made_up import UNITS, made_up_axis, made_up_condition, made_up_times, one_of
 
 NAME = "counted"
 ROWS = 60
