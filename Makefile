@@ -82,7 +82,7 @@ sbom: $(STAMP) ## write build/sbom.json, a CycloneDX bill of materials
 vulnerabilities: $(STAMP) ## known vulnerabilities of the pinned packages (ARGS="--advisories FILE" works without a network)
 	@$(RUN) -m tools.supply_chain vulnerabilities $(ARGS)
 
-bench: $(STAMP) ## run one benchmark: make bench NAME=noise (without NAME: list them)
+bench: $(STAMP) ## run one benchmark: make bench NAME=noise (without NAME: all that the project aims at; ARGS=--help lists them)
 	@$(RUN) -m benchmarks $(NAME) $(ARGS)
 
 faults: $(STAMP) ## break things during releases and count what is lost (an hour; ARGS="--releases 50" is shorter)

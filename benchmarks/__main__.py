@@ -1,4 +1,4 @@
-"""The command `python -m benchmarks`: lists the benchmarks, or runs one and prints its rows."""
+"""The command `python -m benchmarks`: every row the project is judged by as a ratio, or the rows of one benchmark."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ def build_parser() -> argparse.ArgumentParser:
     listing = "\n".join(f"  {name:<18} {description}" for name, description in harness.available().items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Run one benchmark and print what it measured.",
+        description="Run the benchmarks that the project is judged by, or one, and print what was measured.",
         epilog=f"benchmarks:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="which benchmark; without it, list them")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which benchmark; without it, `all`")
     parser.add_argument("-h", "--help", action="store_true", help="this list, or the options of NAME's own")
+    parser.add_argument("--headline", action="store_true", help="of NAME, only the rows that `all` runs")
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     parser.add_argument("--markdown", action="store_true", help="a table for a page of the documentation")
     parser.add_argument("--data", type=Path, metavar="DIR", help="data that is not shipped with the project")
@@ -35,20 +36,22 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     parser = build_parser()
     options, own = parser.parse_known_args(arguments)
-    if options.name is None:
+    if options.help and options.name is None:
         parser.print_help()
         return 0
-    known = harness.available()
-    if options.name not in known:
-        parser.error(f"unknown benchmark {options.name!r}; choose one of: {', '.join(known)}")
+    name, known = options.name or "all", harness.available()
+    if name not in known:
+        parser.error(f"unknown benchmark {name!r}; choose one of: {', '.join(known)}")
     if options.data is not None and not options.data.is_dir():
         parser.error(f"--data {options.data} is not a folder")
-    work = harness.with_options(harness.load(options.name), ["--help"] if options.help else own)
+    configure = harness.judged if options.headline else harness.with_options
+    work = configure(harness.load(name), ["--help"] if options.help else own)
     if work is None:
         if options.help:
             parser.print_help()
             return 0
-        parser.error(f"unrecognized arguments: {' '.join(own)}")
+        rejected = own or ["--headline"]
+        parser.error(f"unrecognized arguments: {' '.join(rejected)}")
     try:
         rows = work(options.data)
         if options.json:
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         elif options.markdown:
             harness.print_markdown(rows)
         else:
-            harness.print_table(f"{options.name}: {known[options.name]}", rows)
+            harness.print_table(f"{name}: {known[name]}", rows)
     except harness.MissingData as problem:
         parser.error(str(problem))
     return 0

@@ -1,7 +1,7 @@
 """CPU seconds that every use pays whatever it asks: imports, first previews, a small release, the check of a ledger.
 
-`other` is the aim: for imports 1.1 times what numpy, or a program of typer, takes alone, plus 0.1 s; for lists what
-they take in a short ledger; elsewhere a number of seconds. Previews are the first of a fresh process, after its
+`other` is what is allowed: for imports 1.1 times what numpy, or a program of typer, takes alone, plus 0.1 s; for lists
+what they take in a short ledger; elsewhere a number of seconds. Previews are the first of a fresh process, after its
 connection, with compiled kernels on disk.
 """
 
@@ -46,7 +46,12 @@ STORED = b'{"counts": [' + b"12, " * 120 + b"0]}"
 
 
 def run(data: Path | None) -> Iterator[Row]:
-    """One row a cost; the ratio is our CPU time over the aim's."""
+    """One row a cost; the ratio is our CPU time over what is allowed."""
+    yield from headline(data)
+
+
+def headline(data: Path | None) -> Iterator[Row]:
+    """All of them."""
     del data
     for case, (ours, other) in IMPORTS.items():
         spent, alone = (min(_of_process(code) for _ in range(ROUNDS)) for code in (ours, other))
@@ -73,8 +78,8 @@ def run(data: Path | None) -> Iterator[Row]:
             )
 
 
-def _row(case: str, ours: float, aim: float) -> Row:
-    return Row(case, ours, aim, ours / aim)
+def _row(case: str, ours: float, allowed: float) -> Row:
+    return Row(case, ours, allowed, ours / allowed, aim=1.0)
 
 
 def _least(work: Callable[[], object]) -> float:

@@ -36,7 +36,10 @@ class MissingData(InvalidInput):
 
 @dataclass(frozen=True)
 class Row:
-    """One measured case. `ratio` is ours / other; for throughputs, above 1 is better, else below 1."""
+    """One measured case. `ratio` is ours / other; for throughputs, above 1 is better, else below 1.
+
+    `aim` is the largest ratio that is wanted, where one is.
+    """
 
     case: str
     ours: float | None = None
@@ -45,11 +48,12 @@ class Row:
     seconds: float | None = None
     peak_mb: float | None = None
     note: str = ""
+    aim: float | None = None
 
     def __post_init__(self) -> None:
         if not self.case:
             raise InvalidInput("a benchmark row needs a case: say what was measured")
-        for name in ("ours", "other", "ratio", "seconds", "peak_mb"):
+        for name in ("ours", "other", "ratio", "aim", "seconds", "peak_mb"):
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):
                 raise InvalidInput(f"{self.case}: {name} is {value}; leave it out where it does not apply")
@@ -58,6 +62,11 @@ class Row:
         """One line of JSON with the fields that apply."""
         fields = dataclasses.asdict(self)
         return json.dumps({name: value for name, value in fields.items() if value is not None and value != ""})
+
+    @staticmethod
+    def from_json(line: str) -> Row:
+        """The row that `to_json` wrote."""
+        return Row(**json.loads(line))
 
 
 class Benchmark(Protocol):
@@ -86,14 +95,14 @@ def scratch_config(folder: Path) -> Path:
     return config
 
 
-def available() -> dict[str, str]:
-    """Each benchmark's name and the first line of its docstring; found without importing anything."""
-    found = {}
+def available(function: str = "run") -> dict[str, str]:
+    """Each benchmark's name and the first line of its docstring; found by a function, without importing anything."""
+    names = {}
     for path in sorted(FOLDER.glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        if any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body):
-            found[path.stem.replace("_", "-")] = (ast.get_docstring(tree) or "").partition("\n")[0]
-    return found
+        if any(isinstance(node, ast.FunctionDef) and node.name == function for node in tree.body):
+            names[path.stem.replace("_", "-")] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    return names
 
 
 def load(name: str) -> Benchmark:
@@ -110,6 +119,12 @@ def with_options(benchmark: Benchmark, arguments: Sequence[str]) -> Work | None:
     if configured is not None:
         return configured(arguments)
     return None if arguments else benchmark.run
+
+
+def judged(benchmark: Benchmark, arguments: Sequence[str]) -> Work | None:
+    """How to run only what the project is judged by: `headline(data)`, each row with an aim; None without it."""
+    work: Work | None = getattr(benchmark, "headline", None)
+    return None if arguments else work
 
 
 @contextmanager

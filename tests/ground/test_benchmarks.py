@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from benchmarks import all as everything
 from benchmarks import harness
 from benchmarks.__main__ import main
 from benchmarks.contestants.common import CELLS, SIDE
@@ -49,7 +50,7 @@ def benchmark_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("benchmark_folder")
 def test_names_and_descriptions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert harness.available() == {"count-up": "Counts to two.", "hungry": "Counts to two."}
-    assert main([]) == 0
+    assert main(["--help"]) == 0
     assert "count-up           Counts to two." in capsys.readouterr().out
 
 
@@ -234,3 +235,39 @@ def test_a_slope_is_found_and_a_flat_line_holds_zero() -> None:
 def test_percentiles_are_values_of_the_sample() -> None:
     assert at([3.0, 1.0, 2.0, 4.0], 0.5) == 2.0
     assert at([3.0, 1.0, 2.0, 4.0], 0.95) == 4.0
+
+
+def test_all_runs_the_headlines_and_says_what_became_better_or_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = tmp_path / "reference.json"
+    reference.write_text('{"b: slow": 1.0, "b: fast": 1.0, "a: other": 0.5}')
+    earlier = tmp_path / "run.jsonl"
+    rows = [Row("b: slow", ratio=2.0, aim=1.1), Row("b: fast", ratio=0.12345), Row("b: not run to its end", note="why")]
+    earlier.write_text("\n".join(row.to_json() for row in rows))
+    work = everything.run_with(["--run", str(earlier), "--reference", str(reference), "--keep"])
+    assert [row.note for row in work(None)] == ["WORSE (ratio was 1)", "better (ratio was 1)", "why"]
+    assert json.loads(reference.read_text()) == {"a: other": 0.5, "b: slow": 2.0, "b: fast": 0.123}
+    assert not any(row.note for row in everything.run_with(["--run", str(earlier)])(None) if row.ratio)
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\necho '{Row('case', ratio=1.0).to_json()}'\necho broken >&2\nexit 3\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(everything.sys, "executable", str(script))
+    assert [row.case for row in everything.run_with(["--only", "fixed-costs"])(tmp_path)] == [
+        "fixed-costs: case",
+        "fixed-costs: not run to its end",
+    ]
+
+
+def test_only_benchmarks_with_a_headline_have_one() -> None:
+    class Judged(Counting):
+        def headline(self, data: Path | None) -> Iterator[Row]:
+            yield Row("judged", ratio=1.0, aim=1.0)
+
+    assert harness.judged(Counting(), []) is None
+    assert harness.judged(Judged(), ["--size"]) is None
+    work = harness.judged(Judged(), [])
+    assert work is not None
+    assert [Row.from_json(row.to_json()) for row in work(None)] == [Row("judged", ratio=1.0, aim=1.0)]
+    assert "fixed-costs" in harness.available("headline")
+    assert set(harness.available("headline")) < set(harness.available())
