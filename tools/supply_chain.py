@@ -20,7 +20,20 @@ from packaging.version import InvalidVersion, Version
 
 ROOT = Path(__file__).resolve().parent.parent
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[A-Za-z0-9.]+)( ; .+)?$")
-RUN_TIME = ("plot", "frames", "examples", "client", "server", "oidc", "mcp", "postgres", "mysql", "spark")
+RUN_TIME = (
+    "plot",
+    "frames",
+    "examples",
+    "client",
+    "server",
+    "oidc",
+    "mcp",
+    "postgres",
+    "mysql",
+    "spark",
+    "connect",
+    "delta",
+)
 """Extras that users install; the engines that are reached through Ibis alone are not installed here."""
 USED = ("docs", *RUN_TIME)
 """Extras that tests use."""

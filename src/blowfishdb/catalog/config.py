@@ -223,7 +223,7 @@ class Config:
 
     def open(self, address: str, joins: Sequence[Join] = ()) -> IbisSource:
         """The rows at an address, and what is joined to them; files that are joined are found as the address is."""
-        if joins and self.scheme(address) == "file":
+        if joins and self.scheme(address) in ("file", "delta"):
             joins = [Join(self.reachable(join.table), join.foreign_key, join.key, join.attributes) for join in joins]
         return open_source(self.reachable(address), joins)
 
@@ -252,7 +252,7 @@ class Config:
 def _files_of(address: str) -> set[Path]:
     """The files that an address may name, whatever leads to them and however it is read; none for a server's."""
     scheme, separator, rest = address.partition("://")
-    if separator and scheme.lower() not in ("duckdb", "sqlite"):
+    if separator and scheme.lower() not in ("duckdb", "sqlite", "delta"):
         return set()
     file_part = (rest if separator else address).partition("#")[0]
     readings = {unquote(part) for part in (file_part, file_part.partition("?")[0])}
@@ -325,7 +325,7 @@ def located(address: str, folder: Path) -> str:
     scheme, separator, rest = address.partition("://")
     if not separator:
         return str(folder / Path(address).expanduser())
-    if scheme not in ("duckdb", "sqlite") or not rest.startswith("/") or rest.startswith("//"):
+    if scheme not in ("duckdb", "sqlite", "delta") or not rest.startswith("/") or rest.startswith("//"):
         return address
     file, mark, table = rest[1:].partition("#")
     plain = unquote(file)

@@ -266,6 +266,7 @@ def exit_code(error: BlowfishError) -> int:
 
 
 EXTRA_OF = {
+    "deltalake": "delta",
     **dict.fromkeys(("argon2", "fastapi", "nicegui", "starlette", "uvicorn"), "server"),
     "httpx": "client",
     "joserfc": "oidc",

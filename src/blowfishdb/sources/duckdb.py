@@ -1,4 +1,4 @@
-"""DuckDB databases, and CSV and Parquet files read through an embedded DuckDB, so that every line counts."""
+"""DuckDB databases; CSV and Parquet files and Delta tables through an embedded DuckDB, so that every line counts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import codecs
 import csv
 import glob
 import gzip
+import hashlib
 import io
 import itertools
+import json
 import os
 import re
 import tempfile
@@ -19,16 +21,18 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from blowfishdb.errors import SourceError
+from blowfishdb.errors import SourceError, SourceFailed
+from blowfishdb.incidents import redact_errors
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, interrupted_after
 from blowfishdb.sources.location import (
     GLOB,
     Location,
     TableName,
-    database_file,
     files_digest,
+    local_path,
     parse_location,
     real_pattern,
 )
@@ -240,7 +244,7 @@ class DuckDB(Engine):
 def open_database(location: Location) -> tuple[DuckDB, TableName]:
     """The engine and table of `duckdb:///file#table`."""
     duckdb = driver("duckdb", "duckdb", "duckdb")
-    path = database_file(location)
+    path = local_path(location)
 
     def connect() -> AbstractContextManager[DuckDBPyConnection]:
         if path.exists() and path.stat().st_size <= ATTACHED_SIZE:
@@ -310,56 +314,151 @@ def _instance(process: int) -> _Instance:
     return _Instance()
 
 
-class Files(DuckDB):
-    """An embedded DuckDB that sees files as tables: the pattern of each, by the name under which it is seen."""
+class Pattern:
+    """CSV or Parquet files that one path or pattern names."""
 
-    def __init__(self, connect: Connect, read: Connect, patterns: Mapping[str, str]) -> None:
+    def __init__(self, path: str) -> None:
+        self.path = real_pattern(path)
+        self.is_parquet = path.lower().endswith(".parquet")
+
+    def files(self) -> list[str]:
+        """The files, in one order; SourceError for none."""
+        return matched(self.path)
+
+    def select(self, connection: DuckDBPyConnection, copies: ExitStack | None) -> str:
+        """The statement that reads all rows; without a place for copies it tells the columns alone."""
+        del connection
+        files = self.files()
+        if self.is_parquet:
+            return f"SELECT * FROM {_parquet_reader(files)}"
+        return f"SELECT * FROM {_csv_reader(files, () if copies is None else [readable(f, copies) for f in files])}"
+
+
+UNDERSTOOD = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+"""Features of Delta tables under which the listed Parquet files hold the rows, no more and no fewer."""
+
+
+class Delta:
+    """A table of Delta Lake: a folder whose log tells which Parquet files are the rows of each version.
+
+    A statement reads the files of the version that is the newest when it starts, whatever is committed meanwhile.
+    """
+
+    is_parquet = True
+
+    def __init__(self, location: Location) -> None:
+        self.path = str(local_path(location, Path.is_dir))
+        self._deltalake = driver("deltalake", "delta", "delta")
+
+    def _snapshot(self) -> tuple[Any, Any]:
+        """The table at its newest version, and its files: paths, sizes, times and values of partition columns."""
+        return redact_errors(self._newest, SourceFailed, "delta")
+
+    def _newest(self) -> tuple[Any, Any]:
+        import pyarrow
+
+        folder = Path(self.path)
+        if not (folder / "_delta_log").is_dir():
+            raise SourceError(f"the folder {folder.name!r} is no Delta table: it has no log of versions")
+        table = self._deltalake.DeltaTable(folder.as_uri())
+        protocol = table.protocol()
+        features = set(protocol.reader_features or (["columnMapping"] if protocol.min_reader_version == 2 else []))
+        if features - UNDERSTOOD:
+            raise SourceError(
+                f"the Delta table uses {min(features - UNDERSTOOD)}, so its files do not hold its rows as they are; "
+                "write it again without this feature"
+            )
+        added = pyarrow.table(table.get_add_actions(flatten=True))
+        files = [os.path.join(self.path, unquote(path)) for path in added["path"].to_pylist()]
+        return table, added.append_column("file", [pyarrow.array(files, pyarrow.string())])
+
+    def files(self) -> list[str]:
+        """The folder, and the files of the newest version."""
+        return [self.path, *self._snapshot()[1]["file"].to_pylist()]
+
+    def content(self) -> str:
+        """A digest of the table's id, its version and its files: a commit adds a version, and rewrites no file."""
+        table, added = self._snapshot()
+        files = added.select(["file", "size_bytes", "modification_time"]).to_pylist()
+        snapshot = [table.metadata().id, table.version(), sorted(map(str, files))]
+        return hashlib.sha256(json.dumps(snapshot).encode()).hexdigest()
+
+    def select(self, connection: DuckDBPyConnection, copies: ExitStack | None) -> str:
+        """The statement that reads the rows with the columns and types of the log; files may lack later columns."""
+        del copies
+        import pyarrow
+
+        table, added = self._snapshot()
+        declared = connection.from_arrow(pyarrow.schema(table.schema()).empty_table())
+        values = {name: f"partition.{name}" for name in table.metadata().partition_columns}
+        listed = f"files of {self.path}"
+        connection.from_arrow(added.select(["file", *values.values()])).create(_identifier(listed))
+        rows, places = f"{_identifier(listed)} WHERE false", dict[str, str]()
+        if added.num_rows:
+            rows = _parquet_reader(added["file"].to_pylist(), ", hive_partitioning = false, filename = 'read from'")
+            places = {name: _identifier(name) for name in connection.sql(f"SELECT * FROM {rows}").columns}
+            places |= {name: _identifier(value) for name, value in values.items()}
+            rows += f' JOIN {_identifier(listed)} ON "file" = "read from"' if values else ""
+        columns = (
+            f"CAST({places.get(name, 'NULL')} AS {native}) AS {_identifier(name)}"
+            for name, native in zip(declared.columns, declared.types, strict=True)
+        )
+        return f"SELECT {', '.join(columns)} FROM {rows}"
+
+
+class Files(DuckDB):
+    """An embedded DuckDB that sees files, or tables made of files, by the names given here."""
+
+    def __init__(self, connect: Connect, read: Connect, tables: Mapping[str, Pattern | Delta]) -> None:
         super().__init__(connect, read=read)
-        self._patterns = patterns
+        self._tables = tables
 
     def identity(self, table: TableName) -> str:
-        return f"file:{self._patterns[table.name]}"
+        return f"file:{self._tables[table.name].path}"
 
     def places(self, table: TableName) -> list[str]:
-        return [f"file:{os.path.realpath(file)}" for file in matched(self._patterns[table.name])]
+        return [f"file:{os.path.realpath(file)}" for file in self._tables[table.name].files()]
 
     def table(self, text: str) -> TableName:
-        pattern = _joined_file(text)
-        names = [name for name, known in self._patterns.items() if known == pattern and name != FILES.name]
+        path = _joined_table(text).path
+        names = [name for name, table in self._tables.items() if table.path == path and name != FILES.name]
         return self.qualified(TableName(names[0]))
 
     def content(self) -> str | None:
-        return files_digest([file for pattern in self._patterns.values() for file in matched(pattern)])
+        tables = self._tables.values()
+        versions = [table.content() for table in tables if isinstance(table, Delta)]
+        files = [file for table in tables if isinstance(table, Pattern) for file in table.files()]
+        digest = files_digest(files)
+        return None if digest is None else ".".join([*versions, digest])
 
 
-def _joined_file(address: str) -> str:
-    """The path of a file that is joined to others."""
+def _joined_table(address: str) -> Pattern | Delta:
+    """What is joined to files: one file or one Delta table."""
     location = parse_location(address)
+    if location.scheme == "delta":
+        return Delta(location)
     if location.scheme != "file" or GLOB.search(location.path):
-        raise SourceError("what is joined to files is one CSV or Parquet file, named by its path")
-    return real_pattern(location.path)
+        raise SourceError("what is joined to files is one CSV or Parquet file, named by its path, or a Delta table")
+    return Pattern(location.path)
 
 
 def open_files(location: Location) -> tuple[Files, TableName]:
-    """The engine and table of CSV or Parquet files, named by a path or a pattern, and of files joined to them."""
+    """The engine and table of files, named by a path or a pattern, or of a Delta table; and of what is joined to it."""
     duckdb = driver("duckdb", "files", "duckdb")
-    joined = dict.fromkeys(_joined_file(address) for address in location.joined)
-    patterns = {FILES.name: real_pattern(location.path)}
-    patterns |= {f"joined {number}": pattern for number, pattern in enumerate(joined, start=1)}
-    main = set(map(os.path.realpath, matched(patterns[FILES.name])))
-    for pattern in joined:
-        if main & set(map(os.path.realpath, matched(pattern))):
-            name = Path(pattern).name
+    main = Delta(location) if location.scheme == "delta" else Pattern(location.path)
+    joined = {table.path: table for table in map(_joined_table, location.joined)}
+    tables = {FILES.name: main, **{f"joined {number}": table for number, table in enumerate(joined.values(), start=1)}}
+    protected = set(map(os.path.realpath, main.files()))
+    for table in joined.values():
+        if protected & set(map(os.path.realpath, table.files())):
+            name = Path(table.path).name
             raise SourceError(f"{name} is the table itself: its rows are protected, so it cannot be looked up")
 
     def create(connection: DuckDBPyConnection, copies: ExitStack | None = None) -> DuckDBPyConnection:
-        for name, pattern in patterns.items():
-            files = matched(pattern)
-            if _is_parquet(pattern):
-                rows = f"read_parquet([{_listed(files)}], union_by_name = true)"
-            else:
-                rows = _csv_reader(files, () if copies is None else [readable(file, copies) for file in files])
-            connection.execute(f"CREATE VIEW {_identifier(name)} AS SELECT * FROM {rows}")
+        # Files that know no zones may hold instants beside others that do: Spark writes both, in UTC.
+        connection.execute("SET TimeZone = 'UTC'")
+        for name, table in tables.items():
+            connection.execute(f"CREATE VIEW {_identifier(name)} AS {table.select(connection, copies)}")
         return connection
 
     @contextmanager
@@ -376,11 +475,11 @@ def open_files(location: Location) -> tuple[Files, TableName]:
             connection.execute("SET disabled_optimizers = 'unused_columns'")
             yield create(connection, copies)
 
-    return Files(connect, connect if all(map(_is_parquet, patterns.values())) else read, patterns), FILES
+    return Files(connect, connect if all(table.is_parquet for table in tables.values()) else read, tables), FILES
 
 
-def _is_parquet(pattern: str) -> bool:
-    return pattern.lower().endswith(".parquet")
+def _parquet_reader(files: Sequence[str], options: str = "") -> str:
+    return f"read_parquet([{_listed(files)}], union_by_name = true{options})"
 
 
 def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:

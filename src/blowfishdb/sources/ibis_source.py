@@ -231,6 +231,7 @@ OpenEngine = Callable[[Location], tuple[Engine, TableName]]
 
 SCHEMES = {
     "file": ("duckdb", "open_files"),
+    "delta": ("duckdb", "open_files"),
     "duckdb": ("duckdb", "open_database"),
     "sqlite": ("sqlite", "open_database"),
     "postgresql": ("postgres", "open_server"),

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -104,16 +104,17 @@ def _known_file(path: str) -> str:
     return path
 
 
-def database_file(location: Location) -> Path:
-    """The file of an embedded database: three slashes start a path from here, four an absolute one.
+def local_path(location: Location, is_there: Callable[[Path], bool] = Path.is_file) -> Path:
+    """The file or folder of a database on this machine: three slashes start a path from here, four an absolute one.
 
     Where nothing lies at the path from here, the absolute reading of three slashes is tried as well.
     """
     path = location.path.removeprefix("/")
     if not path or location.host:
-        raise SourceError(f"a file comes after three slashes: {location.scheme}:///folder/file#table")
+        table = "" if location.scheme == "delta" else "#table"
+        raise SourceError(f"a file comes after three slashes: {location.scheme}:///folder/file{table}")
     for candidate in (Path(path).expanduser(), Path(location.path)):
-        if candidate.is_file():
+        if is_there(candidate):
             return candidate.resolve()
     raise SourceError(f"there is no file {Path(path).name!r} where the address says, seen from the configuration")
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from blowfishdb.sources.base import ColumnType, Engine, Kind, interrupted_after
-from blowfishdb.sources.location import Location, TableName, database_file, files_digest
+from blowfishdb.sources.location import Location, TableName, files_digest, local_path
 
 
 def column_type(declared: str) -> ColumnType:
@@ -73,4 +73,4 @@ class SQLite(Engine):
 
 def open_database(location: Location) -> tuple[SQLite, TableName]:
     """The engine and table of `sqlite:///file#table`."""
-    return SQLite(database_file(location)), location.required_table()
+    return SQLite(local_path(location)), location.required_table()
