@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.cli import demo
+from blowfishdb.cli import serve
 from blowfishdb.cli.serve import free_port
 from blowfishdb.server.state import AppState
 from tests.cli.conftest import Run
@@ -18,9 +18,9 @@ SLOW = ("what-if", "capital_loss")
 
 
 def test_the_tour_ends_well(blowfish: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = [stop for stop in demo.STOPS if stop.command[0] == "dataset" or not set(SLOW) & set(stop.command)]
-    assert 0 < len(demo.STOPS) - len(quick) <= 2
-    monkeypatch.setattr(demo, "STOPS", quick)
+    quick = [stop for stop in serve.STOPS if stop.command[0] == "dataset" or not set(SLOW) & set(stop.command)]
+    assert 0 < len(serve.STOPS) - len(quick) <= 2
+    monkeypatch.setattr(serve, "STOPS", quick)
     ended = blowfish("demo", "--tour", "--folder", "tour", "--json")
     assert ended.code == 0, ended.err
     assert [step["exit_code"] for step in ended.json["steps"]] == [stop.code for stop in quick]
@@ -30,7 +30,7 @@ def test_the_tour_ends_well(blowfish: Run, folder: Path, monkeypatch: pytest.Mon
 
 
 def test_the_tour_shows_its_commands(blowfish: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "STOPS", demo.STOPS[:1])
+    monkeypatch.setattr(serve, "STOPS", serve.STOPS[:1])
     ended = blowfish("demo", "--tour", "--folder", "tour")
     assert ended.code == 0, ended.err
     assert "$ blowfish dataset add adult" in ended.out
@@ -42,7 +42,7 @@ def test_a_full_folder_is_left_alone(blowfish: Run) -> None:
 
 
 def test_a_stop_that_fails_ends_the_tour(blowfish: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "STOPS", [demo.Stop("This cannot work.", ("dataset", "show", "nothing"))])
+    monkeypatch.setattr(serve, "STOPS", [serve.Stop("This cannot work.", ("dataset", "show", "nothing"))])
     ended = blowfish("demo", "--tour", "--folder", "tour")
     assert ended.code == 1
     assert "The tour ends here" in ended.err

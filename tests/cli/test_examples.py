@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.cli.demo import STOPS
+from blowfishdb.cli.serve import STOPS
 from tests.cli.test_help import COMMANDS, PAGE
 
 SQL_PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sql.md").read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import re
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,10 @@ from blowfishdb.server.pages import PAGES
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
 FACES = ("blowfishdb", "blowfishdb.__main__", "blowfishdb.cli.app", "blowfishdb.server.app")
+IMPORTED = re.compile(r"^\s*import ([\w.]+)", re.MULTILINE)
+IMPORTS = re.compile(r"^\s*from ([\w.]+) import (\([^)]*\)|.*)", re.MULTILINE)
+QUOTED = re.compile(r"\"([\w.]+)\"")
+WORD = re.compile(r"\w+")
 SMALL = 60
 """A module with fewer lines and one importer in its room belongs inside that importer."""
 
@@ -36,14 +39,12 @@ def imported(path: Path, names: Mapping[str, object]) -> set[str]:
 @functools.cache
 def mentioned(path: Path) -> frozenset[str]:
     """Everything that a file imports, and every text that could be the name of a module."""
-    names = set[str]()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            names |= {f"blowfishdb.{node.value}", f"{_room(path)}.{node.value}"}
+    text, room = path.read_text(), _room(path)
+    names = set(IMPORTED.findall(text))
+    for module, imports in IMPORTS.findall(text):
+        names |= {module, *(f"{module}.{name}" for name in WORD.findall(imports))}
+    for quoted in QUOTED.findall(text):
+        names |= {f"blowfishdb.{quoted}", f"{room}.{quoted}"}
     return frozenset(names)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, Name
 from blowfishdb.cli.output import print_result, table
-from blowfishdb.cli.serve import server_state
+from blowfishdb.cli.serve import server_console
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -16,7 +16,6 @@ Holder = Annotated[
     str,
     typer.Argument(metavar="WHO", help="A person, a group such as @cardiology, or @analysts, @curators, @auditors."),
 ]
-CONSOLE = "console"
 
 
 @app.command()
@@ -30,9 +29,9 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
     from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
 
-    with server_state(config) as state:
-        state.curator(CONSOLE).dataset(name)
-        grants, above = state.grants.of(name), state.approvals.above(name)
+    with server_console(config) as caller:
+        caller.curator().dataset(name)
+        grants, above = caller.app_state.grants.of(name), caller.app_state.approvals.above(name)
     rows = [
         (one.holder, one.role, "" if one.epsilon is None else amount(one.epsilon), one.by or "as usual", one.at)
         for one in grants
@@ -70,8 +69,8 @@ def grant(
     from blowfishdb.model.serialize import write
     from blowfishdb.server.rest.access import give_role
 
-    with server_state(config) as state:
-        given = give_role(state, state.curator(CONSOLE), CONSOLE, name, holder, role, epsilon)
+    with server_console(config) as caller:
+        given = give_role(caller, name, holder, role, epsilon)
     limit = "" if given.epsilon is None else f", and may spend epsilon {amount(given.epsilon)}"
     each = " each" if limit and holder.startswith("@") else ""
     print_result(write(given), f"{holder} is {given.role} of {name}{limit}{each}.", as_json=as_json)
@@ -92,10 +91,10 @@ def revoke(
       blowfish access revoke visits ana
       blowfish access revoke visits @analysts
     """
-    with server_state(config) as state:
-        state.curator(CONSOLE).dataset(name)
-        taken = [one.role for one in state.grants.take(name, holder, role)]
-        state.audit_log.note(CONSOLE, "revoked a role", name, {"of": holder, "role": ", ".join(taken)})
+    from blowfishdb.server.rest.access import take_roles
+
+    with server_console(config) as caller:
+        taken = [one.role for one in take_roles(caller, name, holder, role)]
     message = f"{holder} is no longer {' and '.join(taken)} of {name}."
     print_result({"dataset": name, "holder": holder, "roles": taken}, message, as_json=as_json)
 
@@ -116,10 +115,10 @@ def group(
     """
     from blowfishdb.server.rest.access import fill_group
 
-    with server_state(config) as state:
+    with server_console(config) as caller:
         if group is not None:
-            fill_group(state, CONSOLE, group, members or [])
-        groups = state.grants.groups()
+            fill_group(caller, group, members or [])
+        groups = caller.app_state.grants.groups()
     rows = [(name, ", ".join(people)) for name, people in groups.items()]
     print_result(groups, table("Groups", ("group", "people"), rows), as_json=as_json)
 
@@ -140,15 +139,13 @@ def ask_first(
       blowfish access ask-first visits 0.2
       blowfish access ask-first visits
     """
-    from blowfishdb.engine.target import short_number
     from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
+    from blowfishdb.server.rest.access import NewThreshold, set_threshold
 
-    above = None if epsilon is None else short_number(epsilon, "epsilon")
-    with server_state(config) as state:
-        state.curator(CONSOLE).dataset(name)
-        state.approvals.set_above(name, above)
-        state.audit_log.note(CONSOLE, "set the price of approval", name, {"epsilon": epsilon})
+    with server_console(config) as caller:
+        set_threshold(name, NewThreshold(epsilon=epsilon), caller)
+        above = caller.app_state.approvals.above(name)
     message = f"No question about {name} waits."
     if above is not None:
         message = f"Questions about {name} above epsilon {amount(above)} wait for a yes."
@@ -166,9 +163,9 @@ def waiting(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) 
     from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
 
-    with server_state(config) as state:
-        state.curator(CONSOLE).dataset(name)
-        listed = state.approvals.of(name)
+    with server_console(config) as caller:
+        caller.curator().dataset(name)
+        listed = caller.app_state.approvals.of(name)
     rows = [(str(one.number), one.analyst, one.question, amount(one.epsilon), one.state, one.at) for one in listed]
     lines = table(f"Approvals of {name}", ("no.", "analyst", "question", "epsilon", "state", "asked"), rows)
     print_result([write(one) for one in listed], lines, as_json=as_json)
@@ -192,12 +189,10 @@ def decide(
     """
     from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
+    from blowfishdb.server.rest.access import say_yes_or_no
 
-    with server_state(config) as state:
-        state.curator(CONSOLE).dataset(name)
-        decided = state.approvals.decide(name, number, yes=yes, by=CONSOLE, reason=reason)
-        action = "approved a question" if yes else "refused a question"
-        state.audit_log.note(CONSOLE, action, name, {"number": number, "of": decided.analyst, "reason": reason})
+    with server_console(config) as caller:
+        decided = say_yes_or_no(caller, name, number, yes=yes, reason=reason)
     message = f"{decided.analyst} hears no: {decided.question}."
     if yes:
         price = amount(decided.epsilon)

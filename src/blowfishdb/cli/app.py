@@ -11,11 +11,10 @@ from typer.core import TyperGroup
 
 from blowfishdb.cli.audit import audit
 from blowfishdb.cli.backup import backup, restore
-from blowfishdb.cli.demo import demo
 from blowfishdb.cli.mcp import mcp
 from blowfishdb.cli.query import preview, release, sql
 from blowfishdb.cli.reproduce import reproduce
-from blowfishdb.cli.serve import serve
+from blowfishdb.cli.serve import demo, serve
 
 HELP = """Ask counting questions about sensitive tables, with proven privacy and stated accuracy.
 

@@ -8,12 +8,11 @@ import typer
 
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config
 from blowfishdb.cli.output import print_result, table
-from blowfishdb.cli.serve import server_state
+from blowfishdb.cli.serve import server_console, server_state
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Person = Annotated[str, typer.Argument(metavar="PERSON", help="The name that they sign in with.")]
-CONSOLE = "console"
 
 
 @app.command()
@@ -34,13 +33,11 @@ def add(
       blowfish user add cora --role curator
       blowfish user add ana@example.org --elsewhere
     """
-    from blowfishdb.server.auth.users import new_password
+    from blowfishdb.server.rest.users import NewUser, add
 
-    password = None if elsewhere else new_password()
-    with server_state(config) as state:
-        made = state.users.add(person, role, password)
-        state.audit_log.note(CONSOLE, "added a person", person, {"role": made.role})
-    _show_password(person, password, as_json=as_json)
+    with server_console(config) as caller:
+        made = add(NewUser(name=person, role=role, elsewhere=elsewhere), caller)
+    _show_password(person, made["password"], as_json=as_json)
 
 
 @app.command("list")
@@ -74,11 +71,12 @@ def disable(
       blowfish user disable ana
       blowfish user disable ana --undo
     """
-    with server_state(config) as state:
-        user = state.users.disable(person, disabled=not enable)
-        state.audit_log.note(CONSOLE, "enabled a person" if enable else "disabled a person", person)
-    message = f"{user.name} {'may sign in again' if enable else 'is shut out'}."
-    print_result({"name": user.name, "disabled": user.is_disabled}, message, as_json=as_json)
+    from blowfishdb.server.rest import users as rest
+
+    with server_console(config) as caller:
+        rest.disable(person, rest.Disabled(disabled=not enable), caller)
+    message = f"{person} {'may sign in again' if enable else 'is shut out'}."
+    print_result({"name": person, "disabled": not enable}, message, as_json=as_json)
 
 
 @app.command()
@@ -89,13 +87,11 @@ def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = Fa
     Example
       blowfish user password ana
     """
-    from blowfishdb.server.auth.users import new_password
+    from blowfishdb.server.rest.users import new_one
 
-    new = new_password()
-    with server_state(config) as state:
-        state.users.set_password(person, new, must_change=True)
-        state.audit_log.note(CONSOLE, "gave a new password", person)
-    _show_password(person, new, as_json=as_json)
+    with server_console(config) as caller:
+        made = new_one(person, caller)
+    _show_password(person, made["password"], as_json=as_json)
 
 
 @app.command()
@@ -149,13 +145,14 @@ def cap(
       blowfish user cap 3f9c0a12bd77 0.2
       blowfish user cap 3f9c0a12bd77
     """
-    from blowfishdb.engine.target import spending_cap
     from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
+    from blowfishdb.server.rest.users import Cap, set_cap
 
-    with server_state(config) as state:
-        changed = state.tokens.set_cap(token, spending_cap(epsilon))
-        state.audit_log.note(CONSOLE, "set the cap of a token", token, {"of": changed.name, "epsilon": epsilon})
+    with server_console(config) as caller:
+        tokens = caller.app_state.tokens
+        set_cap(tokens.find(token).name, token, Cap(epsilon=epsilon), caller)
+        changed = tokens.find(token)
     message = f"The token {changed.label!r} of {changed.name} has no cap."
     if changed.cap is not None:
         spent = f"{amount(changed.spent)} of it is spent" if changed.spent else "nothing of it is spent"

@@ -8,8 +8,7 @@ import pytest
 from psycopg import errors
 
 from blowfishdb.errors import InvalidInput, QueryError, TooLarge
-from blowfishdb.server.wire.cursors import MOST_CURSORS, Cursor, Cursors, read_declaration
-from blowfishdb.server.wire.statements import declared_cursor
+from blowfishdb.server.wire.statements import MOST_CURSORS, Cursor, Cursors, declared_cursor, read_declaration
 from tests.server.wire.places import WirePlace
 from tests.server.wire.test_clients import psql
 

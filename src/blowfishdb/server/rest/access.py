@@ -12,11 +12,10 @@ from pydantic import Field
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.engine.target import short_number
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import AccountAuditor, AccountCurator, Analyst, Auditor, DataCurator
-from blowfishdb.server.auth.approvals import LONGEST_REASON
+from blowfishdb.server.access import AccountAuditor, AccountCurator, Analyst, Auditor, Caller, DataCurator
+from blowfishdb.server.auth.approvals import LONGEST_REASON, Approval
 from blowfishdb.server.auth.grants import GROUP, Grant
 from blowfishdb.server.rest import Strict
-from blowfishdb.server.state import AppState
 
 router = APIRouter(prefix="/datasets/{name}", tags=["access"])
 groups_router = APIRouter(prefix="/groups", tags=["access"])
@@ -60,16 +59,13 @@ def access(name: str, caller: Auditor) -> list[dict[str, Any]]:
 @router.put("/access/{holder}")
 def grant(name: str, holder: str, sent: NewGrant, caller: DataCurator) -> dict[str, Any]:
     """Grants a role on a dataset to a user or a group, perhaps with a limit before they first ask."""
-    given = give_role(caller.app_state, caller.curator(), caller.name, name, holder, sent.role, sent.epsilon)
-    return dict(write(given))
+    return dict(write(give_role(caller, name, holder, sent.role, sent.epsilon)))
 
 
 @router.delete("/access/{holder}", status_code=204)
 def revoke(name: str, holder: str, caller: DataCurator, role: str | None = None) -> None:
     """Takes a role on a dataset away from a user or a group, or all of theirs; what they spent stays spent."""
-    caller.curator().dataset(name)
-    for taken in caller.app_state.grants.take(name, holder, role):
-        caller.note("revoked a role", name, {"of": holder, "role": taken.role})
+    take_roles(caller, name, holder, role)
 
 
 @router.put("/approval")
@@ -101,12 +97,7 @@ def waiting(name: str, caller: Auditor) -> list[dict[str, Any]]:
 @router.put("/approvals/{number}")
 def decide(name: str, number: int, sent: Decision, caller: DataCurator) -> dict[str, Any]:
     """Says yes or no. After a yes the analyst asks the same again, once, within two weeks and for no more than that."""
-    caller.curator().dataset(name)
-    approvals = caller.app_state.approvals
-    decided = approvals.decide(name, number, yes=sent.approve, by=caller.name, reason=sent.reason)
-    detail: dict[str, str | int | None] = {"number": number, "of": decided.analyst, "reason": sent.reason}
-    caller.note("approved a question" if sent.approve else "refused a question", name, detail)
-    return dict(write(decided))
+    return dict(write(say_yes_or_no(caller, name, number, yes=sent.approve, reason=sent.reason)))
 
 
 @groups_router.get("")
@@ -118,33 +109,51 @@ def groups(caller: AccountAuditor) -> dict[str, list[str]]:
 @groups_router.put("/{group}")
 def set_group(group: str, sent: Members, caller: AccountCurator) -> dict[str, Any]:
     """Gives a group its members; those who are new get the limits that were granted to it."""
-    fill_group(caller.app_state, caller.name, group, sent.members)
+    fill_group(caller, group, sent.members)
     return {"group": group, "members": sorted(set(sent.members))}
 
 
-def give_role(
-    state: AppState, curator: Curator, by: str, dataset: str, holder: str, role: str, epsilon: str | None
-) -> Grant:
+def give_role(caller: Caller, dataset: str, holder: str, role: str, epsilon: str | None) -> Grant:
     """The grant of a role, with a limit in the ledger where one is named, on record; UnknownDataset where unseen."""
+    curator, grants = caller.curator(), caller.app_state.grants
     curator.dataset(dataset)
     limit = None if epsilon is None else short_number(epsilon, "epsilon")
-    before = next((one.epsilon for one in state.grants.of(dataset) if (one.holder, one.role) == (holder, role)), None)
-    given = state.grants.give(dataset, holder, role, by=by, epsilon=limit)
-    state.audit_log.note(by, "granted a role", dataset, {"to": holder, "role": given.role, "epsilon": epsilon})
+    before = next((one.epsilon for one in grants.of(dataset) if (one.holder, one.role) == (holder, role)), None)
+    given = grants.give(dataset, holder, role, by=caller.name, epsilon=limit)
+    caller.note("granted a role", dataset, {"to": holder, "role": given.role, "epsilon": epsilon})
     if holder.startswith(GROUP):
-        _limit_members(curator, given, state.grants.groups().get(holder, []), before)
+        _limit_members(curator, given, grants.groups().get(holder, []), before)
     elif limit is not None:
         curator.limit_analyst(dataset, holder, limit, reason="with the grant")
     return given
 
 
-def fill_group(state: AppState, by: str, group: str, members: Sequence[str]) -> None:
+def take_roles(caller: Caller, dataset: str, holder: str, role: str | None) -> list[Grant]:
+    """The roles that were taken from a user or a group, on record: the named one, or all of theirs."""
+    caller.curator().dataset(dataset)
+    taken = caller.app_state.grants.take(dataset, holder, role)
+    for grant in taken:
+        caller.note("revoked a role", dataset, {"of": holder, "role": grant.role})
+    return taken
+
+
+def say_yes_or_no(caller: Caller, dataset: str, number: int, *, yes: bool, reason: str) -> Approval:
+    """The decided question, on record."""
+    caller.curator().dataset(dataset)
+    decided = caller.app_state.approvals.decide(dataset, number, yes=yes, by=caller.name, reason=reason)
+    action = "approved a question" if yes else "refused a question"
+    caller.note(action, dataset, {"number": number, "of": decided.analyst, "reason": reason})
+    return decided
+
+
+def fill_group(caller: Caller, group: str, members: Sequence[str]) -> None:
     """Gives a group its members, on record."""
-    new = state.grants.set_group(group, members)
-    state.audit_log.note(by, "set a group", group, {"members": ", ".join(members)[:1000]})
-    for granted in state.grants.to(group) if new else ():
+    grants = caller.app_state.grants
+    new = grants.set_group(group, members)
+    caller.note("set a group", group, {"members": ", ".join(members)[:1000]})
+    for granted in grants.to(group) if new else ():
         # Of all datasets: a limit that a curator granted follows from the group, whoever fills it.
-        _limit_members(state.curator(by), granted, new)
+        _limit_members(caller.app_state.curator(caller.name), granted, new)
 
 
 def _limit_members(curator: Curator, grant: Grant, members: Sequence[str], before: Fraction | None = None) -> None:
