@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from blowfishdb.model.cached import cached_property
+
 
 def rewrite(patch: pytest.MonkeyPatch, module: ModuleType, name: str, old: str, new: str) -> None:
     """Puts `new` in the place of `old` in the source of a function, or of a method written as Class.method."""
@@ -19,7 +21,8 @@ def rewrite(patch: pytest.MonkeyPatch, module: ModuleType, name: str, old: str, 
     for holder in holders:
         owner = getattr(owner, holder)
     held = inspect.getattr_static(owner, last)
-    function = held.fget if isinstance(held, property) else held.__func__ if isinstance(held, staticmethod) else held
+    inside = {property: "fget", cached_property: "_compute", staticmethod: "__func__"}.get(type(held))
+    function = held if inside is None else getattr(held, inside)
     source = textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
     assert source.count(old) == 1, f"{name} does not hold {old!r} once"
     made: dict[str, Any] = {}
@@ -28,7 +31,7 @@ def rewrite(patch: pytest.MonkeyPatch, module: ModuleType, name: str, old: str, 
     if hasattr(function, "cache_clear"):
         changed = functools.lru_cache(maxsize=16)(changed)
     if holders:
-        patch.setattr(owner, last, property(changed) if isinstance(held, property) else changed)
+        patch.setattr(owner, last, property(changed) if isinstance(held, property | cached_property) else changed)
         return
     for other in [other for key, other in sys.modules.items() if key.startswith("blowfishdb.")]:
         for key, value in list(vars(other).items()):

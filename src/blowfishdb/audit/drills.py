@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,7 +17,7 @@ import numpy as np
 from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.definitions import changes, sample_records
 from blowfishdb.audit.replay import Outcome, released
-from blowfishdb.audit.report import Line, broken, judged, refused
+from blowfishdb.audit.report import Line, broken, findings, judged, refused
 from blowfishdb.audit.scratch import (
     READ,
     SECRET,
@@ -39,7 +39,7 @@ from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.engine.release import Release
 from blowfishdb.engine.target import accuracy_target
-from blowfishdb.errors import AllowanceExceeded, BlowfishError, UnknownAnswer
+from blowfishdb.errors import AllowanceExceeded, UnknownAnswer
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import categorical, domain, integers
 from blowfishdb.model.policy import ROW, Person, Policy, Row, full, line, person, threshold
@@ -275,7 +275,10 @@ def session_lines() -> list[Line]:
         ("changed rows", _changed_rows, "nothing is built on answers of other rows", 2),
     )
     with _deployment() as deployment:
-        lines = [judged("sessions", name, _violations(check, deployment), claim, n) for name, check, claim, n in checks]
+        lines = [
+            judged("sessions", name, findings(partial(check, deployment)), claim, tries)
+            for name, check, claim, tries in checks
+        ]
     return [*lines, judged("sessions", "time", _padding(), "everything leaves at whole steps", len(WAITS))]
 
 
@@ -301,14 +304,6 @@ def _padding() -> list[str]:
             padded(Fraction(1), work, Pace(partial(clock.__getitem__, 0), sleep))
         left.append(round(clock[0], 6))
     return broken({f"time tells how long an answer took, or that it failed: {left}": left != [1.0, 1.0, 2.0, 2.0]})
-
-
-def _violations(check: Callable[[Deployment], list[str]], deployment: Deployment) -> list[str]:
-    """What a check finds; that a session with nothing wrong in it is stopped is a finding too."""
-    try:
-        return check(deployment)
-    except BlowfishError as error:
-        return [f"a session stopped: {error.message}"]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.accuracy.quote import QuantileQuote, quantiles_at
-from blowfishdb.audit.cases import LIMITS, limited
+from blowfishdb.audit.cases import LIMITS, METRICS, limited
 from blowfishdb.audit.definitions import NoisyRows, measured_once
 from blowfishdb.audit.report import Line, Losses, amount, broken, judged, not_tested, refused
 from blowfishdb.audit.scratch import Draw, Scratch, TableRow, opened, replaced, scratch, taped
@@ -417,7 +417,6 @@ def _stages() -> Attempts:
 
 THRESHOLD_CELLS = 64
 THETAS = (19, 37, 42, 46, 49)
-METRICS: tuple[Metric, ...] = ("l1", "l2", "linf")
 
 
 def threshold_lines() -> Iterator[Line]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from blowfishdb.audit.cases import COMPOSITIONS, METRICS
 from blowfishdb.audit.definitions import Adjacency, begin_of
 from blowfishdb.model.calendar import NESTS, Dates, Timestamps, dates, timestamps
 from blowfishdb.model.constraints import (
@@ -21,7 +22,7 @@ from blowfishdb.model.constraints import (
     without_values,
 )
 from blowfishdb.model.domain import CELL, Attribute, Bins, Categorical, Domain, Integers, bins, categorical, integers
-from blowfishdb.model.graphs import AxisGraph, CliqueGraph, Composition, EdgeGraph, Metric, Presence, WindowGraph
+from blowfishdb.model.graphs import AxisGraph, CliqueGraph, EdgeGraph, Presence, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import (
     ROW,
@@ -45,11 +46,9 @@ from blowfishdb.plan.plan import KroneckerMeasurement, Measurement
 
 SIZES: dict[int, tuple[int, int]] = {1: (4, 14), 2: (3, 6), 3: (2, 3)}
 """The least and the largest number of values of an attribute, by the number of attributes."""
-COMPOSITIONS: tuple[Composition, ...] = ("record", "attribute")
 PRESENCES: tuple[Presence, ...] = ("public", "secret", "only")
 PUBLIC: tuple[Presence, ...] = ("public", "public")
 """Presence is public more often than not."""
-METRICS: tuple[Metric, ...] = ("l1", "l2", "linf")
 UNITS: tuple[Row | Person, ...] = (ROW, *(person("who", at_most=most, order_by="nr") for most in (1, 2, 5)))
 Option = TypeVar("Option")
 

@@ -15,7 +15,7 @@ from typing import cast
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from blowfishdb.audit.cases import LIMITS, LISTS, Limit, limited
+from blowfishdb.audit.cases import COMPOSITIONS, LIMITS, LISTS, METRICS, Limit, limited
 from blowfishdb.audit.definitions import (
     Adjacency,
     NoisyRows,
@@ -30,8 +30,6 @@ from blowfishdb.audit.definitions import (
     signatures,
 )
 from blowfishdb.audit.made_up import (
-    COMPOSITIONS,
-    METRICS,
     MOST_TIED,
     PRESENCES,
     PUBLIC,
