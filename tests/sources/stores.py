@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+from urllib.request import urlopen
 
 from tests.sources.tables import Cell, Sample
 
@@ -18,6 +19,12 @@ DUCKDB = {**COMMON, "real": "DOUBLE", "text": "VARCHAR", "timestamp": "TIMESTAMP
 POSTGRES = {**COMMON, "real": "DOUBLE PRECISION", "text": "TEXT", "timestamp": "TIMESTAMP", "instant": "TIMESTAMPTZ"}
 SQLITE = {**COMMON, "real": "REAL", "text": "TEXT", "timestamp": "TIMESTAMP", "instant": "TIMESTAMP"}
 SPARK = {**COMMON, "real": "DOUBLE", "text": "STRING", "timestamp": "TIMESTAMP_NTZ", "instant": "TIMESTAMP"}
+CLICKHOUSE = {
+    **{kind: f"Nullable({name})" for kind, name in (("integer", "Int64"), ("boolean", "Bool"), ("date", "Date32"))},
+    **{kind: f"Nullable({name})" for kind, name in (("single", "Float32"), ("tiny", "Int8"), ("real", "Float64"))},
+    "text": "LowCardinality(Nullable(String))",
+    **dict.fromkeys(("timestamp", "instant"), "Nullable(DateTime64(6, 'UTC'))"),
+}
 MARIADB = {
     **COMMON,
     "single": "FLOAT",
@@ -146,3 +153,33 @@ def load_spark(duckdb_file: Path, folder: Path, samples: tuple[Sample, ...]) -> 
             columns = ", ".join(f"{backticked(name)} {SPARK.get(kind, kind)}" for name, kind in sample.columns.items())
             session.read.schema(columns).parquet(str(file)).createOrReplaceTempView(backticked(sample.name))
     return "spark://local"
+
+
+def storable(sample: Sample) -> Sample:
+    """What a table keeps in ClickHouse, whose dates begin in 1900 and end in 2299."""
+
+    def fits(value: Cell) -> bool:
+        return not isinstance(value, datetime.date) or 1900 <= value.year < 2299
+
+    return Sample(sample.name, sample.columns, tuple(row for row in sample.rows if all(map(fits, row))))
+
+
+def load_clickhouse(url: str, folder: Path, samples: tuple[Sample, ...]) -> str:
+    """Tables that ClickHouse fills from Parquet files that DuckDB wrote."""
+    import duckdb
+
+    def run(sql: str) -> None:
+        urlopen(url.replace("clickhouse://", "http://"), sql.encode()).close()
+
+    kept = tuple(map(storable, samples))
+    load_duckdb(folder / "storable.duckdb", kept)
+    run("CREATE DATABASE IF NOT EXISTS default")
+    with duckdb.connect(str(folder / "storable.duckdb"), read_only=True) as connection:
+        for number, sample in enumerate(kept):
+            file = folder / f"{number}.parquet"
+            connection.execute(f"COPY {double_quoted(sample.name)} TO '{file}' (FORMAT parquet)")
+            types = {kind: CLICKHOUSE.get(kind, f"Nullable({kind})") for kind in sample.columns.values()}
+            table = create(sample, types, backticked).replace("CREATE TABLE ", "CREATE TABLE default.")
+            run(f"{table} ENGINE = MergeTree ORDER BY tuple()")
+            run(f"INSERT INTO default.{backticked(sample.name)} SELECT * FROM file('{file}')")
+    return url

@@ -181,6 +181,8 @@ class Engine(ABC):
     """Decimals of up to this many digits become the nearest double when cast."""
     byte_text = ""
     """SQL that makes the text x compare byte by byte; empty where text does so by itself."""
+    rewrite: Callable[[Expr], Expr] | None = None
+    """What stands in place of each part of a statement that Ibis writes too narrowly for this engine."""
 
     @abstractmethod
     def identity(self, table: TableName) -> str:
@@ -231,11 +233,11 @@ class Engine(ABC):
 
     def write(self, expression: Expr) -> str:
         """The SQL of an Ibis expression."""
-        return _sql(self.compiler, self.byte_text, expression.op())
+        return _sql(self.compiler, self.byte_text, type(self).rewrite, expression.op())
 
 
 @functools.lru_cache(maxsize=256)
-def _sql(compiler_name: str, byte_text: str, node: Expr) -> str:
+def _sql(compiler_name: str, byte_text: str, rewrite: Callable[[Expr], Expr] | None, node: Expr) -> str:
     """The SQL of an Ibis node, which equals another where all its parts do: to write it takes longer than to count."""
     from sqlglot import exp, parse_one
 
@@ -247,7 +249,7 @@ def _sql(compiler_name: str, byte_text: str, node: Expr) -> str:
             return parse_one(byte_text, dialect=compiler_name).transform(
                 lambda inner: argument.copy() if isinstance(inner, exp.Column) and inner.name == "x" else inner
             )
-        return part
+        return part if rewrite is None else rewrite(part)
 
     return str(compiler.to_sqlglot(node.to_expr()).transform(with_text).sql(dialect=compiler.dialect))
 

@@ -238,6 +238,7 @@ SCHEMES = {
     "postgres": ("postgres", "open_server"),
     "mysql": ("mysql", "open_server"),
     "mariadb": ("mysql", "open_server"),
+    "clickhouse": ("clickhouse", "open_server"),
     "spark": ("spark", "open_session"),
 }
 """The module below `blowfishdb.sources` and the function that serve each scheme."""
