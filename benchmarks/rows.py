@@ -65,6 +65,46 @@ def _rows(most: int, *, with_spark: bool) -> Iterator[Row]:
             yield _on_spark(folder, min(most, MOST_ON_SPARK))
 
 
+WIDE, WIDE_ROWS = 1_000_000, 1_000_000
+MOST_TIMES_RAW, REOPENED = 3.0, 0.1
+
+
+def headline(data: Path | None) -> Iterator[Row]:
+    """CPU seconds of releases of a million cells against the raw count, and of their stored answers opened again."""
+    del data
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        file = folder / "wide.duckdb"
+        with duckdb.connect(str(file)) as connection:
+            made = f"SELECT (hash(i) % {WIDE})::INTEGER AS x FROM range({WIDE_ROWS}) t(i)"
+            connection.execute(f"CREATE TABLE grown AS {made}")
+
+        def raw() -> None:
+            with duckdb.connect(str(file), read_only=True) as connection:
+                connection.execute("SELECT x, count(*) FROM grown GROUP BY 1 ORDER BY 1").fetchall()
+
+        other = min(_cpu(raw) for _ in range(ROUNDS))
+        for kind in ("histogram", "cdf"):
+            released, reopened = [], []
+            for number in range(ROUNDS):
+                # Each is the first release of its account: later ones would share its noise.
+                with _asked(folder / f"{kind}-{number}", f"duckdb:///{file}#grown", WIDE) as session:
+                    question: Question = getattr(session["grown"], kind)("x")
+                    question.preview(epsilon="0.01")
+                    released.append(_cpu(lambda: question.release(epsilon="0.01")))  # noqa: B023
+                    reopened.append(_cpu(lambda: question.release(epsilon="0.01")))  # noqa: B023
+            ours = min(released)
+            yield Row(f"{WIDE:.0e} cells, {kind}: release against raw", ours, other, ours / other, aim=MOST_TIMES_RAW)
+            again = min(reopened)
+            yield Row(f"{WIDE:.0e} cells, {kind}: opened again", again, REOPENED, again / REOPENED, aim=1.0)
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
 def _on_duckdb(folder: Path, size: int) -> Row:
     file = folder / "grown.duckdb"
     file.unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blowfishdb as bf
-from blowfishdb.engine.answer import Answer, compact_json
+from blowfishdb.engine.answer import ARROW, Answer, compact_json
 from blowfishdb.errors import DigestMismatch, DocumentError
-from blowfishdb.present.answer_values import Bounds, around, of_counts, of_running_counts
+from blowfishdb.model.cells import Labels, compile_cells
+from blowfishdb.model.serialize import LONG, LongList
+from blowfishdb.present.answer_values import Bounds, MeasuredRows, around, of_counts, of_running_counts
 from tests.effort import effort
-from tests.present.cases import DOMAIN, POLICY, QUESTIONS, answers, constructed, released
+from tests.present.cases import DOMAIN, POLICY, QUESTIONS, answers, constructed, on_a_line, released
 
 ERRORS = st.lists(st.floats(-1, 1), min_size=1, max_size=12)
 
@@ -158,6 +160,60 @@ def test_long_lists_of_numbers_read_back_to_the_last_bit(name: str) -> None:
     values = np.ascontiguousarray(values[np.isfinite(values)])
     read = np.array(json.loads(compact_json({"a": [{"values": values}]}))["a"][0]["values"], dtype=np.float64)
     assert read.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("name", LONG_LISTS)
+def test_long_answers_are_columns_that_keep_every_bit(name: str) -> None:
+    values = LONG_LISTS[name]
+    values = np.ascontiguousarray(values[np.isfinite(values)])
+    noisy = np.arange(values.size) * (2**40 if name == "ends" else 1)
+    answer = replace(
+        on_a_line(values.tolist()), raw=values[::-1].copy(), measured=MeasuredRows(noisy, np.arange(3), 7.0)
+    )
+    stored = answer.to_bytes()
+    assert stored.startswith(ARROW)
+    again, from_text = Answer.from_json(stored), Answer.from_json(answer.to_json())
+    for one in (again, from_text):
+        assert one.values.tobytes() == values.tobytes()
+        assert one.raw.tobytes() == answer.raw.tobytes()
+        assert one.measured is not None
+        assert one.measured.noisy.tolist() == noisy.tolist()
+        assert (one.measured.exact.tolist(), one.measured.total) == ([0, 1, 2], 7.0)
+        assert one.tables == answer.tables
+    assert again.to_json() == from_text.to_json() == answer.to_json()
+    assert json.loads(again.to_json(indent=1)) == json.loads(answer.to_json())
+    assert Answer.from_json(again.to_bytes()).to_json() == answer.to_json()
+    (axis,) = again.tables[0].axes
+    assert isinstance(axis.labels, LongList)
+    assert (axis.labels[3], axis.labels[-1], axis.labels[1:3]) == ("3", str(values.size - 1), ("1", "2"))
+    assert hash(axis.labels) == hash(answer.tables[0].axes[0].labels)
+    assert axis.labels != axis.labels[1:]
+    assert np.diff(axis.edges).tolist() == [1.0] * values.size
+
+
+def test_short_answers_are_stored_as_json() -> None:
+    answer = constructed(["a", "b"], [1.0, 2.0])
+    assert answer.to_bytes() == answer.to_json().encode()
+
+
+def test_long_answers_that_are_damaged_are_refused() -> None:
+    answer = on_a_line([1.5] * 20_000)
+    stored = answer.to_bytes()
+    no_such_column, no_such_key = (b'{"$column":0}', b'{"$column":9}'), (b'"half_widths"', b'"half_width_"')
+    for damaged in (stored[:-40], ARROW, stored.replace(*no_such_column), stored.replace(*no_such_key)):
+        with pytest.raises(DocumentError):
+            Answer.from_json(damaged)
+    with pytest.raises(ValueError, match="finite"):
+        replace(answer, raw=np.append(answer.raw[1:], np.inf)).to_bytes()
+
+
+def test_long_whole_labels_are_those_that_short_axes_have() -> None:
+    for attribute in (bf.integers(-5, LONG), bf.integers(-5, LONG, null=0), bf.bins(0, LONG + 1, width=1)):
+        labels = compile_cells(bf.domain({"x": attribute}), bf.Policy(), ["x"], None).labels[0]
+        assert isinstance(labels, Labels)
+        column = labels.column()
+        assert isinstance(column, LongList)
+        assert column == tuple(labels)
 
 
 @pytest.mark.parametrize("size", [1, 30_000])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from dataclasses import replace
 from fractions import Fraction
@@ -23,6 +25,7 @@ from blowfishdb.errors import (
     SpendingCapReached,
     TooLarge,
 )
+from blowfishdb.model.serialize import LONG
 from blowfishdb.session import Session
 from blowfishdb.sources.ibis_source import IbisCount
 from tests.session.places import curator, make_fixture, session, visits
@@ -552,3 +555,51 @@ def test_what_cannot_be_proven_unchanged_is_not_made_more_accurate_for_another_q
         preview = db["visits"].cdf("age").preview(alpha=50)
         assert "upgrade" not in {way.name for way in preview.ways}
         assert preview.epsilon <= preview.best.epsilon
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_long_answers_in_either_form_are_built_upon(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, is_json: bool
+) -> None:
+    """Stored as columns, or as JSON as they once were, the rows of a first release are those that a second refines."""
+    with duckdb.connect(str(folder / "wide.duckdb")) as connection:
+        connection.execute("CREATE TABLE wide AS SELECT i AS x FROM range(3) t(i)")
+    with curator(folder) as keeper:
+        domain = {"x": bf.integers(0, LONG, null=0)}
+        keeper.add(bf.Dataset("wide", source="duckdb:///wide.duckdb#wide", domain=domain, epsilon="9"))
+    with session(folder) as db:
+        question = db["wide"].histogram("x")
+        if is_json:
+            monkeypatch.setattr(bf.Answer, "to_bytes", lambda answer: answer.to_json().encode())
+        first = question.release(mechanism="identity", epsilon="1")
+        monkeypatch.undo()
+        second = question.release(mechanism="identity", epsilon="2")
+        assert (second.charged, len(second.rests_on)) == (Fraction(1), 1)
+        again = question.release(mechanism="identity", epsilon="1")
+        assert first.measured is not None
+        assert again.measured is not None
+        assert np.array_equal(again.measured.noisy, first.measured.noisy)
+        assert np.array_equal(again.values, first.values)
+        # The same draw of the noise: a second one would differ in nearly all of 20,001 cells.
+        assert 0.1 < np.mean(first.raw == second.raw) < 0.9
+    with curator(folder) as keeper:
+        assert keeper.verify().is_sound
+
+
+def test_the_digest_of_rows_is_that_of_one_json_document(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+    plain = hashlib.sha256
+
+    def noted(content: bytes) -> Any:
+        written.append(content)
+        return plain(content)
+
+    monkeypatch.setattr(sharing, "LONG", 3)
+    monkeypatch.setattr(sharing.hashlib, "sha256", noted)
+    with session(folder) as db:
+        ages(db).preview(epsilon="0.1")
+    (document,) = {text for text in written if text.startswith(b'{"analyst": ')}
+    content = json.loads(document)
+    assert json.dumps(content, sort_keys=True).encode() == document
+    assert content["cells"][0] == ["age"]
+    assert [*content] == ["analyst", "axes", "cells", "versions", "where"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.accuracy.intervals import HalfWidths
@@ -27,7 +28,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
-from blowfishdb.model.serialize import VERSION, Field, Fields, version_of
+from blowfishdb.model.serialize import LONG, VERSION, Field, Fields, LongList, number_column, version_of
 from blowfishdb.plan.certificate import Certificate, certify
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, Allowance, certify_program, certify_quantiles
 from blowfishdb.present import page, table, words
@@ -61,11 +62,19 @@ class Answer(Released):
         document = _document(self)
         if indent is None:
             return compact_json(document)
-        return json.dumps(document, allow_nan=False, indent=indent, default=np.ndarray.tolist)
+        return json.dumps(document, allow_nan=False, indent=indent, default=_list)
+
+    def to_bytes(self) -> bytes:
+        """The whole answer as it is stored: JSON, or columns of Arrow where it has many numbers."""
+        document = _document(self)
+        try:
+            return _encode(document).encode()
+        except _LongArray:
+            return _packed(document)
 
     @staticmethod
     def from_json(text: str | bytes) -> Answer:
-        """The answer that `to_json` wrote; DocumentError for anything else."""
+        """The answer that `to_json` or `to_bytes` wrote; DocumentError for anything else."""
         try:
             return _read_answer(read_stored(text, SCHEMA, "an answer"))
         except DocumentError:
@@ -197,7 +206,7 @@ def _document(answer: Answer) -> dict[str, Any]:
             **_shared_document(answer),
         }
     proof = answer.certificate
-    axes = [[{**vars(axis), "edges": np.array(axis.edges)} for axis in table.axes] for table in answer.tables]
+    axes = [[{**vars(axis), "edges": np.asarray(axis.edges)} for axis in table.axes] for table in answer.tables]
     # An answer that costs nothing is exact altogether.
     exact = answer.widths.exact if answer.epsilon else answer.widths.exact[:0]
     return {
@@ -378,22 +387,19 @@ def read_axis(axis: Field) -> AnswerAxis:
     fields = axis.fields()
     return AnswerAxis(
         name=fields["name"].text(),
-        labels=fields["labels"].texts(),
+        labels=labels if isinstance(labels := fields["labels"].value, LongList) else fields["labels"].texts(),
         plain=fields["plain"].whole(),
-        edges=tuple(fields["edges"].floats().tolist()),
+        edges=number_column(fields["edges"].floats()),
         in_days=fields["in_days"].truth(),
     )
 
 
 def read_stored(text: str | bytes, schema: str, what: str) -> Fields:
-    """The fields of a stored JSON object of the given schema; DocumentError for anything else."""
-
-    def refuse(name: str) -> float:
-        raise ValueError(f"{name} is no number of an answer")
+    """The fields of a stored object of the given schema, JSON or columns; DocumentError for anything else."""
 
     try:
-        content = Field(json.loads(text, parse_constant=refuse), what, DocumentError)
-    except (ValueError, RecursionError):
+        content = Field(stored_document(text), what, DocumentError)
+    except (ValueError, RecursionError, LookupError, OSError):
         raise DocumentError(f"this is not the JSON of {what}") from None
     fields = content.fields()
     if "schema" not in fields or fields["schema"].value != schema:
@@ -402,18 +408,20 @@ def read_stored(text: str | bytes, schema: str, what: str) -> Fields:
 
 
 SEPARATORS = (",", ":")
-LONG = 20_000
-"""Arrays from this length on are worth the import of pyarrow."""
 
 
 class _LongArray(Exception):
     """An array that Arrow writes faster."""
 
 
-def _short_list(array: Floats) -> object:
-    if array.size >= LONG:
+def _list(values: Any) -> object:
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+def _short_list(values: Any) -> object:
+    if len(values) >= LONG:
         raise _LongArray
-    return array.tolist()
+    return _list(values)
 
 
 _encode = json.JSONEncoder(allow_nan=False, separators=SEPARATORS, default=_short_list).encode
@@ -434,7 +442,7 @@ def _compact_parts(value: object) -> str:
         return "{" + ",".join(f"{json.dumps(name)}:{_compact_parts(part)}" for name, part in value.items()) + "}"
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "[" + ",".join(map(_compact_parts, value)) + "]"
-    return json.dumps(value, allow_nan=False, separators=SEPARATORS)
+    return json.dumps(value, allow_nan=False, separators=SEPARATORS, default=_list)
 
 
 def _numbers(values: Floats) -> str:
@@ -448,6 +456,81 @@ def _numbers(values: Floats) -> str:
     text = pyarrow.large_string()
     whole = pyarrow.ListArray.from_arrays([0, values.size], pyarrow.array(values).cast(text))
     return f"[{compute.binary_join(whole, pyarrow.scalar(',', text))[0]}]"
+
+
+ARROW = b"ARROW1"
+"""How a file of Arrow begins."""
+COLUMN, HEAD = "$column", b"blowfishdb"
+
+
+def _packed(document: dict[str, Any]) -> bytes:
+    """A document whose long lists are columns: a file of Arrow with one row, and the rest as JSON in its schema."""
+    import pyarrow
+
+    columns: list[Any] = []
+
+    def lifted(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: lifted(part) for key, part in value.items()}
+        if isinstance(value, list) and value and isinstance(value[0], dict | list):
+            return [lifted(part) for part in value]
+        if isinstance(value, str) or not hasattr(value, "__len__") or len(value) < LONG:
+            return value
+        if isinstance(value, np.ndarray):
+            columns.append(pyarrow.array(_narrow(value)))
+        else:
+            columns.append(value.array if isinstance(value, LongList) else pyarrow.array(value, pyarrow.large_string()))
+        return {COLUMN: len(columns) - 1}
+
+    head = _encode(lifted(document))
+    lists = [pyarrow.LargeListArray.from_arrays([0, len(column)], column) for column in columns]
+    batch = pyarrow.record_batch(lists, [str(place) for place in range(len(lists))], metadata={HEAD: head})
+    sink, options = pyarrow.BufferOutputStream(), pyarrow.ipc.IpcWriteOptions(compression="lz4")
+    with pyarrow.ipc.new_file(sink, batch.schema, options=options) as file:
+        file.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """The numbers, as small whole ones where all of them are; ValueError for those that JSON has not either."""
+    if not np.all(np.isfinite(values)):
+        raise ValueError("an answer has finite numbers")
+    low, high = values.min(), values.max()
+    if values.dtype.kind == "f" and max(-low, high) < 2**31:
+        whole = values.astype(np.int32)
+        # Equal bits: minus zero stays what it is.
+        if np.array_equal(whole.astype(np.float64).view(np.int64), values.view(np.int64)):
+            return whole
+    elif values.dtype.kind == "i" and max(-int(low), int(high)) < 2**31:
+        return values.astype(np.int32)
+    return values
+
+
+def stored_document(payload: str | bytes) -> Any:
+    """The plain data of what is stored, long lists as columns; ValueError for what is no document."""
+
+    def refuse(name: str) -> float:
+        raise ValueError(f"{name} is no number of an answer")
+
+    if isinstance(payload, str) or not payload.startswith(ARROW):
+        return json.loads(payload, parse_constant=refuse)
+    import pyarrow
+
+    with pyarrow.ipc.open_file(pyarrow.py_buffer(payload)) as file:
+        batch = file.get_batch(0)
+    batch.validate(full=True)
+
+    def lowered(value: Any) -> Any:
+        if isinstance(value, list):
+            return [lowered(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        if [*value] == [COLUMN]:
+            column = batch.column(value[COLUMN]).values
+            return LongList(column) if pyarrow.types.is_large_string(column.type) else column.to_numpy()
+        return {key: lowered(part) for key, part in value.items()}
+
+    return lowered(json.loads((batch.schema.metadata or {}).get(HEAD, b""), parse_constant=refuse))
 
 
 LARGEST = 200_000

@@ -34,13 +34,14 @@ from blowfishdb.model.aggregates import (
 )
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import DAY, Dates, Timestamps
-from blowfishdb.model.cells import Cells, ConstrainedParts, compile_cells, constrained_parts, merged_cells
+from blowfishdb.model.cells import Cells, ConstrainedParts, Labels, compile_cells, constrained_parts, merged_cells
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate, atoms
 from blowfishdb.model.query import PUBLISHED, Measure, Part, PartGroup, Query, measure_of, workload
+from blowfishdb.model.serialize import number_column
 from blowfishdb.model.workload import AllRanges, Rows, Sparse, Stacked, as_intervals
 from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
@@ -244,12 +245,12 @@ def cell_axes(cells: Cells) -> tuple[AnswerAxis, ...]:
     if not cells.axes:
         return (AnswerAxis("records", ("all",), 1),)
     return tuple(
-        AnswerAxis(name, tuple(cells.labels[place]), cells.plain[place], *_edges(cells, name))
-        for place, name in enumerate(cells.axes)
+        AnswerAxis(name, labels.column() if isinstance(labels, Labels) else tuple(labels), plain, *_edges(cells, name))
+        for name, labels, plain in zip(cells.axes, cells.labels, cells.plain, strict=True)
     )
 
 
-def _edges(cells: Cells, name: str) -> tuple[tuple[float, ...], bool]:
+def _edges(cells: Cells, name: str) -> tuple[Sequence[float], bool]:
     """The ends of the groups on a number line, where they lie side by side on one; and whether they are days."""
     axis = cells.layout[name]
     if axis.plain == 0 or not axis.in_order or not np.array_equal(axis.firsts[1:], axis.lasts[:-1] + 1):
@@ -258,13 +259,13 @@ def _edges(cells: Cells, name: str) -> tuple[tuple[float, ...], bool]:
     attribute = axis.segments.attribute
     match attribute:
         case Integers():
-            return tuple((attribute.low + ends - 0.5).tolist()), False
+            return number_column(attribute.low + ends - 0.5), False
         case Bins():
-            return tuple(attribute.edge_doubles(ends).tolist()), False
+            return number_column(attribute.edge_doubles(ends)), False
         case Dates():
-            return tuple(attribute.starts(ends).astype(np.float64).tolist()), True
+            return number_column(attribute.starts(ends).astype(np.float64)), True
         case Timestamps():
-            return tuple(((attribute.first_period + ends) * attribute.step / DAY).tolist()), True
+            return number_column((attribute.first_period + ends) * attribute.step / DAY), True
     return (), False
 
 

@@ -84,8 +84,8 @@ class ProgramRelease(CellsRelease):
         return program_preview(handle, self.compiled, self.target, self.program, self.why)
 
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
-        """The finished answer as JSON."""
-        return described(self.answer_of(self.run(counts)), handle, self.compiled).to_json().encode()
+        """The finished answer as it is stored."""
+        return described(self.answer_of(self.run(counts)), handle, self.compiled).to_bytes()
 
     def run(self, counts: Ints) -> Finding:
         """Runs the program on counts, each stage certified before its noise is drawn."""
@@ -224,8 +224,8 @@ class QuantilesRelease(CellsRelease):
         return quantiles_preview(handle, self.compiled, self.target, self.best, self.quotes)
 
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
-        """The finished answer as JSON."""
-        return described(self.answer(counts), handle, self.compiled).to_json().encode()
+        """The finished answer as it is stored."""
+        return described(self.answer(counts), handle, self.compiled).to_bytes()
 
     def answer(self, counts: Ints) -> Answer:
         """Draws the quantiles and makes the answer; charges nothing and stores nothing."""

@@ -315,15 +315,15 @@ class PlanRelease(CellsRelease):
         return plan_preview(handle, self.compiled, self.target, self.quotes)
 
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
-        """The finished answer as JSON."""
-        return self.described(self.answer(counts), handle).to_json().encode()
+        """The finished answer as it is stored."""
+        return self.described(self.answer(counts), handle).to_bytes()
 
     def described(self, answer: Answer, handle: DatasetHandle) -> Answer:
         """The answer as it will be stored."""
         return described(answer, handle, self.compiled)
 
     def shared_payload(self, rows: MeasuredRows, handle: DatasetHandle, receipt: Receipt) -> bytes:
-        """The finished answer of rows that share their noise, as JSON: with the rows, and the analyst's entries."""
+        """The stored answer of rows that share their noise: with the rows, and the analyst's entries."""
         sharing, charge = self.sharing, receipt.charge
         past = () if sharing is None else sharing.published
         is_new = sharing is None or charge.received == sharing.link.level
@@ -342,7 +342,7 @@ class PlanRelease(CellsRelease):
             charged=None if is_new and not self.beside else charge.received,
             rests_on=(*(() if is_new else mine), *(one.entry for one in self.beside)),
         )
-        return answer.to_json().encode()
+        return answer.to_bytes()
 
     def answer(self, counts: Ints) -> Answer:
         """Draws the noise and makes the answer that the quote promised; charges nothing and stores nothing."""
@@ -582,9 +582,9 @@ class PartsRelease(Release):
         return SeveralCounts(tuple(part.counting(handle) for part in self.parts))
 
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
-        """The finished answer as JSON."""
+        """The finished answer as it is stored."""
         attributes = tuple(dict.fromkeys(name for part in self.parts for name in part.compiled.cells.attributes))
-        return labelled(self.answer(counts), handle, attributes).to_json().encode()
+        return labelled(self.answer(counts), handle, attributes).to_bytes()
 
     def answer(self, counts: Ints) -> Answer:
         """Draws the noise of every part and puts their columns into the order of the query."""

@@ -10,9 +10,13 @@ import json
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache, partial
+
+import numpy as np
 
 from blowfishdb.accuracy.candidates import CertifiedCandidate
 from blowfishdb.accuracy.quote import Quote, accuracy_at
+from blowfishdb.engine.answer import stored_document
 from blowfishdb.engine.combination import (
     MOST,
     MOST_ENTRIES,
@@ -39,6 +43,7 @@ from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.predicate import Both, Predicate, atoms
 from blowfishdb.model.query import KINDS, Query
+from blowfishdb.model.serialize import LONG
 from blowfishdb.noise.coupling import is_served
 from blowfishdb.plan.plan import Plan
 from blowfishdb.present.answer_values import MeasuredRows
@@ -237,16 +242,26 @@ def _sharable(handle: DatasetHandle, release: Release) -> PlanRelease | None:
 
 def rows_digest(handle: DatasetHandle, analyst: str, compiled: Compiled) -> str:
     """A digest of the counted cells under the versions in force; of one analyst where sharing goes no further."""
-    question, cells = write_query(compiled.query), compiled.cells
-    layout = [[name, axis.segments.starts.tolist(), axis.cell_of.tolist()] for name, axis in cells.layout.items()]
-    content = {
-        "axes": question["axes"],
-        "where": question["where"],
-        "cells": [list(cells.axes), layout, cells.graph.digest()],
-        "versions": handle.versions(),
-        "analyst": analyst if handle.sharing == OWN else None,
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    question, cells, plain = write_query(compiled.query), compiled.cells, partial(json.dumps, sort_keys=True)
+    # The JSON of one dictionary, put together: axes of a million cells are the numbers 0, 1, 2, ... twice.
+    layout = ", ".join(
+        f"[{plain(name)}, {_whole_numbers(axis.segments.starts)}, {_whole_numbers(axis.cell_of)}]"
+        for name, axis in cells.layout.items()
+    )
+    counted = f"[{plain(list(cells.axes))}, [{layout}], {plain(cells.graph.digest())}]"
+    about = f'"analyst": {plain(analyst if handle.sharing == OWN else None)}, "axes": {plain(question["axes"])}'
+    versions = f'"versions": {plain(handle.versions())}, "where": {plain(question["where"])}'
+    return hashlib.sha256(f'{{{about}, "cells": {counted}, {versions}}}'.encode()).hexdigest()
+
+
+def _whole_numbers(numbers: Ints) -> str:
+    is_counting = numbers.size >= LONG and np.array_equal(numbers, np.arange(numbers.size))
+    return _counting(numbers.size) if is_counting else json.dumps(numbers.tolist())
+
+
+@lru_cache(maxsize=4)
+def _counting(size: int) -> str:
+    return json.dumps(list(range(size)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -645,7 +660,7 @@ def _rows_of(ledger: Ledger, past: PastLink) -> MeasuredRows:
     payload = None if receipt is None else ledger.answer_for(receipt)
     if payload is None:
         raise LedgerCorrupt("an answer that others build on is missing", sequence=past.charge)
-    rows = MeasuredRows.read(json.loads(payload).get("measured"))
+    rows = MeasuredRows.read(stored_document(payload).get("measured"))
     if rows is None:
         raise LedgerCorrupt("an answer that others build on has lost its rows", sequence=past.charge)
     return rows

@@ -150,7 +150,7 @@ def fill_parts(parts: Parts, values: Floats, low: Floats, high: Floats) -> Float
 def _levels(parts: Parts, begins: Floats, ends: Floats, tops: Floats) -> Floats:
     """For each part the level at which its sum crosses its total; a cell falls while the level is between its ends."""
     points, places = np.concatenate([begins, ends]), np.tile(parts.part_of, 2)
-    order = np.lexsort((points, places))
+    order = np.lexsort((points, places)) if parts.starts.size > 1 else np.argsort(points, kind="stable")
     breaks, part = points[order], places[order]
     first = 2 * parts.starts
     # Each cell begins and ends to fall within its part, so that nothing is left falling where a part ends.

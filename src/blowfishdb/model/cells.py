@@ -40,7 +40,7 @@ from blowfishdb.model.projection import (
     leaving_cells,
     passing,
 )
-from blowfishdb.model.serialize import digest
+from blowfishdb.model.serialize import LONG, LongList, digest
 
 CELL_LIMIT = 2**24
 MOST_PIECES = 2**18
@@ -78,6 +78,18 @@ class Labels(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         return itertools.chain(self.names or self.attribute.run_labels(self.firsts, self.lasts), self.special)
+
+    def column(self) -> Sequence[str]:
+        """All of them, made at once."""
+        if len(self) < LONG:
+            return tuple(self)
+        import pyarrow
+
+        text = pyarrow.large_string()
+        if isinstance(self.attribute, Integers) and not self.names and np.array_equal(self.firsts, self.lasts):
+            values = pyarrow.array(self.attribute.low + self.firsts).cast(text)
+            return LongList(pyarrow.concat_arrays([values, pyarrow.array(self.special, text)]))
+        return LongList(pyarrow.array(list(self), text))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,13 +6,13 @@ import dataclasses
 import datetime
 import hashlib
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 import numpy as np
 
@@ -35,6 +35,50 @@ LITERALS: dict[str, tuple[type, Callable[[str], object]]] = {
     "date": (datetime.date, datetime.date.fromisoformat),
     "datetime": (datetime.datetime, datetime.datetime.fromisoformat),
 }
+
+
+LONG = 20_000
+"""Lists from this length on are worth the import of pyarrow."""
+
+
+class LongList(Sequence[Value]):
+    """A long list in an array of Arrow, whose entries become Python values when they are asked for."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @overload
+    def __getitem__(self, index: int) -> Value: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Value, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Value | tuple[Value, ...]:
+        return tuple(self.array[index].to_pylist()) if isinstance(index, slice) else self.array[index].as_py()
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self.array.to_pylist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.array.to_numpy(zero_copy_only=False), dtype, copy=copy)
+
+
+def number_column(numbers: Floats) -> Sequence[float]:
+    """The numbers, in a column where they are many."""
+    if numbers.size < LONG:
+        return tuple(numbers.tolist())
+    import pyarrow
+
+    return LongList(pyarrow.array(numbers))
 
 
 @dataclass(frozen=True)
@@ -134,7 +178,9 @@ class Field:
             raise self.wrong("a smaller number was expected") from None
 
     def floats(self) -> Floats:
-        """The numbers of a list."""
+        """The numbers of a list or an array."""
+        if isinstance(self.value, np.ndarray) and self.value.dtype.kind in "if":
+            return self.value.astype(np.float64)
         if not isinstance(self.value, list) or not set(map(type, self.value)) <= {int, float}:
             raise self.wrong("a list of numbers was expected")
         try:

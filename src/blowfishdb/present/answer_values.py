@@ -32,9 +32,9 @@ class AnswerAxis:
     """
 
     name: str
-    labels: tuple[str, ...]
+    labels: Sequence[str]
     plain: int
-    edges: tuple[float, ...] = ()
+    edges: Sequence[float] = ()
     in_days: bool = False
 
     def __post_init__(self) -> None:
@@ -166,8 +166,8 @@ class MeasuredRows:
     total: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """The rows as an answer stores them."""
-        return {"noisy": self.noisy.tolist(), "exact": self.exact.tolist(), "total": self.total}
+        """The rows as an answer stores them, in arrays."""
+        return {"noisy": self.noisy, "exact": self.exact, "total": self.total}
 
     @staticmethod
     def read(content: Any) -> MeasuredRows | None:

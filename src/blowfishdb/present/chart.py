@@ -385,8 +385,8 @@ def _axes(answer: Released, kind: ChartKind, measured: str, remark: str) -> tupl
         name = " × ".join(first.names) if len(answer.tables) == 1 and is_amounts(answer) else ""
         return ChartAxis(name), f"{measured} ({remark})" if remark else measured
     axis = first.axes[0]
-    edges = axis.edges if kind == "steps" or _on_line(axis) else ()
-    groups = ChartAxis(axis.name, axis.labels[: answer.running or None], edges, "days" if axis.in_days else "")
+    edges = tuple(axis.edges) if kind == "steps" or _on_line(axis) else ()
+    groups = ChartAxis(axis.name, tuple(axis.labels[: answer.running or None]), edges, "days" if axis.in_days else "")
     return groups, "records up to here" if kind == "steps" else measured
 
 

@@ -240,22 +240,28 @@ def _ends(answer: Released) -> dict[str, list[End]]:
                 column += [None] * table.size
                 continue
             along = np.unravel_index(np.arange(table.size), table.shape)[table.axes.index(axis) if table.crossed else 0]
-            column += [_end(axis, place + side) if place < axis.plain else None for place in along.tolist()]
+            shown = _shown_edges(axis)
+            column += [shown[place + side] if place < axis.plain else None for place in along.tolist()]
     return ends
 
 
-def _end(axis: AnswerAxis, place: int) -> End:
-    edge = axis.edges[place]
+def _shown_edges(axis: AnswerAxis) -> list[End]:
+    edges = list(axis.edges)
     if not axis.in_days:
         # Whole numbers are drawn half a unit around themselves, and only ends of bins are written with a bracket.
-        is_whole = not axis.labels[0].startswith("[") and all(end % 1 == 0.5 for end in axis.edges)
-        return edge + 0.5 if is_whole else edge
+        is_whole = not axis.labels[0].startswith("[") and all(edge % 1 == 0.5 for edge in edges)
+        return [edge + 0.5 if is_whole else edge for edge in edges]
+    is_dates = all(edge % 1 == 0 for edge in edges)
+    return [_moment(edge, is_date=is_dates) for edge in edges]
+
+
+def _moment(days: float, *, is_date: bool) -> End:
     try:
-        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=round(86_400 * edge))
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=round(86_400 * days))
     except OverflowError:
         # The end of the last day that a calendar has.
         return None
-    return moment.date() if all(end % 1 == 0 for end in axis.edges) else moment
+    return moment.date() if is_date else moment
 
 
 def csv_file(answer: Released) -> bytes:
