@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.errors import CannotCertify, PlanError
-from blowfishdb.model.graphs import CellGraph, ConstraintMoves, EdgeGraph, Presence, WindowGraph
+from blowfishdb.model.graphs import CellGraph, ConstraintMoves, EdgeGraph, GridGraph, Presence, WindowGraph
 from blowfishdb.noise.quantile_sampler import SpreadRecords, penalty
 from blowfishdb.plan.program import QuantilePlan, certify_quantiles
 
@@ -40,7 +40,7 @@ GRAPHS = {
 
 def log_law(counts: tuple[int, ...], plan: QuantilePlan, total: int | None) -> np.ndarray:
     """The log chance of every ordered vector of positions; `total` is the number of records that was published."""
-    records = SpreadRecords(np.array(counts[:CELLS], dtype=np.int64), PARTS)
+    records = SpreadRecords(np.array(counts[: plan.cells], dtype=np.int64), PARTS)
     gaps = plan.gaps(records.total if total is None else total)
     vectors = np.array(list(itertools.combinations_with_replacement(range(records.positions), plan.levels)))
     ranks = records.ranks(np.arange(records.positions))[vectors] / (2 * PARTS)
@@ -134,6 +134,71 @@ def test_a_certificate_belongs_to_one_plan_and_one_graph() -> None:
     assert certify_quantiles(plan, GRAPHS["line"]).graph_digest != certificate.graph_digest
 
 
+PARTED = EdgeGraph(2, np.empty((0, 2), dtype=np.int64))
+JOINED = EdgeGraph(2, np.array([[0, 1]]))
+GROUPED = {
+    "everything": (CellGraph((JOINED, EdgeGraph(2, np.array([[0, 1]]))), "record", np.array([False]), "public"), 2),
+    "public groups": (CellGraph((PARTED, JOINED), "record", np.array([False]), "public"), 1),
+    "groups alone": (CellGraph((JOINED, PARTED), "record", np.array([False]), "public"), 2),
+    "one attribute at a time": (CellGraph((JOINED, JOINED), "attribute", np.array([False]), "public"), 2),
+    "presence only": (CellGraph((JOINED, JOINED), "record", np.array([False]), "only"), 1),
+    "a public group and a filter": (CellGraph((PARTED, JOINED), "record", np.array([True]), "public"), 1),
+}
+"""Two groups of two values in order, and in how many orders one record may change something."""
+
+
+@pytest.mark.parametrize("shares", [HALVES, THIRDS, UNEVEN])
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups_have_choices_of_their_own(name: str, shares: tuple[Fraction, ...]) -> None:
+    policy, orders = GROUPED[name]
+    plan = QuantilePlan(Fraction(1), shares, 2, None, 2, 1)
+    loss, entering = plan.loss(policy), 2 * (1 - min(shares))
+    assert worst_of_groups(plan, policy) <= loss + 1e-9
+    assert loss == max(2 if policy.has_value_edges else 0, orders * entering if orders == 2 or leaves(policy) else 0)
+    # The same choices at an eighth of their unit lose more than they would be charged for.
+    assert worst_of_groups(replace(plan, unit=Fraction(1, 8)), policy) > loss
+
+
+def test_a_move_to_another_group_loses_in_both() -> None:
+    plan = QuantilePlan(Fraction(1), UNEVEN, 2, None, 2, 1)
+    one, both = (worst_of_groups(plan, GROUPED[name][0]) for name in ("presence only", "groups alone"))
+    assert both > 1.4 * one
+
+
+def worst_of_groups(plan: QuantilePlan, policy: CellGraph) -> float:
+    """The largest log-ratio of an output over all neighbours; groups are chosen for independently."""
+    tables = [table for table in itertools.product(range(MOST + 1), repeat=4) if sum(table) <= MOST]
+    laws = {row: log_law(row, plan, None) for row in itertools.product(range(MOST + 1), repeat=2)}
+    most = 0.0
+    for table, (one, two) in itertools.product(tables, policy.edges().tolist()):
+        moved = tuple(count + (place == two) - (place == one) for place, count in enumerate(table))
+        if min(moved) < 0 or sum(moved) > MOST:
+            continue
+        apart = [laws[table[at : at + 2]] - laws[moved[at : at + 2]] for at in (0, 2)]
+        most = max(most, sum(a.max() for a in apart), sum(-a.min() for a in apart))
+    return most
+
+
+def leaves(policy: CellGraph) -> bool:
+    return bool(policy.to_zero.any())
+
+
+def test_groups_are_read_off_the_axes_beside_the_order() -> None:
+    policy = CellGraph((JOINED, GRAPHS["NULL"].factors[0]), "record", np.array([False]), "public")
+    plan = QuantilePlan(Fraction(1), HALVES, CELLS, None, 2, 1)
+    assert plan.by_group(np.arange(8), policy).tolist() == [[0, 1, 2], [4, 5, 6]]
+    turned = CellGraph((GRAPHS["NULL"].factors[0], JOINED), "record", np.array([False]), "public")
+    assert replace(plan, axis=0).by_group(np.arange(8), turned).tolist() == [[0, 2, 4], [1, 3, 5]]
+    assert plan.digest() != replace(plan, axis=0).digest() != QuantilePlan(Fraction(1), HALVES, CELLS).digest()
+    places, none = (np.arange(2), np.arange(3)), (np.empty(0, dtype=np.int64),) * 2
+    grid = CellGraph((GridGraph(places, places, 1, "l1", none), PARTED), "record", np.array([False]), "public")
+    # Groups that move together with the values count as joined.
+    assert QuantilePlan(Fraction(1), THIRDS, 3, None, 4, 1).loss(grid) == Fraction(8, 3)
+    moves = ConstraintMoves("atoms", np.array([0, 4]), np.arange(4), np.array([False]), np.array([2]), 2)
+    tied = CellGraph((PARTED, JOINED), "record", np.array([False]), "public", 2, moves)
+    assert QuantilePlan(Fraction(1), THIRDS, 2, None, 2, 1).loss(tied) == 2 * Fraction(8, 3)
+
+
 def test_shares_follow_the_number_of_records() -> None:
     plan = QuantilePlan(Fraction(1), THIRDS, CELLS)
     assert plan.gaps(7) == (Fraction(7, 3),) * 3
@@ -162,8 +227,9 @@ def test_bad_plans_are_refused(
 def test_a_graph_of_other_cells_is_refused() -> None:
     axis = GRAPHS["full"].factors[0]
     for wrong in (graph([1, 1]), CellGraph((axis, axis), "record", np.array([False]), "public")):
-        with pytest.raises(PlanError):
-            QuantilePlan(Fraction(1), HALVES, CELLS).loss(wrong)
+        for plan in (QuantilePlan(Fraction(1), HALVES, CELLS), QuantilePlan(Fraction(1), HALVES, CELLS, axis=2)):
+            with pytest.raises(PlanError):
+                plan.loss(wrong)
 
 
 def test_the_range_is_attained_in_the_limit() -> None:

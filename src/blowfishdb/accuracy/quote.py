@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -279,12 +279,18 @@ def is_behind(candidate: CertifiedCandidate, rival: Quote) -> bool:
 
 
 MOST_LEVELS = 64
+MOST_GROUPS = 64
 COUNTED = Fraction(3, 2)
 """The part of epsilon that a published number of records takes, times the number of intervals between quantiles."""
 
 
-def propose_quantiles(graph: CellGraph, cells: int, levels: tuple[Fraction, ...], epsilon: Fraction) -> QuantilePlan:
-    """The plan that costs epsilon; Declined where nothing is hidden or too much is asked at once."""
+def propose_quantiles(
+    graph: CellGraph, cells: int, levels: tuple[Fraction, ...], epsilon: Fraction, axis: int = 0
+) -> QuantilePlan:
+    """The plan that costs epsilon; Declined where nothing is hidden or too much is asked at once.
+
+    The values in order are the first `cells` places along an axis of the graph, the other axes are groups.
+    """
     check_positive("epsilon", epsilon)
     if cells < 1:
         raise Declined(EXPONENTIAL_QUANTILES, "the filter keeps no value of the attribute")
@@ -294,11 +300,15 @@ def propose_quantiles(graph: CellGraph, cells: int, levels: tuple[Fraction, ...]
     if len(ordered) > MOST_LEVELS:
         raise Declined(EXPONENTIAL_QUANTILES, f"it chooses at most {MOST_LEVELS} quantiles at once")
     shares = tuple(high - low for low, high in zip([Fraction(0), *ordered], [*ordered, Fraction(1)], strict=True))
-    plan = QuantilePlan(QuantilePlan(Fraction(1), shares, cells).loss(graph) / epsilon, shares, cells)
+    groups = graph.cells // graph.shape[axis]
+    if groups > MOST_GROUPS:
+        raise Declined(EXPONENTIAL_QUANTILES, f"it chooses quantiles of at most {MOST_GROUPS} groups at once")
+    plan = QuantilePlan(Fraction(1), shares, cells, None, groups, axis)
+    plan = replace(plan, unit=plan.loss(graph) / epsilon)
     part, rows = COUNTED / len(shares), graph.rows_per_person
     # Where records only appear or vanish, a number of records that is published first nearly halves the loss.
     if not graph.has_value_edges and part < 1:
-        counted = QuantilePlan(rows / (epsilon * (1 - part)), shares, cells, rows / (epsilon * part))
+        counted = replace(plan, unit=rows / (epsilon * (1 - part)), count_unit=rows / (epsilon * part))
         plan = min(plan, counted, key=lambda one: one.unit)
     if not all(MIN_SCALE <= unit <= MAX_SCALE for unit in (plan.unit, plan.count_unit or plan.unit)):
         raise Declined(
@@ -333,36 +343,36 @@ class QuantileQuote:
 
 
 def quantiles_at(
-    graph: CellGraph, cells: int, levels: tuple[Fraction, ...], epsilon: Fraction, beta: float
+    graph: CellGraph, cells: int, levels: tuple[Fraction, ...], epsilon: Fraction, beta: float, axis: int = 0
 ) -> QuantileQuote:
     """The quote at a price; Declined where the mechanism does not serve it."""
     check_beta(beta)
-    plan = propose_quantiles(graph, cells, levels, epsilon)
+    plan = propose_quantiles(graph, cells, levels, epsilon, axis)
     return QuantileQuote(plan, certify_quantiles(plan, graph), beta)
 
 
 def quantiles_within(
-    graph: CellGraph, cells: int, levels: tuple[Fraction, ...], alpha: float, beta: float
+    graph: CellGraph, cells: int, levels: tuple[Fraction, ...], alpha: float, beta: float, axis: int = 0
 ) -> QuantileQuote:
     """The quote of the least epsilon, rounded up, that promises all ranks within alpha."""
     if alpha <= 0:
         raise Declined(EXPONENTIAL_QUANTILES, "it promises ranks within a positive alpha only")
     # The promise is in proportion to 1 / epsilon, but for whole-number noise, which a little more makes up for.
-    epsilon = round_up(Fraction(quantiles_at(graph, cells, levels, Fraction(1), beta).alpha / alpha))
-    quote = quantiles_at(graph, cells, levels, epsilon, beta)
+    epsilon = round_up(Fraction(quantiles_at(graph, cells, levels, Fraction(1), beta, axis).alpha / alpha))
+    quote = quantiles_at(graph, cells, levels, epsilon, beta, axis)
     while quote.alpha > alpha:
         epsilon = round_up(epsilon * Fraction(101, 100))
-        quote = quantiles_at(graph, cells, levels, epsilon, beta)
+        quote = quantiles_at(graph, cells, levels, epsilon, beta, axis)
     return quote
 
 
 def promised_ranks(plan: QuantilePlan, beta: float) -> float:
-    """The number of ranks within which all quantiles lie, except with probability beta, whatever the data.
+    """The number of ranks within which the quantiles of all groups lie but with probability beta, whatever the data.
 
     Records of one value count as spread evenly over it. To this comes a 2^-17th part of the records that share the
     value of a true quantile, for each quantile (docs/proofs/quantiles.md).
     """
-    positions = plan.cells * POSITIONS
+    positions, beta = plan.cells * POSITIONS, beta / plan.groups
     vectors = sum(math.log((positions + other) / (other + 1)) for other in range(plan.levels))
     if plan.count_unit is None:
         return float(plan.unit) * (vectors - math.log(beta))

@@ -23,6 +23,7 @@ from blowfishdb.audit.selections import NONE, window_graph
 from blowfishdb.engine.charge import edge_losses, prepare
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.measure import choose_quantiles, measure
+from blowfishdb.engine.preview import quantile_quote
 from blowfishdb.engine.release import PartsRelease, Release
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
@@ -33,14 +34,14 @@ from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.domain import Domain, domain, integers
 from blowfishdb.model.graphs import CellGraph, GridGraph, Metric, Presence
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.policy import Policy, custom, full, line, metric, partition, person, threshold
+from blowfishdb.model.policy import Policy, custom, full, line, metric, partition, person, public, threshold
 from blowfishdb.model.predicate import Column
 from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.model.workload import Identity, Intervals, Prefix, Sparse
 from blowfishdb.noise.quantile_sampler import SpreadRecords, sample_quantiles
 from blowfishdb.plan.certificate import CertifiedPlan, calibrate, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan, Problem
-from blowfishdb.plan.program import Allowance, Measured, MeasurementStage, Program, ProgramRun
+from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, Allowance, Measured, MeasurementStage, Program, ProgramRun
 
 CELLS = 3
 REACH = 2
@@ -257,8 +258,18 @@ PRICE = Fraction(6)
 LEVELS = {"median": ("0.5",), "quartiles": ("0.25", "0.5", "0.75"), "tails": ("0.05", "0.95")}
 SamplerCall = tuple[SpreadRecords, tuple[Fraction, ...], Fraction]
 """Records, wanted numbers between quantiles, and unit."""
-Law = tuple[int, float, list[Floats]]
-"""The records counted, one over the scale of the noise on their number, and the law for each published number."""
+Law = tuple[Ints, float, list[list[Floats]]]
+"""The records of each group, one over the scale of the noise on their number, and for each published number the laws.
+"""
+PAIR = domain({"g": integers(0, 1, null=0), "x": integers(0, 1, null=0)})
+GROUPED: dict[str, tuple[Policy, Pairs]] = {
+    "everything": (Policy(), tuple(itertools.combinations(range(4), 2))),
+    "public groups": (Policy({"g": public()}), ((0, 1), (2, 3))),
+    "groups alone": (Policy({"x": public()}), ((0, 2), (1, 3))),
+    "one attribute at a time": (Policy(composition="attribute"), ((0, 1), (2, 3), (0, 2), (1, 3))),
+    "presence only": (Policy(presence="only"), tuple((cell, ABSENT) for cell in range(4))),
+}
+"""Policies of two groups of two values, and the pairs of cells (2 g + x) that each hides."""
 
 
 def quantile_lines() -> Iterator[Line]:
@@ -273,6 +284,16 @@ def quantile_lines() -> Iterator[Line]:
             losses.compare(f"{name}, log-ratio of an output", ratio, quote.epsilon)
         summary = f"largest log-ratio {amount(losses.worst)} of {PRICE} charged"
         yield judged(f"exponential quantiles of 3 values, {label}", "every output", losses.violations, summary)
+    for label, (policy, pairs) in GROUPED.items():
+        losses = Losses(1e-9)
+        for name, levels in LEVELS.items():
+            columns = [Aggregate("quantile", ("x",), level=Fraction(level)) for level in levels]
+            compiled = compile_query(PAIR, policy, query("table", "g", aggregates=columns))
+            quote = quantile_quote(compiled, accuracy_target(epsilon=PRICE, mechanism=EXPONENTIAL_QUANTILES))
+            ratio = Fraction(_largest_ratio(compiled, quote, pairs))
+            losses.compare(f"{name}, log-ratio of an output", ratio, quote.epsilon)
+        summary = f"largest log-ratio {amount(losses.worst)} of {PRICE} charged"
+        yield judged(f"exponential quantiles by groups, {label}", "every output", losses.violations, summary)
 
 
 def _largest_ratio(compiled: Compiled, quote: QuantileQuote, pairs: Pairs) -> float:
@@ -286,14 +307,16 @@ def _largest_ratio(compiled: Compiled, quote: QuantileQuote, pairs: Pairs) -> fl
         return np.zeros(len(gaps) - 1, dtype=np.int64)
 
     def law(table: Table) -> Law:
-        counts, laws = np.array(table, dtype=np.int64), list[Floats]()
+        counts, laws = np.array(table, dtype=np.int64), list[list[Floats]]()
+        totals = quote.plan.by_group(counts, compiled.problem.graph).sum(axis=1)
         for published in (ROWS,) if quote.plan.count_unit is None else (0, ROWS):
             # The published number is the same for all tables: what the noise makes up for is its loss.
-            tape.play([np.array([published - int(counts[: quote.plan.cells].sum())])])
+            tape.play([published - totals])
             choose_quantiles(quote.plan, compiled.problem.graph, quote.certificate, counts)
-            laws.append(_log_chances(*calls.pop()))
+            laws.append([_log_chances(*call) for call in calls])
+            calls.clear()
         draws = tape.take()
-        return int(counts[: quote.plan.cells].sum()), float(1 / draws[0].unit) if draws else 0.0, laws
+        return totals, float(1 / draws[0].unit) if draws else 0.0, laws
 
     with taped() as tape, replaced({sample_quantiles: recorded}):
         by_table = {table: law(table) for table in tables}
@@ -316,8 +339,12 @@ def _log_chances(records: SpreadRecords, gaps: tuple[Fraction, ...], unit: Fract
 
 
 def _ratio(here: Law, there: Law) -> float:
-    counted = abs(here[0] - there[0]) * here[1]
-    return counted + max(float(np.max(np.abs(a - b))) for a, b in zip(here[2], there[2], strict=True))
+    """The largest log-ratio of an output: groups are chosen for independently, so theirs add up."""
+    counted, most = float(np.abs(here[0] - there[0]).sum()) * here[1], 0.0
+    for ours, others in zip(here[2], there[2], strict=True):
+        apart = [one - other for one, other in zip(ours, others, strict=True)]
+        most = max(most, sum(float(group.max()) for group in apart), sum(float(-group.min()) for group in apart))
+    return counted + most
 
 
 LENGTH = 5

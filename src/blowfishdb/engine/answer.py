@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.accuracy.quote import propose_quantiles
-from blowfishdb.engine.compile import compile_query
+from blowfishdb.engine.compile import compile_query, quantile_order
 from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.inference.consistency import Consistent
@@ -555,9 +555,9 @@ def worked_out(evidence: Evidence, mechanism: str, epsilon: Fraction, version: i
             return certify_program(
                 DATA_AWARE[mechanism].program(compiled.problem, epsilon), compiled.problem.graph, version
             )
-        if mechanism == EXPONENTIAL_QUANTILES:
-            graph, cells = compiled.problem.graph, compiled.cells.plain[0]
-            return certify_quantiles(propose_quantiles(graph, cells, compiled.query.levels, epsilon), graph)
+        if mechanism == EXPONENTIAL_QUANTILES and (order := quantile_order(compiled)) is not None:
+            graph = compiled.problem.graph
+            return certify_quantiles(propose_quantiles(graph, order.cells, order.levels, epsilon, order.axis), graph)
         if mechanism not in MECHANISMS:
             raise DigestMismatch(f"this version of BlowfishDB has no mechanism {mechanism!r}")
         plan, _ = certified_strategy(compiled.problem, MECHANISMS[mechanism](compiled.problem)).at(epsilon)

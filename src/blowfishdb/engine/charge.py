@@ -19,7 +19,14 @@ from typing import TypeAlias, TypeVar, cast
 import numpy as np
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, query_cells, with_tolerances
+from blowfishdb.engine.compile import (
+    Compiled,
+    DatasetHandle,
+    compile_query,
+    quantile_order,
+    query_cells,
+    with_tolerances,
+)
 from blowfishdb.engine.planning import joint_release
 from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
@@ -86,9 +93,9 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
         query = with_tolerances(query, target.alpha)
         tables = divided(handle.domain, handle.policy, query)
         if len(tables) > 1:
-            return parts_release(handle, query, tables, target)
+            return parts_release(handle, query, tables, target, quantiles_release)
         compiled = compile_query(handle.domain, handle.policy, query)
-        if query.kind == "quantiles" and not target.is_data_aware:
+        if quantile_order(compiled) is not None and not target.is_data_aware:
             _check_cells(compiled)
             target = replace(target, mechanism=None) if target.mechanism == AUTO else target
             return quantiles_release(handle, compiled, target)

@@ -168,6 +168,32 @@ class Compiled:
         return bool(unchanged(rows, self.problem.graph.components()).all())
 
 
+@dataclass(frozen=True)
+class QuantileOrder:
+    """The axis along which quantiles are taken, how many of its cells are in order, and the levels in their order."""
+
+    axis: int
+    cells: int
+    levels: tuple[Fraction, ...]
+
+
+def quantile_order(compiled: Compiled) -> QuantileOrder | None:
+    """The order of a query for quantiles of one attribute and nothing else, perhaps by groups; None for others."""
+    query, cells, table = compiled.query, compiled.cells, compiled.table
+    if query.kind == "quantiles":
+        return QuantileOrder(0, cells.plain[0], query.levels)
+    levels = tuple(part.level for part in query.aggregates if part.level is not None and part.where is None)
+    factors = {part.factors for part in query.aggregates}
+    if table is None or len(levels) < len(query.aggregates) or len(factors) > 1:
+        return None
+    (name,) = factors.pop()
+    axis = cells.axes.index(name)
+    groups = table.groups.graph.cells if table.groups.axes else 1
+    if name in table.groups.axes or groups * cells.graph.shape[axis] != cells.graph.cells:
+        return None
+    return QuantileOrder(axis, cells.plain[axis], levels)
+
+
 def compile_query(domain: Domain, policy: Policy, query: Query) -> Compiled:
     """The cells and the problem of a query that has an answer."""
     if query.kind in PUBLISHED:

@@ -102,12 +102,16 @@ def measure_points(plan: PointPlan, counts: Ints) -> tuple[Ints, Ints]:
 
 
 def choose_quantiles(plan: QuantilePlan, graph: CellGraph, charged: Certificate, counts: Ints) -> Ints:
-    """The cell of each quantile, in order; refuses a plan that is not the one that was charged."""
+    """The cell of each quantile, in order, a row for each group; refuses a plan that is not the one charged."""
     if certify_quantiles(plan, graph) != charged:
         raise DigestMismatch("the certificate was made for another plan or policy: nothing was chosen")
-    records = SpreadRecords(checked_counts(counts, graph.cells)[: plan.cells], POSITIONS)
-    noise = 0 if plan.count_unit is None else int(sample(plan.count_unit, 1, 1)[0])
-    return sample_quantiles(records, plan.gaps(records.total + noise), plan.unit) // POSITIONS
+    rows = plan.by_group(checked_counts(counts, graph.cells), graph)
+    noise = [0] * plan.groups if plan.count_unit is None else sample(plan.count_unit, 1, plan.groups).tolist()
+    chosen = []
+    for row, more in zip(rows, noise, strict=True):
+        records = SpreadRecords(row, POSITIONS)
+        chosen.append(sample_quantiles(records, plan.gaps(records.total + more), plan.unit) // POSITIONS)
+    return np.stack(chosen)
 
 
 def checked_counts(counts: Ints, cells: int) -> Ints:

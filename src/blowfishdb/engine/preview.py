@@ -22,7 +22,7 @@ from blowfishdb.accuracy.quote import (
     quantiles_within,
     quote,
 )
-from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
+from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, quantile_order
 from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
 from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError, plural
 from blowfishdb.mechanisms import identity, joint
@@ -52,7 +52,7 @@ from blowfishdb.model.predicate import Atom, Axis, atoms
 from blowfishdb.model.query import Kind, Query
 from blowfishdb.model.serialize import write
 from blowfishdb.plan.certificate import Certificate
-from blowfishdb.plan.program import Program
+from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, Program
 from blowfishdb.present.words import budget_words, counted_words, question_words, readable, upper_end
 
 Known: TypeAlias = Literal["exact", "simulated", "bound", "not promised"]
@@ -336,7 +336,7 @@ def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarg
     """The preview of a query that was compiled and quoted; Declined when no mechanism serves it."""
     best = quotes.best
     preview = bare_preview(handle, compiled, target, quotes)
-    if compiled.query.kind == "quantiles" and target.mechanism is None:
+    if target.mechanism is None and quantile_order(compiled) is not None:
         with suppress(Declined):
             preview = replace(preview, offers=(*preview.offers, _quantile_offer(quantile_quote(compiled, target))))
     return replace(
@@ -368,15 +368,21 @@ def continued(preview: Preview, compiled: Compiled, best: Quote, way: WayName, m
     )
 
 
+RANKS_ONLY = "it chooses quantiles of one attribute, perhaps by groups, and counts or measures nothing else"
 COARSE_TOO = "a CDF of a few wide groups of the same values already misses by more ranks, or costs more"
 
 
 def quantile_quote(compiled: Compiled, target: AccuracyTarget) -> QuantileQuote:
     """The quote of exponential quantiles for the target; Declined where they do not serve it."""
-    graph, cells, levels = compiled.problem.graph, compiled.cells.plain[0], compiled.query.levels
+    graph, order = compiled.problem.graph, quantile_order(compiled)
+    if order is None:
+        raise Declined(EXPONENTIAL_QUANTILES, RANKS_ONLY)
+    beta = float(target.beta)
     if target.epsilon is not None:
-        return quantiles_at(graph, cells, levels, target.epsilon, float(target.beta))
-    return quantiles_within(graph, cells, levels, float(target.alpha or 0), float(target.beta))
+        return quantiles_at(graph, order.cells, order.levels, target.epsilon, beta, order.axis)
+    wanted = [part.tolerance for part in compiled.query.aggregates if part.tolerance is not None]
+    alpha = float(min(wanted, default=target.alpha or Fraction(0)))
+    return quantiles_within(graph, order.cells, order.levels, alpha, beta, order.axis)
 
 
 def quantiles_preview(
@@ -384,10 +390,12 @@ def quantiles_preview(
 ) -> Preview:
     """The preview of exponential quantiles, beside what the best CDFs ask or promise for the same."""
     preview = bare_preview(handle, compiled, target, quotes)
-    if not preview.offers:
+    if quotes is None:
         preview = replace(preview, declined=dict.fromkeys(MECHANISMS, COARSE_TOO))
     if target.mechanism is not None:
         why = f"{best.mechanism} was asked for."
+    elif quotes is not None and not quotes.offers:
+        why = f"{best.mechanism} is the only mechanism that serves this question as asked."
     elif not preview.offers:
         why = f"{best.mechanism} chooses by ranks, and even a CDF of a few wide groups would miss by more of them."
     elif target.epsilon is None:
@@ -401,6 +409,7 @@ def quantiles_preview(
     return replace(
         preview,
         offers=(_quantile_offer(best), *preview.offers),
+        columns={part.title: best.alpha for part in compiled.query.aggregates},
         why=why,
         worst_pair=worst_pair(compiled, best.certificate),
         constraint_note=best.certificate.constraint_note,
@@ -450,7 +459,7 @@ def bare_preview(
 
 
 def _column_accuracy(compiled: Compiled, quotes: Quotes | None) -> dict[str, float | None]:
-    if compiled.table is None or quotes is None:
+    if compiled.table is None or quotes is None or not quotes.offers:
         return {}
     titles = (part.title for part in compiled.query.aggregates)
     return dict(zip(titles, column_alphas(compiled.table, quotes.best.alpha), strict=True))
@@ -505,7 +514,7 @@ def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mech
     if compiled.joined is not None:
         raise Declined(joint.NAME, "questions that are answered together have a plan of their own")
     if target.mechanism in CHOICES:
-        raise Declined(target.mechanism, "it chooses quantiles, and counts or measures nothing else")
+        raise Declined(target.mechanism, RANKS_ONLY)
     if target.mechanism is not None:
         if compiled.table is not None and compiled.table.counts_people and target.mechanism != joint.NAME:
             raise Declined(target.mechanism, "persons are counted in each group, which only joint measures")

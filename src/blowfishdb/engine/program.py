@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,22 +12,40 @@ import numpy as np
 from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.accuracy.quote import QuantileQuote, Quote, Quotes
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compile import MOST_ANSWERS, Compiled, DatasetHandle, cell_ends, compile_query
+from blowfishdb.engine.compile import (
+    MOST_ANSWERS,
+    Compiled,
+    DatasetHandle,
+    QuantileOrder,
+    cell_ends,
+    compile_query,
+    quantile_order,
+)
 from blowfishdb.engine.infer import Estimate, estimate_answer, infer
 from blowfishdb.engine.measure import choose_quantiles, run_program
 from blowfishdb.engine.preview import (
+    RANKS_ONLY,
     Preview,
     program_preview,
     quantile_quote,
     quantiles_preview,
     quotes_for,
 )
-from blowfishdb.engine.release import CellsRelease, PlanRelease, described, ledger_document, plan_release, public_total
+from blowfishdb.engine.release import (
+    CellsRelease,
+    ColumnsRelease,
+    PlanRelease,
+    described,
+    ledger_document,
+    plan_release,
+    public_total,
+)
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, Declined, plural
 from blowfishdb.mechanisms.data_aware import dawa, gated
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
 from blowfishdb.mechanisms.table import DATA_AWARE
+from blowfishdb.model.aggregates import AggregateTable
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
 from blowfishdb.model.domain import Bins, Integers
@@ -36,7 +55,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import COUNTS
 from blowfishdb.plan.certificate import Certificate
-from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, POSITIONS, Program, certify_program
+from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, POSITIONS, Program, certify_program, certify_quantiles
 from blowfishdb.present.answer_values import NOISE_ONLY, Bounds
 from blowfishdb.present.words import percent, readable, upper_end
 
@@ -190,7 +209,7 @@ BY_RANK = (
 
 
 @dataclass(frozen=True, eq=False)
-class QuantilesRelease(CellsRelease):
+class QuantilesRelease(ColumnsRelease):
     """Quantiles chosen at once by one certified selection. `quotes` are those of CDFs, where they were worked out."""
 
     compiled: Compiled
@@ -198,10 +217,26 @@ class QuantilesRelease(CellsRelease):
     best: QuantileQuote
     quotes: Quotes | None = None
 
+    @cached_property
+    def order(self) -> QuantileOrder:
+        """The attribute in order and the levels."""
+        order = quantile_order(self.compiled)
+        if order is None:
+            raise Declined(EXPONENTIAL_QUANTILES, RANKS_ONLY)
+        return order
+
     @property
     def certificate(self) -> Certificate:
         """The certificate of the selection."""
         return self.best.certificate
+
+    def checked(self) -> Certificate:
+        """The certificate, worked out anew."""
+        return certify_quantiles(self.best.plan, self.compiled.problem.graph)
+
+    def column_alphas(self) -> Mapping[str, float | None]:
+        """The ranks within which every quantile lies."""
+        return {part.title: self.best.alpha for part in self.compiled.query.aggregates}
 
     def loss_on(self, graph: CellGraph) -> Fraction:
         """The loss of the selection on the edges of a graph of the same cells."""
@@ -229,15 +264,20 @@ class QuantilesRelease(CellsRelease):
 
     def answer(self, counts: Ints) -> Answer:
         """Draws the quantiles and makes the answer; charges nothing and stores nothing."""
-        compiled, best, levels = self.compiled, self.best, self.compiled.query.levels
+        compiled, best, order = self.compiled, self.best, self.order
         cells = choose_quantiles(best.plan, compiled.problem.graph, self.certificate, counts)
-        ordered = sorted(set(levels))
-        chosen = cells[[ordered.index(level) for level in levels]]
-        lows, highs = cell_ends(compiled.cells, compiled.cells.axes[0])
-        values = (lows[chosen] + highs[chosen]) / 2.0
-        is_public = compiled.cells.plain[0] == compiled.problem.graph.cells
-        bounds = self._bounds(ordered, cells, lows, highs, public_total(compiled, counts) if is_public else None)
-        estimate = Estimate(values, bounds)
+        ordered = sorted(set(order.levels))
+        columns = [ordered.index(level) for level in order.levels]
+        lows, highs = cell_ends(compiled.cells, compiled.cells.axes[order.axis])
+        table = compiled.table
+        if table is None:
+            chosen, is_public = cells[0, columns], order.cells == compiled.problem.graph.cells
+            total = public_total(compiled, counts) if is_public else None
+            bounds = self._bounds(ordered, cells[0], lows, highs, total)
+        else:
+            chosen = _as_columns(table, cells[:, columns], order.axis)
+            bounds = Bounds(np.full(chosen.size, lows[0]), np.full(chosen.size, highs[-1]))
+        estimate = Estimate((lows[chosen] + highs[chosen]) / 2.0, bounds)
         answer = estimate_answer(compiled, estimate, best.beta, EXPONENTIAL_QUANTILES, self.certificate)
         caveat = BY_RANK.format(alpha=readable(upper_end(best.alpha)), sure=percent(best.beta))
         return replace(answer, caveat=caveat)
@@ -258,41 +298,53 @@ class QuantilesRelease(CellsRelease):
         return Bounds(np.array(low), np.array(high))
 
 
+def _as_columns(table: AggregateTable, cells: Ints, axis: int) -> Ints:
+    """The cells that were chosen, groups by levels, one column after the other in the order of the table's groups."""
+    names = [name for place, name in enumerate(table.cells.axes) if place != axis]
+    shape = [table.groups.layout[name].cells for name in names]
+    by_group = np.transpose(cells.T.reshape(-1, *shape), [0, *(1 + names.index(name) for name in table.groups.axes)])
+    return by_group.reshape(-1)
+
+
 MANY = 1024
 """Below this many values a CDF runs unless this mechanism is named: records share values, and a CDF bounds those."""
 COARSE = 512
 """It is first compared with a CDF of so many groups, which is quick to quote: finer ones only miss by more."""
 
 
-def quantiles_release(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget) -> CellsRelease:
+def quantiles_release(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget) -> ColumnsRelease:
     """The release by the mechanism that is named, or else by the one that misses by fewer ranks or costs less."""
-    cells, free = compiled.problem.graph.cells, replace(target, mechanism=None)
+    order, free = quantile_order(compiled), replace(target, mechanism=None)
+    values = 0 if order is None else compiled.problem.graph.shape[order.axis]
     if target.mechanism == EXPONENTIAL_QUANTILES:
-        quotes = quotes_for(compiled, free) if cells < MANY else None
+        quotes = quotes_for(compiled, free) if values < MANY else None
         return QuantilesRelease(compiled, target, quantile_quote(compiled, target), quotes)
-    if target.mechanism is None and cells >= MANY:
+    if target.mechanism is None and values >= MANY:
         with suppress(Declined):
             choice = quantile_quote(compiled, target)
             rivals = _coarse_quotes(handle, compiled, target)
-            if rivals is not None and _is_better(choice, rivals.best, target):
+            if rivals is not None and _is_better(choice, compiled, rivals.best, target):
                 return QuantilesRelease(compiled, target, choice)
             quotes = quotes_for(compiled, target)
-            if _is_better(choice, quotes.best, target):
+            if not quotes.offers or _is_better(choice, compiled, quotes.best, target):
                 return QuantilesRelease(compiled, target, choice, quotes)
             return PlanRelease(compiled, quotes.best, target, quotes)
     return plan_release(compiled, target)
 
 
-def _is_better(choice: QuantileQuote, rival: Quote, target: AccuracyTarget) -> bool:
+def _is_better(choice: QuantileQuote, compiled: Compiled, rival: Quote, target: AccuracyTarget) -> bool:
     """Whether a choice costs less for the same promise, or is expected to miss by fewer ranks for the same price."""
     if rival.epsilon == 0:
         return False
-    return choice.epsilon < rival.epsilon if target.epsilon is None else choice.rmse < rival.rmse
+    return choice.epsilon < rival.epsilon if target.epsilon is None else choice.rmse < compiled.shown(rival.rmse)
 
 
 def _coarse_quotes(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget) -> Quotes | None:
     """The quotes of a CDF over few wide groups of the same values; None where they have no width."""
-    (axis,), query = compiled.query.axes, compiled.query
+    query = compiled.query
+    if query.kind != "quantiles":
+        return None
+    (axis,) = query.axes
     attribute = handle.domain.find(axis.attribute)
     step = Fraction(1) if isinstance(attribute, Integers) else attribute.width if isinstance(attribute, Bins) else None
     if step is None or axis != Axis(axis.attribute):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -32,6 +32,7 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink
 from blowfishdb.mechanisms import joint
+from blowfishdb.mechanisms.kronecker import AXIS_CELLS
 from blowfishdb.model.aggregates import Aggregate, column_alphas
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.domain import Domain
@@ -131,6 +132,22 @@ class CellsRelease(Release):
         return prepared_count(handle, self.counted or self.compiled)
 
 
+class ColumnsRelease(CellsRelease):
+    """A release that may give some of the columns of a table, beside others in one charge."""
+
+    @abstractmethod
+    def checked(self) -> Certificate:
+        """The certificate, worked out anew on the graph of this very query."""
+
+    @abstractmethod
+    def column_alphas(self) -> Mapping[str, float | None]:
+        """How far off each of its columns is at most, by name."""
+
+    @abstractmethod
+    def answer(self, counts: Ints) -> Answer:
+        """Draws the noise and makes the answer; charges nothing and stores nothing."""
+
+
 def prepared_count(handle: DatasetHandle, compiled: Compiled) -> Counting:
     """The statement that counts the rows, or for persons the persons, in each cell of a query; reads no row."""
     unit, table = handle.policy.unit, compiled.table
@@ -200,7 +217,7 @@ class Beside:
 
 
 @dataclass(frozen=True, eq=False)
-class PlanRelease(CellsRelease):
+class PlanRelease(ColumnsRelease):
     """A query answered by one certified plan. `target` and `quotes`, the offers for it, are for the preview.
 
     Its epsilon is what the answers lose by themselves; with `sharing` a part of that was paid before. `measures` is the
@@ -241,6 +258,17 @@ class PlanRelease(CellsRelease):
         DigestMismatch when the quote's certificate is not that of its plan on this graph.
         """
         return certified_as_charged(self.best.plan, self.counted.problem.graph, self.best.certificate)
+
+    def checked(self) -> Certificate:
+        """The certificate of `certified`."""
+        return self.certified.certificate
+
+    def column_alphas(self) -> Mapping[str, float | None]:
+        """How far off each column of a table is at most."""
+        table = self.compiled.table
+        if table is None:
+            return {}
+        return dict(zip((one.title for one in table.aggregates), column_alphas(table, self.best.alpha), strict=True))
 
     @property
     def counted(self) -> Compiled:
@@ -445,7 +473,7 @@ def divided(domain: Domain, policy: Policy, query: Query) -> tuple[Query, ...]:
     """The query as tables over fewer cells each, together with the same columns; itself where one plan serves it.
 
     Aggregates that look at the same attributes beside the groups stay together; those that look at none join the first.
-    Persons are counted over cells of their own.
+    Persons are counted over cells of their own, and quantiles of very many values are chosen by rank.
     """
     if query.kind != "table":
         return (query,)
@@ -457,6 +485,15 @@ def divided(domain: Domain, policy: Policy, query: Query) -> tuple[Query, ...]:
         filters = dict.fromkeys(part.where for part in people)
         counts = (tuple(part for part in people if part.where == where) for where in filters)
         return (*of_rows, *(replace(query, aggregates=columns) for columns in counts))
+    by_rank = [part for part in query.aggregates if _is_by_rank(domain, policy, part, query)]
+    if 0 < len(by_rank) < len(query.aggregates):
+        rest = tuple(part for part in query.aggregates if part not in by_rank)
+        factors = dict.fromkeys(part.factors for part in by_rank)
+        ranked = (tuple(part for part in by_rank if part.factors == names) for names in factors)
+        return (
+            *divided(domain, policy, replace(query, aggregates=rest)),
+            *(replace(query, aggregates=columns) for columns in ranked),
+        )
     if _cells(domain, policy, query.aggregates, query) <= TOGETHER:
         return (query,)
     looked_at = [_attributes(part) for part in query.aggregates]
@@ -465,6 +502,14 @@ def divided(domain: Domain, policy: Policy, query: Query) -> tuple[Query, ...]:
     for aggregate, names in zip(query.aggregates, looked_at, strict=True):
         tables[next(place for place, wide in enumerate(widest) if names <= wide)].append(aggregate)
     return tuple(replace(query, aggregates=tuple(part)) for part in tables)
+
+
+def _is_by_rank(domain: Domain, policy: Policy, aggregate: Aggregate, query: Query) -> bool:
+    """Whether an aggregate is a quantile of so many values that no plan has running counts of every group."""
+    if aggregate.function != "quantile" or aggregate.where is not None:
+        return False
+    is_grouped = aggregate.factors[0] in [axis.attribute for axis in query.axes]
+    return not is_grouped and policy.applied(domain).find(aggregate.factors[0]).total_size > AXIS_CELLS
 
 
 def _attributes(aggregate: Aggregate) -> frozenset[str]:
@@ -484,7 +529,11 @@ def _cells(domain: Domain, policy: Policy, aggregates: tuple[Aggregate, ...], qu
 
 
 def parts_release(
-    handle: DatasetHandle, query: Query, tables: tuple[Query, ...], target: AccuracyTarget
+    handle: DatasetHandle,
+    query: Query,
+    tables: tuple[Query, ...],
+    target: AccuracyTarget,
+    release_of: Callable[[DatasetHandle, Compiled, AccuracyTarget], ColumnsRelease],
 ) -> PartsRelease:
     """The release of a divided table: each part with its share of epsilon, or each as accurate as the whole is to be.
 
@@ -497,7 +546,7 @@ def parts_release(
         share = (
             None if target.epsilon is None else target.epsilon * Fraction(len(table.aggregates), len(query.aggregates))
         )
-        releases.append(plan_release(compiled, replace(target, beta=beta, epsilon=share)))
+        releases.append(release_of(handle, compiled, replace(target, beta=beta, epsilon=share)))
     return PartsRelease(query, target, tuple(releases))
 
 
@@ -518,14 +567,14 @@ class PartsRelease(Release):
 
     query: Query
     target: AccuracyTarget
-    parts: tuple[PlanRelease, ...]
+    parts: tuple[ColumnsRelease, ...]
 
     compiled: Compiled | None = None
 
     @cached_property
     def certificate(self) -> Certificate:
         """The sum of the parts' losses; sound because every hidden move is one in each of them, or none."""
-        proofs = [part.certified.certificate for part in self.parts]
+        proofs = [part.checked() for part in self.parts]
         plans = digest(("parts", *(proof.plan_digest for proof in proofs)))
         graphs = digest(("parts", *(proof.graph_digest for proof in proofs)))
         total = sum((proof.epsilon for proof in proofs), Fraction(0))
@@ -552,7 +601,9 @@ class PartsRelease(Release):
     def preview(self, handle: DatasetHandle) -> Preview:
         """The price of all parts, and how far off each column is at most."""
         first = self.parts[0].preview(handle)
-        columns = {name: alpha for part in self.parts for name, alpha in self._columns(part).items()}
+        if not isinstance(first, Preview):
+            raise InvalidInput("columns of a table are previewed as questions are")
+        columns = {name: alpha for part in self.parts for name, alpha in part.column_alphas().items()}
         titles = [part.title for part in self.query.aggregates]
         shown = columns[titles[0]]
         offer = Offer(joint.NAME, self.epsilon, shown, None, first.best.method)
@@ -569,13 +620,6 @@ class PartsRelease(Release):
             expensive_columns=(),
             columns={title: columns[title] for title in titles},
         )
-
-    @staticmethod
-    def _columns(part: PlanRelease) -> Mapping[str, float | None]:
-        table = part.compiled.table
-        if table is None:
-            return {}
-        return dict(zip((one.title for one in table.aggregates), column_alphas(table, part.best.alpha), strict=True))
 
     def counting(self, handle: DatasetHandle) -> Counting:
         """The statements that count the cells of each part."""
@@ -599,6 +643,7 @@ class PartsRelease(Release):
             kind="table",
             beta=float(self.target.beta),
             mechanism=joint.NAME,
+            caveat=" ".join(dict.fromkeys(one.caveat for one in ordered if one.caveat)),
             certificate=self.certificate,
             stages=self.allowances,
             columns=tuple(one.columns[0] for one in ordered),

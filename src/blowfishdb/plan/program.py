@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from blowfishdb.errors import AllowanceExceeded, CannotCertify, DigestMismatch, PlanError
-from blowfishdb.model.graphs import AxisGraph, CellGraph, EdgeGraph, WindowGraph
+from blowfishdb.model.graphs import AxisGraph, CellGraph, EdgeGraph, GridGraph, WindowGraph, factor_shape
 from blowfishdb.model.numbers import Bools, Ints, as_ints, distinct
 from blowfishdb.model.serialize import VERSION, digest
 from blowfishdb.plan.certificate import Certificate, bounded, certify
@@ -372,14 +372,16 @@ class QuantilePlan:
     The penalty is half the sum over the intervals between neighbouring positions, of how far the number of records in
     it is from its share of all. `shares` are those of the m + 1 intervals. With a `count_unit` the number of records is
     published first, with noise of that scale, and the shares are shares of the published number. `cells` is the number
-    of cells in order; what else is counted, NULL or outside, stands beside the order and has no rank. The proof is
-    docs/proofs/quantiles.md.
+    of cells in order; what else is counted, NULL or outside, stands beside the order and has no rank. Each of the
+    `groups`, the cells along all axes but `axis`, has a choice of its own. The proof is docs/proofs/quantiles.md.
     """
 
     unit: Fraction
     shares: tuple[Fraction, ...]
     cells: int
     count_unit: Fraction | None = None
+    groups: int = 1
+    axis: int = 0
 
     def __post_init__(self) -> None:
         check_positive("the unit of a choice of quantiles", self.unit)
@@ -387,8 +389,8 @@ class QuantilePlan:
             check_positive("the unit of the number of records", self.count_unit)
         if len(self.shares) < 2 or sum(self.shares) != 1 or min(self.shares) <= 0:
             raise PlanError("quantiles cut the records into at least two positive shares that add up to 1")
-        if self.cells < 1:
-            raise PlanError("quantiles need at least one cell in order")
+        if self.cells < 1 or self.groups < 1 or self.axis < 0:
+            raise PlanError("quantiles need at least one cell in order, and at least one group")
 
     @property
     def levels(self) -> int:
@@ -397,31 +399,56 @@ class QuantilePlan:
 
     def digest(self) -> str:
         """A hash of everything above."""
-        return digest(("quantiles", self.unit, self.shares, self.cells, self.count_unit, POSITIONS))
+        grouped = () if self.groups == 1 else (self.groups, self.axis)
+        return digest(("quantiles", self.unit, self.shares, self.cells, self.count_unit, POSITIONS, *grouped))
 
     def gaps(self, total: int) -> tuple[Fraction, ...]:
         """The number of records wanted in each interval, when there are `total`, or so many were published."""
         return tuple(share * max(0, total) for share in self.shares)
 
+    def by_group(self, counts: Ints, graph: CellGraph) -> Ints:
+        """The counts of the cells in order, a row for each group."""
+        rows = np.moveaxis(counts.reshape(graph.shape), self.axis, -1)
+        return np.ascontiguousarray(rows.reshape(self.groups, -1)[:, : self.cells])
+
     def loss(self, graph: CellGraph) -> Fraction:
-        """At least the loss on every edge of a graph whose first `cells` cells are those in order.
+        """At least the loss on every edge of a graph whose first `cells` places along the axis are those in order.
 
         A record that moves within the order changes the penalty by at most 1, either way; one that enters or leaves it
         by 1 - min(shares), or by 1/2 where the shares are of a published number, whose own loss is added. The log-odds
-        range is twice that. All that constraints move together, or a person's rows, count one by one.
+        range is twice that. One that moves to another group leaves one order and enters another. All that constraints
+        move together, or a person's rows, count one by one.
         """
-        if graph.cells < self.cells or len(graph.shape) != 1:
-            raise PlanError(f"the plan is over {self.cells} cells of one axis, the policy graph over {graph.shape}")
+        shape = graph.shape
+        in_order = shape[self.axis] if self.axis < len(shape) else 0
+        if in_order < self.cells or graph.cells != in_order * self.groups:
+            raise PlanError(f"the plan is over {self.cells} cells of one axis, the policy graph over {shape}")
         leaves = bool(np.any(graph.to_zero)) or graph.constraint_moves is not None
         moves = graph.value_edge_bound > 0 or graph.constraint_moves is not None
         losses = [Fraction(0)]
         if moves:
             losses.append(2 / self.unit)
-        if leaves or (moves and graph.cells > self.cells):
-            # Without a published number the shares of all intervals shrink or grow with the one that changes.
-            kept = 2 * (1 - min(self.shares)) / self.unit
-            losses.append(kept if self.count_unit is None else 1 / self.unit + 1 / self.count_unit)
+        # Without a published number the shares of all intervals shrink or grow with the one that changes.
+        enters = 2 * (1 - min(self.shares)) / self.unit
+        enters = enters if self.count_unit is None else 1 / self.unit + 1 / self.count_unit
+        if leaves or (moves and in_order > self.cells):
+            losses.append(enters)
+        if moves and self.groups > 1 and self._crosses(graph):
+            losses.append(2 * enters)
         return max(losses) * graph.rows_per_person
+
+    def _crosses(self, graph: CellGraph) -> bool:
+        """Whether a hidden move may lead from one group to another."""
+        if graph.constraint_moves is not None:
+            return True
+        axis = 0
+        for factor in graph.factors:
+            axes = len(factor_shape(factor))
+            is_ordered = axes == 1 and axis == self.axis
+            if not is_ordered and (isinstance(factor, GridGraph) or factor.edge_count > 0):
+                return True
+            axis += axes
+        return False
 
 
 def certify_quantiles(plan: QuantilePlan, graph: CellGraph) -> Certificate:

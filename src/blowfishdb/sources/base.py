@@ -226,6 +226,11 @@ class Engine(ABC):
         del number, edges
         return None
 
+    def place(self, text: Expr, listed: Sequence[str]) -> Expr | None:
+        """The place of a text in a list, from 1 on, NULL where it is not in it; None where texts group as fast."""
+        del text, listed
+        return None
+
     def whole_type(self, low: int, high: int) -> str:
         """The type by which whole numbers from low to high are grouped fastest."""
         del low, high

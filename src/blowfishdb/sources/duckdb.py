@@ -26,7 +26,7 @@ from urllib.parse import unquote
 
 from blowfishdb.errors import SourceError, SourceFailed
 from blowfishdb.incidents import redact_errors
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, interrupted_after
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, ibis, interrupted_after
 from blowfishdb.sources.location import (
     GLOB,
     Location,
@@ -145,6 +145,8 @@ OFFLINE = ("autoinstall_known_extensions", "autoload_known_extensions")
 VIEWS = "SELECT count(*) FROM duckdb_views() WHERE database_name = current_database() AND NOT internal"
 ATTACHED_SIZE = 2**26
 """Larger databases, in bytes, are opened on their own: what they spill stays beside them."""
+SEARCHED = 64
+"""Texts that are looked for one by one in every row of a column that has no dictionary."""
 ARRAY_BITS = 18
 """Groups by small types are counted in an array of up to two to this many places."""
 
@@ -235,6 +237,12 @@ class DuckDB(Engine):
         return next(
             (f"int{bits}" for bits in (8, 16, 32) if -(2 ** (bits - 1)) <= low and high < 2 ** (bits - 1)), "float64"
         )
+
+    def place(self, text: Expr, listed: Sequence[str]) -> Expr | None:
+        """Looked up once for each entry of a column's dictionary; small numbers are then grouped in an array."""
+        if len(listed) > SEARCHED:
+            return None
+        return function("list_position", "int32", 2)(ibis().array(list(listed)), text).cast("int8")
 
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         del kind

@@ -167,8 +167,11 @@ LIST_LIMIT = 1024
 """Categories that are listed in the statement."""
 
 
-def category_key(attribute: Categorical, column: Expr, kind: ColumnType, engine: Engine) -> Key:
-    """Groups by the values; of the groups only the declared values leave the engine."""
+def category_key(attribute: Categorical, column: Expr, kind: ColumnType, engine: Engine, *, is_alone: bool) -> Key:
+    """Groups by the values; of the groups only the declared values leave the engine.
+
+    Beside other keys, texts are grouped by their places in the list where the engine finds these quickly.
+    """
     is_text = kind.kind == Kind.TEXT
     plain = engine.comparable(column, kind.kind)
     if kind.kind not in (Kind.TEXT, Kind.INTEGER):
@@ -179,6 +182,11 @@ def category_key(attribute: Categorical, column: Expr, kind: ColumnType, engine:
         return raw_key(attribute, plain.substr(0, longest + 1) if is_text else plain)
     listed = [value if is_text else int(value) for value in attribute.values]
     listed = [value for value in listed if isinstance(value, str) or -(2**63) <= value < 2**63]
+
+    place = engine.place(plain, [str(value) for value in listed]) if is_text and not is_alone else None
+    if place is not None:
+        number = ibis().cases((plain.notnull(), place), else_=ibis().literal(0, "int8"))
+        return Key((number,), _place_decoder(attribute))
 
     def finish(grouped: Sequence[Expr]) -> tuple[Expr, ...]:
         value = grouped[0]
@@ -191,6 +199,18 @@ def category_key(attribute: Categorical, column: Expr, kind: ColumnType, engine:
         return attribute.place((index, is_null, unlisted & ~is_null))
 
     return Key((plain,), decode, finish, fetched=2)
+
+
+def _place_decoder(attribute: Categorical) -> Callable[[Fetched], Ints]:
+    """Reads places in the list of values, from 1 on: 0 is NULL, and NULL is a value that is not listed."""
+
+    def decode(fetched: Fetched) -> Ints:
+        places = _doubles(fetched[0])
+        is_outside = np.isnan(places)
+        index = np.where(is_outside, 1.0, places).astype(np.int64) - 1
+        return attribute.place((np.maximum(index, 0), places == 0, is_outside))
+
+    return decode
 
 
 DAYS_LIMIT = 4096

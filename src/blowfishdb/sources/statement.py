@@ -140,7 +140,11 @@ def make_statement(tables: Tables, places: Places, unit: Row | Person | People, 
     rows = rows.filter(conditions) if conditions else rows
     needed = {*places.axes, *(atom.attribute for atom in atoms(undecided))}
     left = replace(places, where=undecided, attributes=tuple(name for name in places.attributes if name in needed))
-    keys = {name: make_key(places.cuts[name], rows[column[name]], homes[name][2], engine) for name in left.attributes}
+    is_alone = len(left.attributes) == 1
+    keys = {
+        name: make_key(places.cuts[name], rows[column[name]], homes[name][2], engine, is_alone=is_alone)
+        for name in left.attributes
+    }
     return Statement(_counted(rows, list(keys.values())) if keys else rows.aggregate(n=rows.count()), keys, left)
 
 
@@ -376,11 +380,11 @@ def check_type(name: str, attribute: Attribute, column: ColumnType) -> None:
         raise SourceError(f"{name}: {declared} are read from {wanted}, not from {column.native}{advice}")
 
 
-def make_key(cut: Segments, column: Expr, kind: ColumnType, engine: Engine) -> Key:
-    """The key of one attribute for one column of the given type."""
+def make_key(cut: Segments, column: Expr, kind: ColumnType, engine: Engine, *, is_alone: bool = True) -> Key:
+    """The key of one attribute for one column of the given type, alone or beside others."""
     attribute = cut.attribute
     if isinstance(attribute, Categorical):
-        return category_key(attribute, column, kind, engine)
+        return category_key(attribute, column, kind, engine, is_alone=is_alone)
     if kind.kind == Kind.TEXT or (not engine.typed and isinstance(attribute, Dates | Timestamps)):
         return raw_key(attribute, engine.comparable(column, kind.kind))
     if isinstance(attribute, Dates):
