@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from types import TracebackType
 
 from blowfishdb.cli.output import exit_code, log_to_file, missing_extra, print_error
@@ -24,11 +25,9 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; errors are printed, never raised."""
-    from blowfishdb.cli.app import app
-
     try:
         with log_to_file():
-            app(list(arguments), prog_name="blowfish")
+            _commands()(list(arguments), prog_name="blowfish")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except (BlowfishError, ModuleNotFoundError) as fault:
@@ -38,6 +37,16 @@ def run(arguments: Sequence[str]) -> int:
         print_error(error, as_json="--json" in arguments)
         return exit_code(error)
     return 0
+
+
+@cache
+def _commands() -> Callable[..., object]:
+    """All commands, read off their functions once in a process."""
+    import typer
+
+    from blowfishdb.cli.app import app
+
+    return typer.main.get_command(app)
 
 
 def _say_little(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

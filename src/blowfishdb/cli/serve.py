@@ -25,6 +25,7 @@ from blowfishdb.cli.output import console, keep_log, print_json, print_result, s
 from blowfishdb.errors import CatalogError, ExtraMissing
 
 if TYPE_CHECKING:
+    from blowfishdb.catalog import Curator
     from blowfishdb.server.access import Caller
     from blowfishdb.server.state import AppState
 
@@ -131,11 +132,18 @@ def server_state(config: Path) -> Iterator[AppState]:
 
 @contextmanager
 def server_console(config: Path) -> Iterator[Caller]:
-    """Whoever types commands on the server's machine, to do what REST does."""
+    """Whoever types commands on the server's machine, to do what REST does: a curator of every dataset."""
     with server_state(config) as state:
-        from blowfishdb.server.access import Console
+        from blowfishdb.server.access import Caller
+        from blowfishdb.server.auth.grants import SCOPES, Identity
 
-        yield Console(state)
+        class Console(Caller):
+            """The caller whom no grants bind."""
+
+            def curator(self) -> Curator:
+                return self.app_state.curator(self.name)
+
+        yield Console(Identity("console", "curator", frozenset(SCOPES)), state)
 
 
 def forget_access(config: Path, dataset: str) -> None:

@@ -17,7 +17,7 @@ from blowfishdb.ledger import Charge
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.server.auth.audit_log import NOTHING, AuditEntry
-from blowfishdb.server.auth.grants import SCOPES, Identity, Scope
+from blowfishdb.server.auth.grants import Identity, Scope
 from blowfishdb.server.auth.session import LoginSession
 from blowfishdb.server.state import AppState
 from blowfishdb.session.session import Session
@@ -115,17 +115,6 @@ class Caller:
     ) -> None:
         """Writes a line into the audit log."""
         self.app_state.audit_log.note(self.name, action, target, detail, durable=durable)
-
-
-class Console(Caller):
-    """Whoever types commands on the server's machine: a curator of every dataset, under that name in the log."""
-
-    def __init__(self, app_state: AppState) -> None:
-        super().__init__(Identity("console", "curator", frozenset(SCOPES)), app_state)
-
-    def curator(self) -> Curator:
-        """The curator's side of all datasets."""
-        return self.app_state.curator(self.name)
 
 
 @dataclass(eq=False)
