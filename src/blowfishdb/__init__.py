@@ -24,7 +24,19 @@ if TYPE_CHECKING:
     from blowfishdb.model.document import read_document, write_document
     from blowfishdb.model.domain import bins, categorical, domain, integers
     from blowfishdb.model.explain import explain
-    from blowfishdb.model.policy import Policy, custom, full, grid, line, metric, partition, person, public, threshold
+    from blowfishdb.model.policy import (
+        Policy,
+        custom,
+        full,
+        grid,
+        joint,
+        line,
+        metric,
+        partition,
+        person,
+        public,
+        threshold,
+    )
     from blowfishdb.model.predicate import col
     from blowfishdb.model.query import query
     from blowfishdb.plan.certificate import certify
@@ -52,6 +64,7 @@ _HOME = {
         "custom",
         "full",
         "grid",
+        "joint",
         "line",
         "metric",
         "partition",
@@ -97,6 +110,7 @@ __all__ = [
     "full",
     "grid",
     "integers",
+    "joint",
     "line",
     "marginal_constraint",
     "metric",

@@ -20,6 +20,7 @@ from blowfishdb.catalog.stretch import domain_stretch, policy_stretch
 from blowfishdb.model import distance
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.distance import value_distance
+from blowfishdb.model.policy import Joint
 from tests.effort import effort
 
 DOMAIN = bf.domain(
@@ -207,21 +208,43 @@ def joined(policy: bf.Policy, domain: bf.Domain = PLACES) -> np.ndarray:
 
 
 @st.composite
-def joint_policies(draw: st.DrawFn) -> bf.Policy:
+def listed(draw: st.DrawFn, domain: bf.Domain, names: list[str]) -> Joint:
+    """Blocks of combinations of places, or a few pairs of them."""
+    values = ([domain[name].value_at(place) for place in range(domain[name].size)] for name in names)
+    places = list(itertools.product(*values))
+    if draw(st.booleans()):
+        labels = draw(st.lists(st.integers(0, 2), min_size=len(places), max_size=len(places)))
+        blocks = [[one for one, label in zip(places, labels, strict=True) if label == k] for k in sorted(set(labels))]
+        return bf.joint(names, bf.partition(blocks))
+    pairs = st.tuples(st.sampled_from(places), st.sampled_from(places))
+    return bf.joint(names, bf.custom(draw(st.lists(pairs, max_size=20))))
+
+
+@st.composite
+def joint_policies(draw: st.DrawFn, domain: bf.Domain) -> bf.Policy:
     composition = draw(st.sampled_from(["record", "attribute"]))
     joint, alone = [], {"x", "y", "z"}
     if draw(st.integers(0, 3)):
         names = draw(st.sampled_from([["x", "y"], ["y", "x"], ["x", "z"], ["x", "y", "z"]]))
         theta, metric = draw(st.sampled_from(["0.5", 1, "1.5", 2, 3])), draw(st.sampled_from(["l1", "l2", "linf"]))
         joint, alone = [bf.grid(names, theta, metric)], alone - set(names)
+        if draw(st.booleans()):
+            joint = [draw(listed(domain, names))]
     families = {name: draw(st.sampled_from([bf.full(), bf.line(), bf.public()])) for name in sorted(alone)}
     return bf.Policy(families, composition, joint=joint)  # type: ignore[arg-type]
 
 
-@effort(90)
-@example(bf.Policy({name: bf.public() for name in "xyz"}), bf.Policy(joint=[bf.grid(["x", "y"], "0.5")]), NULLS)
-@given(joint_policies(), joint_policies(), st.sampled_from([PLACES, NULLS]))
-def test_changes_of_joint_thresholds_cover_every_new_edge(old: bf.Policy, new: bf.Policy, domain: bf.Domain) -> None:
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[bf.Domain, bf.Policy, bf.Policy]:
+    domain = draw(st.sampled_from([PLACES, NULLS]))
+    return domain, draw(joint_policies(domain)), draw(joint_policies(domain))
+
+
+@effort(120)
+@example((NULLS, bf.Policy({name: bf.public() for name in "xyz"}), bf.Policy(joint=[bf.grid(["x", "y"], "0.5")])))
+@given(changes())
+def test_changes_of_joint_graphs_cover_every_new_edge(change: tuple[bf.Domain, bf.Policy, bf.Policy]) -> None:
+    domain, old, new = change
     factor = policy_stretch(domain, old, new).factor
     if factor is not None:
         assert most_steps(old, new, domain) <= factor

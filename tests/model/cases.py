@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 from hypothesis import assume
 from hypothesis import strategies as st
 
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, bins, categorical, integers
-from blowfishdb.model.policy import Family, Policy, custom, full, grid, line, partition, public, threshold
+from blowfishdb.model.policy import (
+    Family,
+    Grid,
+    Joint,
+    Policy,
+    custom,
+    full,
+    grid,
+    joint,
+    line,
+    partition,
+    public,
+    threshold,
+)
 from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
 
 
@@ -68,20 +82,34 @@ def families(draw: st.DrawFn, attribute: Attribute) -> Family:
     return {"public": public(), "line": line()}.get(kind, full())
 
 
+def listed_joint(draw: st.DrawFn, domain: Domain) -> Joint:
+    """Blocks of combinations of x and y, or a few pairs of them."""
+    places = list(itertools.product(*(range(domain[name].size) for name in "xy")))
+    combinations = [tuple(a_value(domain[name], i) for name, i in zip("xy", place, strict=True)) for place in places]
+    if draw(st.booleans()):
+        labels = draw(st.lists(st.integers(0, 2), min_size=len(places), max_size=len(places)))
+        named = list(zip(combinations, labels, strict=True))
+        return joint("xy", partition([[one for one, label in named if label == k] for k in sorted(set(labels))]))
+    ends = st.sampled_from(combinations)
+    return joint("xy", custom(draw(st.lists(st.tuples(ends, ends), max_size=5))))
+
+
 @st.composite
 def settings_of(draw: st.DrawFn, most_records: int = 48) -> tuple[Domain, Policy]:
     """A domain of few records and a policy for it."""
-    joint = draw(st.booleans())
-    count = draw(st.integers(2 if joint else 1, 3))
-    declared = [draw(attributes(numeric=joint and place < 2, most=6 if count < 3 else 3)) for place in range(count)]
+    is_joint = draw(st.booleans())
+    count = draw(st.integers(2 if is_joint else 1, 3))
+    declared = [draw(attributes(numeric=is_joint and place < 2, most=6 if count < 3 else 3)) for place in range(count)]
     names = ("x", "y", "z")[:count]
     domain = Domain(tuple(zip(names, declared, strict=True)))
     assume(domain.size <= most_records)
-    grids = []
-    if joint:
+    grids: list[Grid | Joint] = []
+    if is_joint and draw(st.booleans()):
+        grids.append(listed_joint(draw, domain))
+    elif is_joint:
         theta = draw(st.fractions(Fraction(1, 4), 4, max_denominator=4))
         grids.append(grid(["x", "y"], theta, draw(st.sampled_from(["l1", "l2", "linf"]))))
-    alone = names[2:] if joint else names
+    alone = names[2:] if is_joint else names
     policy = Policy(
         {name: draw(families(domain[name])) for name in alone},
         composition=draw(st.sampled_from(["record", "attribute"])),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -13,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.audit import definitions as oracle
+from blowfishdb.engine.preview import not_protected
 from blowfishdb.errors import PolicyError, TooLarge
+from blowfishdb.model import distance
 from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.distance import record_distance, stretch, value_distance
 from blowfishdb.model.domain import Attribute, Domain, bins, categorical, domain, integers
-from blowfishdb.model.explain import explain
+from blowfishdb.model.explain import explain, view_graph
 from blowfishdb.model.policy import (
     ROW,
     Family,
@@ -28,6 +31,7 @@ from blowfishdb.model.policy import (
     custom,
     full,
     grid,
+    joint,
     line,
     partition,
     person,
@@ -345,3 +349,63 @@ def test_a_policy_looks_its_values_up_once_for_each_declaration() -> None:
     with pytest.raises(PolicyError, match="v: "):
         policy.graph(domain({"v": ["a", "b"]}), "v")
     assert replace(policy, attributes={"v": custom([("a", "c")])}).graph(one, "v").distance(0, 1) is None
+
+
+PLACE = domain({"ward": categorical(["A", "B"], null="A", outside="A"), "illness": categorical(["flu", "cold"])})
+"""NULL and unlisted illnesses are hidden."""
+BY_WARD = joint(["ward", "illness"], partition([[("A", "flu"), ("A", "cold")], [("B", "flu"), ("B", "cold")]]))
+
+
+@pytest.mark.parametrize(
+    ("declare", "words"),
+    [
+        (lambda: joint(["ward"], custom([])), "two or more"),
+        (lambda: joint(["ward", "ward"], custom([])), "different"),
+        (lambda: joint(["ward", "illness"], full()), "partition"),
+        (lambda: joint(["ward", "illness"], partition(cuts=[1])), "listed blocks"),
+        (lambda: joint(["ward", "illness"], custom([("A", "flu")])), "no combination"),
+        (lambda: joint(["ward", "illness"], custom([[("A", "flu"), ("B",)]])), "ward and illness"),
+        (lambda: Policy(joint=[joint(["ward", "illness"], partition([[("A", "flu")]]))]), "name the rest"),
+        (lambda: Policy(joint=[joint(["ward", "illness"], partition([[("A", "flu"), ("A", "flu")]]))]), "A, flu"),
+        (lambda: Policy(joint=[joint(["ward", "illness"], custom([[("A", "flu"), ("C", "flu")]]))]), "'C'"),
+    ],
+)
+def test_joint_graphs_that_do_not_fit_are_refused(declare: Callable[[], Policy], words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        declare().check(PLACE)
+
+
+def test_a_joint_graph_has_a_limit_of_combinations() -> None:
+    wide = domain({"x": integers(0, 999, null=0), "y": integers(0, 999, null=0)})
+    with pytest.raises(TooLarge, match="1,?000,?000"):
+        Policy(joint=[joint(["x", "y"], custom([]))]).check(wide)
+
+
+def test_distances_in_a_joint_graph_hold_whatever_the_other_attributes_are() -> None:
+    by_ward = Policy(joint=[BY_WARD])
+    assert value_distance(PLACE, by_ward, "illness", "flu", "cold") == 1
+    assert value_distance(PLACE, by_ward, "ward", "A", "B") is None
+    assert value_distance(PLACE, by_ward, "ward", "A", "A") == 0
+    # In ward A alone flu is hidden from colds: a patient of ward B has no such promise.
+    in_a = Policy(joint=[joint(["ward", "illness"], custom([[("A", "flu"), ("A", "cold")]]))])
+    told = domain({"ward": PLACE["ward"], "illness": categorical(["flu", "cold"], null="flu", outside="flu")})
+    assert value_distance(told, in_a, "illness", "flu", "cold") is None
+    assert record_distance(told, in_a, {"ward": "A", "illness": "flu"}, {"ward": "A", "illness": "cold"}) == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distance, "PATHS_LIMIT", 0)
+        with pytest.raises(TooLarge, match="paths"):
+            value_distance(told, in_a, "illness", "flu", "cold")
+
+
+def test_one_block_of_everything_hides_whole_records_of_its_attributes() -> None:
+    everything = joint(["ward", "illness"], partition([[*BY_WARD.groups[0], *BY_WARD.groups[1]]]))
+    told, whole = explain(PLACE, Policy(joint=[BY_WARD])), explain(PLACE, Policy(joint=[everything]))
+    assert told[0].startswith("ward and illness: combinations within each of 2 blocks") and "2 parts" in told[0]
+    assert "k steps apart" in whole[0]
+    listed = explain(PLACE, Policy(joint=[joint(["ward", "illness"], custom([]))], presence="secret"))
+    assert "exactly 0 listed pairs" in listed[0] and "e^(2 epsilon)" in listed[0]
+    assert any("stands for any value" in text for text in told)
+    assert "In which of 2 parts ward and illness lie" in " ".join(not_protected(PLACE, Policy(joint=[BY_WARD])))
+    assert "Roughly what ward" in " ".join(not_protected(PLACE, Policy(joint=[everything])))
+    with pytest.raises(PolicyError, match="common graph"):
+        view_graph(PLACE, Policy(joint=[BY_WARD]), "ward")

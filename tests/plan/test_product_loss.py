@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
-from blowfishdb.model.graphs import CellGraph, GridGraph, WindowGraph
+from blowfishdb.model.graphs import CellGraph, GridGraph, JointEdges, WindowGraph
 from blowfishdb.model.workload import Identity, Kronecker, Sparse
 from blowfishdb.plan import certificate
 from blowfishdb.plan import loss as level_sets
@@ -36,7 +36,9 @@ def graphs(draw: st.DrawFn) -> CellGraph:
         places, places, draw(st.integers(1, 3)), draw(st.sampled_from(["l1", "l2", "linf"])), (NONE, NONE)
     )
     apart = tuple(window(size, draw(st.integers(0, size))) for size in shape)
-    factors = draw(st.sampled_from([(joint,), apart]))
+    cell = st.integers(0, shape[0] * shape[1] - 1)
+    listed = JointEdges(shape[0] * shape[1], np.array(draw(st.lists(st.tuples(cell, cell), max_size=6))), shape)
+    factors = draw(st.sampled_from([(joint,), (listed,), apart]))
     return CellGraph(factors, draw(st.sampled_from(["record", "attribute"])), np.array([False]), "public")
 
 

@@ -32,6 +32,7 @@ from blowfishdb.model.policy import (
     custom,
     full,
     grid,
+    joint,
     line,
     metric,
     partition,
@@ -228,7 +229,7 @@ def battery(*, quick: bool) -> list[Case]:
         *one_axis(quick=quick),
         *two_axes(quick=quick),
         *wide_tables(),
-        *joint(),
+        *joint_graphs(),
         *filters_and_cells(),
         *groups_of_time(),
         *presence_and_people(),
@@ -284,8 +285,8 @@ def wide_tables() -> Iterator[Case]:
         yield Case(f"direct, two marginals by {composition}", TWO, Policy({}, composition), PAIRWISE, "direct")
 
 
-def joint() -> Iterator[Case]:
-    """Joint thresholds: places within a distance, in each metric."""
+def joint_graphs() -> Iterator[Case]:
+    """Joint graphs: places within a distance, in each metric; blocks and pairs of combinations."""
     small = domain(
         {"x": integers(0, 4, null=0), "y": bins(0, 5, width=1, null=0), "z": categorical(["a"], outside="a", null="a")}
     )
@@ -296,6 +297,13 @@ def joint() -> Iterator[Case]:
         yield Case(f"kronecker by structure, joint {shape}", small, policy, TABLE, "kronecker", by_structure=True)
         yield Case(f"hierarchy of one side, joint {shape}", small, policy, query("cdf", "x"), "hierarchy")
         yield Case(f"filter on the other side, joint {shape}", small, near, filtered)
+    places = list(itertools.product(range(5), range(5)))
+    rows = partition([[place for place in places if sum(place) % 3 == rest] for rest in range(3)])
+    pairs = custom([((x, y), (x, y + 1)) for x, y in places if y < x])
+    for words, family in {"blocks": rows, "pairs": pairs}.items():
+        policy = Policy(joint=[joint(["x", "y"], family)])
+        yield Case(f"identity, joint {words}", small, policy, TABLE, "identity")
+        yield Case(f"filter on the other side, joint {words}", small, policy, filtered)
 
 
 def filters_and_cells() -> Iterator[Case]:

@@ -26,7 +26,7 @@ from blowfishdb.model.constraints import (
 )
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Custom, Family, Full, Line, Partition, Policy, Public, Threshold
+from blowfishdb.model.policy import Custom, Family, Full, Joint, Line, Partition, Policy, Public, Threshold
 from blowfishdb.model.predicate import Atom, Axis, Both, Comparison, Either, IsNull, Member, Negation, Predicate, atoms
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
@@ -143,6 +143,24 @@ def same_block(family: Partition, attribute: Attribute, one: int, two: int) -> b
     return any({one, two} <= {attribute.locate(v) for v in block} for block in family.blocks)
 
 
+def combinations_joined(joint: Joint, domain: Domain, one: Record, two: Record) -> bool:
+    """Whether a block or a pair has a combination that each record may stand for, hidden NULL for any value."""
+    choices: list[list[list[int]]] = [[], []]
+    for name in joint.attributes:
+        attribute, codes = domain[name], (one[name], two[name])
+        public = {slot.code for slot in attribute.slots if slot.public}
+        if codes[0] != codes[1] and public & set(codes):
+            return False
+        for side, code in enumerate(codes):
+            choices[side].append([code] if code < attribute.size else list(range(attribute.size)))
+    first, second = (set(itertools.product(*side)) for side in choices)
+    groups = [
+        {tuple(domain[name].locate(value) for name, value in zip(joint.attributes, one, strict=True)) for one in group}
+        for group in joint.groups
+    ]
+    return bool(first & second) or any(first & group and second & group for group in groups)
+
+
 def moves(domain: Domain, policy: Policy, one: Record, two: Record) -> bool:
     """Whether one edge of the whole policy leads from one record to another."""
     if policy.presence == "only" or one == two:
@@ -150,6 +168,11 @@ def moves(domain: Domain, policy: Policy, one: Record, two: Record) -> bool:
     changed, alone = [], set(domain.names)
     for grid in policy.joint:
         alone -= set(grid.attributes)
+        changed.append(any(one[name] != two[name] for name in grid.attributes))
+        if isinstance(grid, Joint):
+            if changed[-1] and not combinations_joined(grid, domain, one, two):
+                return False
+            continue
         gaps = []
         for name in grid.attributes:
             attribute, a, b = domain[name], one[name], two[name]
@@ -160,7 +183,6 @@ def moves(domain: Domain, policy: Policy, one: Record, two: Record) -> bool:
         size = {"l1": sum(gaps), "linf": max(gaps), "l2": sum(g * g for g in gaps)}[grid.metric]
         if size > (grid.theta**2 if grid.metric == "l2" else grid.theta):
             return False
-        changed.append(any(one[name] != two[name] for name in grid.attributes))
     for name in alone:
         if one[name] != two[name] and not joined(policy.family(name), domain[name], one[name], two[name]):
             return False

@@ -120,7 +120,7 @@ def _people(dataset: Dataset) -> tuple[Domain, Policy]:
     attributes = {name: domain[name] for name in domain if name in given - apart}
     if ROWS in attributes:
         raise CatalogError(f"{name}: people cannot be asked about while a joined attribute is called {ROWS}")
-    families = {name: policy.family(name) for name in attributes if policy.grid_of(name) is None}
+    families = {name: policy.family(name) for name in attributes if policy.joint_of(name) is None}
     number = integers(1, max(FEWEST_ROWS, 10 * unit.at_most), null=1)
     people = Policy({**families, ROWS: public()}, composition=policy.composition, presence=policy.presence, joint=grids)
     return Domain(((ROWS, number), *attributes.items())), people

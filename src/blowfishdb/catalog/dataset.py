@@ -389,7 +389,7 @@ def hidden_words(name: str, policy: Policy) -> str:
     """What a policy hides of an attribute, in a few words."""
     if policy.presence == "only":
         return "as far as whether the record is there"
-    grid = policy.grid_of(name)
+    grid = policy.joint_of(name)
     if grid is not None:
         return f"jointly with {', '.join(one for one in grid.attributes if one != name)}"
     return family_words(policy.family(name))

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.errors import CannotCertify, PolicyError, plural
+from blowfishdb.errors import CannotCertify, PolicyError, TooLarge, plural
 from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.constraints import without_values
-from blowfishdb.model.distance import joint_stretch
+from blowfishdb.model.distance import joint_stretch, listed_stretch
 from blowfishdb.model.distance import stretch as attribute_stretch
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.policy import Grid, Person, Policy
+from blowfishdb.model.policy import Grid, Joint, Person, Policy
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,20 @@ BALLS = ("l1", "l2", "linf")
 def _value_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     """The most old steps along values that one new step makes; of a joint threshold, attribute by attribute."""
     steps, worst = dict[str, int](), NEVER_FURTHER
+    units = _listed_together(domain, old, new)
+    for names in units:
+        try:
+            count = listed_stretch(domain, names, old, new)
+        except (PolicyError, TooLarge) as error:
+            return Stretch(None, str(error))
+        if count is None:
+            return Stretch(None, f"{', '.join(names)}: combinations that were not hidden would be hidden now")
+        if count > 1:
+            worst = f"{', '.join(names)}: combinations one new step apart were {count} old steps apart"
+        units[names] = count
+    unit_of = {name: names for names in units for name in names}
     for name in domain:
-        if _hides_less(old.grid_of(name), new.grid_of(name)):
+        if name in unit_of or _hides_less(old.joint_of(name), new.joint_of(name)):
             continue
         attribute = domain[name]
         try:
@@ -160,9 +172,10 @@ def _value_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
         steps[name] = count
 
     def old_steps(moved: Sequence[str]) -> int:
-        costs = [
+        costs = [units[names] for names in dict.fromkeys(unit_of[name] for name in moved if name in unit_of)]
+        costs += [
             _joint_steps(domain, old, new, factor, sum(steps[name] for name in factor)) if factor[0] in steps else 1
-            for factor in old.factors(moved)
+            for factor in old.factors(name for name in moved if name not in unit_of)
         ]
         return int(max(costs, default=0) if old.composition == "record" else sum(costs))
 
@@ -170,22 +183,36 @@ def _value_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     factor = max(1, *(old_steps(moved) for moved in moves))
     if old.composition == "attribute" and new.composition == "record":
         worst = "all attributes may move at once, and moved one by one before"
-    elif factor > max(1, *steps.values(), 1):
+    elif factor > max(1, *steps.values(), *units.values(), 1):
         worst = "attributes that may now move at once took their steps one after the other before"
     return Stretch(Fraction(factor), worst)
 
 
+def _listed_together(domain: Domain, old: Policy, new: Policy) -> dict[tuple[str, ...], int]:
+    """Sets of attributes that listed joint graphs tie, before or after, with all that is tied to them."""
+    parts = [{name} for name in domain]
+    for graph in (*old.joint, *new.joint):
+        touched = [part for part in parts if part & set(graph.attributes)]
+        parts = [part for part in parts if part not in touched] + [set[str]().union(*touched)]
+    listed = {name for graph in (*old.joint, *new.joint) if isinstance(graph, Joint) for name in graph.attributes}
+    return {tuple(name for name in domain if name in part): 0 for part in parts if part & listed}
+
+
 def _joint_steps(domain: Domain, old: Policy, new: Policy, names: Sequence[str], one_by_one: int) -> int:
     """The most old steps of a new step along attributes that moved together, if they still do; else one by one."""
-    before, after = old.grid_of(names[0]), new.grid_of(names[0])
-    if before is None or after is None or not set(names) == set(before.attributes) == set(after.attributes):
+    before, after = old.joint_of(names[0]), new.joint_of(names[0])
+    if (
+        not isinstance(before, Grid)
+        or not isinstance(after, Grid)
+        or not set(names) == set(before.attributes) == set(after.attributes)
+    ):
         return one_by_one
     together = joint_stretch([domain[name] for name in names], before, after)
     return one_by_one if together is None else min(one_by_one, together)
 
 
-def _hides_less(old: Grid | None, new: Grid | None) -> bool:
+def _hides_less(old: Grid | Joint | None, new: Grid | Joint | None) -> bool:
     """Whether every pair that the new joint threshold joins was joined by the old one."""
-    if old is None or new is None or set(old.attributes) != set(new.attributes):
+    if not isinstance(old, Grid) or not isinstance(new, Grid) or set(old.attributes) != set(new.attributes):
         return False
     return new.theta <= old.theta and BALLS.index(new.metric) <= BALLS.index(old.metric)

@@ -512,7 +512,7 @@ def ask_policy(domain: Domain, policy: Policy) -> Policy:
     families = dict(policy.attributes)
     widest = max(map(len, domain))
     for name in domain:
-        if policy.grid_of(name) is None:
+        if policy.joint_of(name) is None:
             old = policy.family(name)
             prompt = f"  {name:<{widest}}  [{family_words(old)}]  "
             families[name] = _ask(prompt, POLICY_HINT, partial(_read_family, name, domain[name], old))

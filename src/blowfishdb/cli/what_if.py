@@ -40,8 +40,8 @@ def show_comparison(
 ) -> None:
     """Prints the price of each policy, or of the usual ones, most expensive first; the one in force is among them."""
     attribute = dataset.domain.find(name, PolicyError)
-    if dataset.policy.grid_of(name) is not None:
-        raise PolicyError(f"{name} belongs to a joint threshold; its own policy cannot be compared")
+    if dataset.policy.joint_of(name) is not None:
+        raise PolicyError(f"{name} is hidden together with other attributes; a policy of its own cannot be compared")
     current = dataset.policy.family(name)
     families = [*([read_family(words, attribute) for words in policies] or usual_families(attribute)), current]
     named = {

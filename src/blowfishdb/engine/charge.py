@@ -541,7 +541,7 @@ def _group_losses(handle: DatasetHandle, release: Release, compiled: Compiled) -
         others = {name: public() for name in cells.attributes if name not in group}
         # One class for all attributes of a joint threshold, asked for or not. Without its joint thresholds the axes
         # could stand in another order than in the plan.
-        grid = policy.grid_of(group[0])
+        grid = policy.joint_of(group[0])
         alone = None if policy.joint else replace(values, attributes={**values.attributes, **others})
         losses[f"moves {group[0] if grid is None else grid.attributes[0]}"] = epsilon if alone is None else loss(alone)
     return losses
@@ -553,8 +553,10 @@ MOST_VALUES = 4096
 def check_parallel(domain: Domain, policy: Policy, name: str) -> None:
     """Refuses an attribute whose values are not told apart by any edge, so that nothing runs side by side."""
     attribute = domain.find(name, PolicyError)
-    if policy.grid_of(name) is not None and policy.presence != "only":
-        raise PolicyError(f"{name} is in a joint threshold; only an attribute of its own can be accounted side by side")
+    if policy.joint_of(name) is not None and policy.presence != "only":
+        raise PolicyError(
+            f"{name} is hidden together with others; only an attribute of its own can be accounted side by side"
+        )
     if policy.constraints:
         raise PolicyError("public constraints tie records together, so nothing can be accounted side by side")
     if attribute.size > MOST_VALUES:

@@ -30,6 +30,7 @@ from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
 from blowfishdb.model.aggregates import column_alphas
 from blowfishdb.model.calendar import Dates
+from blowfishdb.model.distance import joint_parts
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.explain import constraint_list, explain
 from blowfishdb.model.graphs import ZERO, CellGraph
@@ -39,6 +40,8 @@ from blowfishdb.model.policy import (
     Custom,
     Family,
     Full,
+    Grid,
+    Joint,
     Line,
     Partition,
     Person,
@@ -610,7 +613,7 @@ def expensive_columns(
     ordered_by = policy.unit.order_by if isinstance(policy.unit, Person) else None
 
     def is_replaceable(name: str) -> bool:
-        return policy.grid_of(name) is None and not isinstance(policy.family(name), Public) and name != ordered_by
+        return policy.joint_of(name) is None and not isinstance(policy.family(name), Public) and name != ordered_by
 
     def price_with(name: str, family: Family | None) -> float | None:
         """The price under another family for one column; None without a family or where no mechanism serves it."""
@@ -662,10 +665,7 @@ def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
     if policy.presence == "only":
         sentences.append("Which of two values a record has is protected only as far as whether it is there.")
     elif policy.presence == "public":
-        sentences += [
-            f"Roughly where {' and '.join(grid.attributes)} lie: places many steps apart can be told apart."
-            for grid in policy.joint
-        ]
+        sentences += [sentence for graph in policy.joint for sentence in _joint_told(domain, policy, graph)]
     for name in domain:
         sentences += [] if policy.presence == "only" else _attribute(domain, policy, name)
     hidden = [name for name in domain if not isinstance(policy.family(name), Public)]
@@ -686,6 +686,16 @@ def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+def _joint_told(domain: Domain, policy: Policy, graph: Grid | Joint) -> list[str]:
+    names = " and ".join(graph.attributes)
+    if isinstance(graph, Grid):
+        return [f"Roughly where {names} lie: places many steps apart can be told apart."]
+    parts = joint_parts(domain, policy, graph)
+    if parts > 1:
+        return [f"In which of {parts:,} parts {names} lie together: the graph joins no part to another one."]
+    return [f"Roughly what {names} are together: combinations many steps apart can be told apart."]
+
+
 def _attribute(domain: Domain, policy: Policy, name: str) -> list[str]:
     family, attribute = policy.family(name), domain[name]
     if policy.presence != "public":
@@ -694,7 +704,7 @@ def _attribute(domain: Domain, policy: Policy, name: str) -> list[str]:
         return [by_presence] if isinstance(family, Public) else []
     slots = [] if isinstance(family, Public) else [slot.name for slot in attribute.slots if slot.public]
     special = [f"Whether {name} is {' or '.join(slots)}."] if slots else []
-    return special + ([] if policy.grid_of(name) is not None else _values_told(domain, policy, name))
+    return special + ([] if policy.joint_of(name) is not None else _values_told(domain, policy, name))
 
 
 def _values_told(domain: Domain, policy: Policy, name: str) -> list[str]:

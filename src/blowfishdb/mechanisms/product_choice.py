@@ -29,7 +29,7 @@ from blowfishdb.mechanisms.products import (
     summed_over_queries,
 )
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.graphs import AxisGraph, CellGraph, Factor, GridGraph
+from blowfishdb.model.graphs import AxisGraph, CellGraph, Factor, GridGraph, axis_graphs
 from blowfishdb.model.numbers import Floats, Ints
 
 AXIS_SHARES = np.linspace(0.02, 0.98, 49)
@@ -57,11 +57,9 @@ def ways_to_move(graph: CellGraph) -> list[Way]:
 
 def _factor_ways(factor: Factor) -> list[Way]:
     """A joint L1 threshold is taken as all of it along one axis, or an equal part along each."""
-    if not isinstance(factor, GridGraph):
-        return [(factor,)]
+    if not isinstance(factor, GridGraph) or factor.metric != "l1":
+        return [axis_graphs(factor)]
     axes = range(len(factor.shape))
-    if factor.metric != "l1":
-        return [tuple(factor.axis_within(axis, factor.theta) for axis in axes)]
     ways: list[Way] = [
         tuple(factor.axis_within(axis, factor.theta) if axis == moving else None for axis in axes) for moving in axes
     ]
@@ -70,14 +68,8 @@ def _factor_ways(factor: Factor) -> list[Way]:
 
 
 def axis_components(graph: CellGraph) -> list[Ints]:
-    """Component labels of each axis; a component of the cells is a product of these."""
-    labels: list[Ints] = []
-    for factor in graph.factors:
-        if not isinstance(factor, GridGraph):
-            labels.append(factor.components())
-        else:
-            labels += [factor.axis_within(axis, factor.theta).components() for axis in range(len(factor.shape))]
-    return labels
+    """Component labels of each axis; a component of the cells is a product of these, or a part of one."""
+    return [axis.components() for factor in graph.factors for axis in axis_graphs(factor)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from blowfishdb.errors import QueryError, TooLarge, between
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, compile_cells, middles
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.graphs import ZERO, GridGraph
+from blowfishdb.model.graphs import ZERO, GridGraph, JointEdges
 from blowfishdb.model.groups import LEFT_OUT, AxisCells, along
 from blowfishdb.model.numbers import Bools, Ints, show
 from blowfishdb.model.policy import Person, Policy, Row
@@ -333,7 +333,7 @@ def _people_cells(
     cells = compile_cells(domain, policy, axes, both)
     graph = cells.graph
     joins_cells = graph.has_value_edges and any(
-        not isinstance(factor, GridGraph) and factor.edge_count > 0 for factor in graph.factors
+        not isinstance(factor, GridGraph | JointEdges) and factor.edge_count > 0 for factor in graph.factors
     )
     most = -(-graph.cells // 2) if joins_cells else graph.cells
     return replace(cells, graph=replace(graph, rows_per_person=min(graph.rows_per_person, most), is_exact=False))

@@ -26,7 +26,7 @@ from blowfishdb.model.constraints import (
     signatures,
 )
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
-from blowfishdb.model.graphs import ZERO, CellGraph, Composition, Factor, GridGraph, Presence, factor_shape
+from blowfishdb.model.graphs import ZERO, CellGraph, Composition, Factor, GridGraph, Presence, axis_graphs, factor_shape
 from blowfishdb.model.groups import ONE_GROUP, AxisCells, Grouping, Segments, atom_runs, grouping, refined, segments
 from blowfishdb.model.numbers import Bools, Floats, Ints, distinct, row_major
 from blowfishdb.model.policy import Person, Policy
@@ -96,7 +96,7 @@ class Labels(Sequence[str]):
 class Cells:
     """The cells of a query, row-major over its axes.
 
-    Attributes of one joint threshold stand together, so `axes` may differ in order from what was asked. The first
+    Attributes of one joint graph stand together, so `axes` may differ in order from what was asked. The first
     `plain[j]` cells of axis j are its ordinary groups, the rest its special cells (NULL, outside). Without groups
     there is one cell. `attributes` are all that the groups and the filter look at; `cuts` and `layout` say how.
     """
@@ -195,7 +195,7 @@ def _graph(
 
 
 def _together(axes: Iterable[Axis], policy: Policy) -> list[Axis]:
-    """The axes in an order in which those of one joint threshold stand together."""
+    """The axes in an order in which those of one joint graph stand together."""
     named = {axis.attribute: axis for axis in axes}
     return [named[name] for names in policy.factors(named) for name in names]
 
@@ -342,7 +342,7 @@ class PointGraph:
     @cached_property
     def can_vanish(self) -> bool:
         """Whether a hidden move can take a point away: by the filter, by absence, or to NULL or outside."""
-        special = any(_joins_special(factor, self.plain[start]) for factor, start, _ in self.spans)
+        special = any(_joins_special(factor, self.plain[start:stop]) for factor, start, stop in self.spans)
         return self.leaves or self.presence != "public" or special
 
     @property
@@ -362,15 +362,19 @@ class PointGraph:
         return digest(("points", *content))
 
 
-def _joins_special(factor: Factor, plain: int) -> bool:
+def _joins_special(factor: Factor, plain: Sequence[int]) -> bool:
     if isinstance(factor, GridGraph):
         return any(universal.size > 0 for universal in factor.universal)
-    return any(bool(np.any(factor.neighbours(cell) < plain)) for cell in range(plain, factor.size))
+    return any(
+        bool(np.any(axis.neighbours(cell) < count))
+        for axis, count in zip(axis_graphs(factor), plain, strict=True)
+        for cell in range(count, axis.size)
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """The columns of a question about points, in an order that keeps those of a joint threshold together.
+    """The columns of a question about points, in an order that keeps those of a joint graph together.
 
     `attributes` are all that the columns and the filter look at; `cuts` and `layout` say how.
     """

@@ -72,7 +72,7 @@ def _may_change(domain: Domain, policy: Policy, constraint: Constraint) -> bool:
 def _can_move(domain: Domain, policy: Policy, name: str) -> bool:
     """Whether some edge of the policy changes the attribute."""
     attribute = domain[name]
-    if policy.grid_of(name) is not None or attribute.has_hidden_cell:
+    if policy.joint_of(name) is not None or attribute.has_hidden_cell:
         return attribute.total_size > 1
     graph = policy.graph(domain, name)
     return graph.part_count < graph.size if isinstance(graph, ValueWindow) else graph.edge_count > 0

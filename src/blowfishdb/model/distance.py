@@ -14,13 +14,14 @@ from scipy.sparse.csgraph import shortest_path
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.domain import Attribute, Domain, Integers
-from blowfishdb.model.graphs import EDGE_LIMIT, Factor, GridGraph, adjacency, steps_between
+from blowfishdb.model.graphs import EDGE_LIMIT, CellGraph, EdgeGraph, Factor, GridGraph, adjacency, steps_between
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Ints, distinct
 from blowfishdb.model.policy import (
     ClockWindow,
     Family,
     Grid,
+    Joint,
     ListedWindow,
     Policy,
     Public,
@@ -29,7 +30,7 @@ from blowfishdb.model.policy import (
     ValueWindow,
     value_graph,
 )
-from blowfishdb.model.projection import project_axis, project_joint
+from blowfishdb.model.projection import Unlisted, UnlistedJoint, factor_graph, meetings, project_axis, project_joint
 
 CLOCK_LIMIT = 2**20
 """Windows that a change of the clock widens are compared value by value up to this many values."""
@@ -64,9 +65,12 @@ def _factor_distance(
         [_code(attribute, record.get(name)) for name, attribute in zip(names, declared, strict=True)]
         for record in (one, two)
     )
-    grid = policy.grid_of(names[0])
-    if grid is not None:
-        return _joint_distance(declared, grid, first, second)
+    joint = policy.joint_of(names[0])
+    if isinstance(joint, Joint):
+        codes = {name: (a, b) for name, a, b in zip(names, first, second, strict=True)}
+        return _combination_distance(domain, policy, joint, codes)
+    if joint is not None:
+        return _joint_distance(declared, joint, first, second)
     return _code_distance(policy.graph(domain, names[0]), declared[0], first[0], second[0])
 
 
@@ -129,6 +133,40 @@ def _joint_distance(declared: Sequence[Attribute], grid: Grid, one: list[int], t
     return steps_between(graph.edges(), graph.size, flat[0], flat[1])
 
 
+def _combination_distance(
+    domain: Domain, policy: Policy, joint: Joint, codes: Mapping[str, tuple[int, int]]
+) -> int | None:
+    """The most steps between two combinations, whatever the attributes that are not named may be while they stay."""
+    axes = {name: finest_axis(domain[name]) for name in joint.attributes}
+    shape = [axis.cells for axis in axes.values()]
+    cells, groups = meetings(policy.cover(domain, joint), range(len(shape)), list(axes.values()))
+    ends = []
+    for side in (0, 1):
+        places = [
+            axis.segments.of(np.array([codes[name][side]])) if name in codes else np.arange(axis.cells)
+            for name, axis in axes.items()
+        ]
+        ends.append(np.ravel_multi_index(np.ix_(*places), shape).reshape(-1))
+    if np.array_equal(ends[0], ends[1]):
+        return 0
+    if ends[0].size * cells.size > PATHS_LIMIT:
+        raise TooLarge("paths of a joint graph", ends[0].size * cells.size, PATHS_LIMIT, "Compare whole records.")
+    # A step from a combination to another one is two along the groups that they meet.
+    edges, size = np.stack([cells, math.prod(shape) + groups], axis=1), math.prod(shape) + int(groups.max()) + 1
+    steps = [steps_between(edges, size, one, two) for one, two in zip(*(end.tolist() for end in ends), strict=True)]
+    finite = [step // 2 for step in steps if step is not None]
+    return max(finite) if len(finite) == len(steps) else None
+
+
+def joint_parts(domain: Domain, policy: Policy, joint: Joint) -> int:
+    """How many parts of the combinations no chain of hidden moves joins, special cells included."""
+    domain = policy.applied(domain)
+    axes = [finest_axis(domain[name]) for name in joint.attributes]
+    cells, groups = meetings(policy.cover(domain, joint), range(len(axes)), axes)
+    size = math.prod(axis.cells for axis in axes)
+    return int(EdgeGraph(size + int(groups.max()) + 1, np.stack([cells, size + groups], axis=1)).components().max()) + 1
+
+
 def stretch(attribute: Attribute, old: Family, new: Family) -> int | None:
     """The most old steps between two values that the new graph joins: the factor on what was promised per step.
 
@@ -175,6 +213,41 @@ def _listed_stretch(before: Factor, after: Factor) -> int | None:
     steps = shortest_path(adjacency(before.edges(), before.size), directed=False, unweighted=True)
     worst = float(np.max(steps[edges[:, 0], edges[:, 1]]))
     return None if np.isinf(worst) else int(worst)
+
+
+def listed_stretch(domain: Domain, names: Sequence[str], old: Policy, new: Policy) -> int | None:
+    """The most old steps between two combinations of values of some attributes that a new step joins.
+
+    0 and None as for one attribute. PolicyError where there are too many combinations to compare.
+    """
+    before, after = (_listed_edges(domain, names, policy) for policy in (old, new))
+    size = math.prod(domain[name].total_size for name in names)
+    keys = [edges[:, 0] * size + edges[:, 1] for edges in (before, after)]
+    beyond = after[~np.isin(keys[1], keys[0])]
+    if beyond.size == 0:
+        return int(after.size > 0)
+    graph = EdgeGraph(size, before)
+    labels = graph.components()
+    if np.any(labels[beyond[:, 0]] != labels[beyond[:, 1]]):
+        return None
+    if size * graph.edge_count > PATHS_LIMIT:
+        raise PolicyError(f"{', '.join(names)}: there are too many combinations to compare the old graph with the new")
+    return _listed_stretch(graph, EdgeGraph(size, beyond))
+
+
+def _listed_edges(domain: Domain, names: Sequence[str], policy: Policy) -> Ints:
+    """The edges of a policy between the combinations of values of some attributes, flattened in the order given."""
+    applied = policy.applied(domain)
+    layout = {name: finest_axis(applied[name]) for name in names}
+    factors = policy.factors(names)
+    graphs = tuple(factor_graph(applied, policy, factor, layout) for factor in factors)
+    if any(isinstance(graph, Unlisted | UnlistedJoint) for graph in graphs):
+        raise PolicyError(f"{', '.join(names)}: there are too many combinations to compare the old graph with the new")
+    graph = CellGraph(graphs, policy.composition, np.zeros(1, dtype=np.bool_), "public")
+    in_order = [name for factor in factors for name in factor]
+    places = dict(zip(in_order, np.unravel_index(graph.value_edges(), graph.shape), strict=True))
+    flat = np.ravel_multi_index(tuple(places[name] for name in names), [layout[name].cells for name in names])
+    return np.sort(flat, axis=1)
 
 
 def _window_stretch(old: ValueWindow, new: ValueWindow) -> int | None:

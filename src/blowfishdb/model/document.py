@@ -41,6 +41,7 @@ from blowfishdb.model.policy import (
     Family,
     Full,
     Grid,
+    Joint,
     Line,
     Partition,
     Person,
@@ -50,6 +51,7 @@ from blowfishdb.model.policy import (
     custom,
     full,
     grid,
+    joint,
     line,
     partition,
     public,
@@ -294,13 +296,18 @@ def write_policy(policy: Policy) -> dict[str, Any]:
     if policy.attributes:
         entry["attributes"] = {name: _write_family(family) for name, family in policy.attributes.items()}
     if policy.joint:
-        entry["joint"] = [
-            {"attributes": list(joint.attributes), "theta": plain(joint.theta), "metric": joint.metric}
-            for joint in policy.joint
-        ]
+        entry["joint"] = [_write_joint(graph) for graph in policy.joint]
     if policy.constraints:
         entry["constraints"] = [_write_constraint(constraint) for constraint in policy.constraints]
     return entry
+
+
+def _write_joint(graph: Grid | Joint) -> dict[str, Any]:
+    entry: dict[str, Any] = {"attributes": list(graph.attributes)}
+    if isinstance(graph, Grid):
+        return {**entry, "theta": plain(graph.theta), "metric": graph.metric}
+    groups = [[[plain(value) for value in one] for one in group] for group in graph.groups]
+    return {**entry, "blocks" if isinstance(graph.family, Partition) else "edges": groups}
 
 
 def _write_family(family: Family) -> dict[str, Any]:
@@ -342,14 +349,20 @@ def read_policy(entry: Mapping[str, Any]) -> Policy:
         composition=entry.get("composition", "record"),
         presence=entry.get("presence", "public"),
         unit=ROW if unit is None else Person(unit["person"], unit["at_most"], unit["order_by"]),
-        joint=[read_grid(joint) for joint in entry.get("joint", ())],
+        joint=[read_joint(graph) for graph in entry.get("joint", ())],
         constraints=[read_stored_constraint(constraint) for constraint in entry.get("constraints", ())],
     )
 
 
-def read_grid(entry: Mapping[str, Any]) -> Grid:
-    """The joint threshold that a checked entry declares."""
-    return grid(**entry)
+def read_joint(entry: Mapping[str, Any]) -> Grid | Joint:
+    """The graph over several attributes that a checked entry declares: a threshold, blocks or pairs."""
+    kinds = [key for key in ("theta", "blocks", "edges") if key in entry]
+    if len(kinds) != 1 or ("metric" in entry and kinds != ["theta"]):
+        raise PolicyError("a joint graph has either theta (and a metric), blocks or edges")
+    if kinds == ["theta"]:
+        return grid(**entry)
+    family = partition(entry["blocks"]) if kinds == ["blocks"] else custom(entry["edges"])
+    return joint(entry["attributes"], family)
 
 
 def read_family(entry: Mapping[str, Any]) -> Family:
@@ -417,9 +430,9 @@ def _read_policy(entry: Mapping[str, Any], domain: Domain, lines: FindLines) -> 
             attribute = domain.find(name, PolicyError)
         with _at(("policy", "attributes", name, *_main_key(family)), lines):
             value_graph(read_family(family), attribute)
-    for number, joint in enumerate(entry.get("joint", ())):
+    for number, graph in enumerate(entry.get("joint", ())):
         with _at(("policy", "joint", number), lines):
-            Policy(joint=[read_grid(joint)]).check(domain)
+            Policy(joint=[read_joint(graph)]).check(domain)
     for number, constraint in enumerate(entry.get("constraints", ())):
         with _at(("policy", "constraints", number), lines):
             Policy(constraints=[read_stored_constraint(constraint)]).check(domain)

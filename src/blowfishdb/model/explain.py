@@ -11,6 +11,7 @@ from blowfishdb.errors import PolicyError, plural
 from blowfishdb.model.calendar import Timestamps
 from blowfishdb.model.constraint_graph import changed_constraints, is_settled, moves_at_once
 from blowfishdb.model.constraints import Constraint, MarginalConstraint, signatures, write_constraint
+from blowfishdb.model.distance import joint_parts
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
 from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, show
@@ -19,6 +20,7 @@ from blowfishdb.model.policy import (
     Family,
     Full,
     Grid,
+    Joint,
     Line,
     Partition,
     Person,
@@ -123,22 +125,25 @@ def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
     policy.check(domain)
     domain = policy.applied(domain)
     is_tied = bool(policy.constraints) and moves_at_once(domain, policy) is not None
-    sentences = [] if is_tied or policy.presence == "only" else [_grid(grid, policy) for grid in policy.joint]
+    joint = () if is_tied or policy.presence == "only" else policy.joint
+    sentences = [_joint(domain, graph, policy) for graph in joint]
     for name in domain:
         if is_tied and not isinstance(policy.family(name), Public):
             sentences.append(f"{name}: {TIED}")
             continue
         if policy.presence == "only":
             sentences.append(f"{name}: {ONLY}")
-        elif policy.grid_of(name) is None:
+        elif policy.joint_of(name) is None:
             sentences.append(f"{name}: {_family(domain, policy, name)}")
         sentences.extend(f"{name}: {note}" for note in _special(domain[name], policy, name))
     sentences += [_composition(domain, policy), PRESENCE[policy.presence], _unit(policy)]
     return (*sentences, *explain_constraints(domain, policy))
 
 
-def _grid(grid: Grid, policy: Policy) -> str:
+def _joint(domain: Domain, grid: Grid | Joint, policy: Policy) -> str:
     names = " and ".join(grid.attributes)
+    if isinstance(grid, Joint):
+        return f"{names}: {_listed_joint(domain, grid, policy)}"
     far = (
         "places k steps of that length apart can be told apart with odds up to e^(k epsilon)."
         if policy.presence == "public"
@@ -146,6 +151,23 @@ def _grid(grid: Grid, policy: Policy) -> str:
     )
     return (
         f"{names}: places at most {show(grid.theta)} apart, {METRICS[grid.metric]}, are hidden from each other; {far}"
+    )
+
+
+def _listed_joint(domain: Domain, joint: Joint, policy: Policy) -> str:
+    if isinstance(joint.family, Partition):
+        within = f"combinations within each of {plural(len(joint.groups), 'block')}"
+    else:
+        within = f"exactly {plural(len(joint.groups), 'listed pair')} of combinations"
+    sentence = f"{within} are hidden from each other."
+    if policy.presence != "public":
+        return f"{sentence} Any two combinations can be told apart with odds up to e^(2 epsilon)."
+    parts = joint_parts(domain, policy, joint)
+    if parts == 1:
+        return f"{sentence} Combinations k steps apart can be told apart with odds up to e^(k epsilon)."
+    return (
+        f"{sentence} There are {parts:,} parts that no path joins; which part a record is in is not hidden, and the "
+        "counts of the parts may be released exactly."
     )
 
 
@@ -228,7 +250,12 @@ def _special(attribute: Attribute, policy: Policy, name: str) -> list[str]:
             sentences.append(f"{slot.name} is hidden as far as whether the record is there, and among no values.")
         elif slot.public:
             sentences.append(f"{slot.name} is public: how many records have it may be released exactly.")
-        elif not isinstance(policy.family(name), Full) or policy.grid_of(name) is not None:
+        elif isinstance(policy.joint_of(name), Joint):
+            sentences.append(
+                f"{slot.name} stands for any value: it is hidden among all of them, the other attributes staying, and "
+                "joins whatever they are joined to."
+            )
+        elif not isinstance(policy.family(name), Full) or policy.joint_of(name) is not None:
             sentences.append(
                 f"{slot.name} is hidden among all values, which puts any two values at most 2 steps apart and makes "
                 "ordered plans expensive; count it as a value, or declare it public, if that is not wanted."
@@ -259,7 +286,7 @@ def _composition(domain: Domain, policy: Policy) -> str:
 
 def _is_hidden_wholly(attribute: Attribute, policy: Policy, name: str) -> bool:
     """Whether any two values are one step apart, NULL and outside included."""
-    is_full = isinstance(policy.family(name), Full) and policy.grid_of(name) is None
+    is_full = isinstance(policy.family(name), Full) and policy.joint_of(name) is None
     return is_full and not any(slot.public for slot in attribute.slots)
 
 
@@ -360,7 +387,10 @@ def view_graph(domain: Domain, policy: Policy, name: str, around: object = None,
 
 def _graph(policy: Policy, attribute: Attribute, domain: Domain, name: str) -> ValueGraph:
     """The attribute's own graph; of a joint threshold what it hides along this attribute, the others staying."""
-    if policy.grid_of(name) is None:
+    joint = policy.joint_of(name)
+    if isinstance(joint, Joint):
+        raise PolicyError(f"{joint.words} are hidden together: look at their common graph")
+    if joint is None:
         return policy.graph(domain, name)
     return value_graph(policy.axis_family(attribute, name), attribute)
 

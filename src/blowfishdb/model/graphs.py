@@ -1,4 +1,4 @@
-"""Policy graphs on cells: windows, listed edges, cliques, joint thresholds, and their composition for one query."""
+"""Policy graphs on cells: windows, listed edges, cliques, joint graphs, and their composition for one query."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from blowfishdb.errors import PolicyError, TooLarge
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Bools, Ints, as_ints, check_sum, consecutive
 from blowfishdb.model.serialize import digest, encode
 
@@ -283,6 +284,22 @@ class CliqueGraph:
         return encode(("cliques", self.labels))
 
 
+@dataclass(frozen=True, eq=False)
+class JointEdges(EdgeGraph):
+    """Exactly the listed edges between flattened cells (row-major) of several axes."""
+
+    shape: tuple[int, ...]
+
+    @cached_property
+    def axes(self) -> tuple[EdgeGraph, ...]:
+        """For each axis the cells that some edge joins, wherever it leads along the others."""
+        places = np.unravel_index(self.pairs, self.shape)
+        return tuple(EdgeGraph(size, place) for size, place in zip(self.shape, places, strict=True))
+
+    def fingerprint(self) -> bytes:
+        return encode(("joint edges", self.shape, self.pairs))
+
+
 Metric = Literal["l1", "l2", "linf"]
 
 
@@ -495,7 +512,14 @@ ZERO = -1
 
 def factor_shape(factor: Factor) -> tuple[int, ...]:
     """How many cells the factor has along each of its axes."""
-    return factor.shape if isinstance(factor, GridGraph) else (factor.size,)
+    return factor.shape if isinstance(factor, GridGraph | JointEdges) else (factor.size,)
+
+
+def axis_graphs(factor: Factor) -> tuple[AxisGraph, ...]:
+    """A graph for each axis of the factor: an edge of the factor moves along each of them by one edge or not at all."""
+    if isinstance(factor, GridGraph):
+        return tuple(factor.axis_within(axis, factor.theta) for axis in range(len(factor.shape)))
+    return factor.axes if isinstance(factor, JointEdges) else (factor,)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TypeAlias, get_args
+from typing import TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -256,6 +258,48 @@ class Grid:
 
 Family: TypeAlias = Full | Public | Line | Threshold | Partition | Custom
 
+MOST_COMBINATIONS = 2**14
+"""Combinations of values that a listed graph over several attributes is about, at most."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A graph on combinations of values, one value of each named attribute: blocks of them, or listed pairs."""
+
+    attributes: tuple[str, ...]
+    family: Partition | Custom
+
+    def __post_init__(self) -> None:
+        if len(self.attributes) < 2 or len(set(self.attributes)) != len(self.attributes):
+            raise PolicyError("a joint graph names two or more different attributes")
+        if not isinstance(self.family, Partition | Custom) or (isinstance(self.family, Partition) and self.family.cuts):
+            raise PolicyError("a joint graph is a partition() into listed blocks, or custom() pairs")
+        for combination in itertools.chain(*self.groups):
+            if not isinstance(combination, tuple) or len(combination) != len(self.attributes):
+                raise PolicyError(f"{combination!r} is no combination of one value for each of {self.words}")
+
+    @property
+    def words(self) -> str:
+        """The attributes, as a sentence names them."""
+        return f"{', '.join(self.attributes[:-1])} and {self.attributes[-1]}"
+
+    @property
+    def groups(self) -> tuple[tuple[tuple[object, ...], ...], ...]:
+        """The blocks, or the pairs."""
+        groups = self.family.blocks if isinstance(self.family, Partition) else self.family.edges
+        return cast(tuple[tuple[tuple[object, ...], ...], ...], groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """Groups of combinations that are hidden from each other: line i puts the combination codes[i] into groups[i].
+
+    Every combination is in a group, if only on its own. Two combinations are joined exactly where they share a group.
+    """
+
+    codes: Ints
+    groups: Ints
+
 
 def full() -> Full:
     """Hides every value of the attribute from every other: what differential privacy does."""
@@ -298,6 +342,49 @@ def custom(edges: Iterable[Sequence[object]]) -> Custom:
 def grid(attributes: Iterable[str], theta: object, metric: Metric = "l2") -> Grid:
     """Hides records whose named attributes are jointly at most theta apart in the l1, l2 or linf metric."""
     return Grid(tuple(attributes), exact(theta, "theta", PolicyError), metric)
+
+
+def joint(attributes: Iterable[str], family: Partition | Custom) -> Joint:
+    """Hides combinations of values of several attributes: within blocks, or in exactly the listed pairs."""
+    if not isinstance(family, Partition | Custom):
+        raise PolicyError("a joint graph is a partition() into listed blocks, or custom() pairs")
+    lists = family.blocks if isinstance(family, Partition) else family.edges
+    tuples = tuple(tuple(tuple(one) if isinstance(one, list) else one for one in group) for group in lists)
+    whole = isinstance(family, Partition) and not family.cuts
+    listed = Partition(tuples) if whole else family if isinstance(family, Partition) else custom(tuples)
+    return Joint(tuple(attributes), listed)
+
+
+def _cover(graph: Joint, attributes: Sequence[Attribute]) -> Cover:
+    sizes = [attribute.size for attribute in attributes]
+    count = math.prod(sizes)
+    if count > MOST_COMBINATIONS:
+        advice = "Declare wider bins or fewer values, or a joint threshold."
+        raise TooLarge(f"combinations of {graph.words}", count, MOST_COMBINATIONS, advice)
+    codes = np.array(
+        [
+            [_locate(attribute, value) for attribute, value in zip(attributes, combination, strict=True)]
+            for group in graph.groups
+            for combination in group
+        ],
+        dtype=np.int64,
+    ).reshape(-1, len(sizes))
+    groups = np.repeat(np.arange(len(graph.groups)), [len(group) for group in graph.groups])
+    if isinstance(graph.family, Custom):
+        # A pair and each combination by itself: what NULL may stand for is joined to itself.
+        everyone = np.stack(np.unravel_index(np.arange(count), sizes), axis=1)
+        return Cover(np.concatenate([codes, everyone]), np.append(groups, len(graph.groups) + np.arange(count)))
+    flat, times = np.unique(np.ravel_multi_index(tuple(codes.T), sizes), return_counts=True)
+    if np.any(times > 1):
+        place = np.unravel_index(flat[times > 1][0], sizes)
+        twice = ", ".join(str(one.value_at(int(code))) for one, code in zip(attributes, place, strict=True))
+        raise PolicyError(f"{graph.words}: the combination {twice} is in two blocks or twice in one")
+    if flat.size < count:
+        raise PolicyError(
+            f"{graph.words}: the blocks name {flat.size:,} combinations of {count:,}; name the rest as well, if only "
+            "as one more block"
+        )
+    return Cover(codes, groups)
 
 
 def value_graph(family: Family, attribute: Attribute) -> ValueGraph:
@@ -518,7 +605,7 @@ class Policy:
     composition: Composition
     presence: Presence
     unit: Row | Person
-    joint: tuple[Grid, ...]
+    joint: tuple[Grid | Joint, ...]
     constraints: tuple[Constraint, ...]
 
     def __init__(
@@ -527,7 +614,7 @@ class Policy:
         composition: Composition = "record",
         presence: Presence = "public",
         unit: Row | Person = ROW,
-        joint: Iterable[Grid] = (),
+        joint: Iterable[Grid | Joint] = (),
         constraints: Iterable[str | Constraint] = (),
     ) -> None:
         parsed = as_constraints(constraints)
@@ -546,35 +633,35 @@ class Policy:
         for name, family in self.attributes.items():
             if not isinstance(family, get_args(Family)):
                 raise PolicyError(f"{name} needs a family such as full(), threshold(5) or public(), not {family!r}")
-        if any(not isinstance(grid, Grid) for grid in self.joint):
-            raise PolicyError("joint is a list of grid([...], theta)")
+        if any(not isinstance(graph, Grid | Joint) for graph in self.joint):
+            raise PolicyError("joint is a list of grid([...], theta) and joint([...], family)")
         if self.composition not in get_args(Composition):
             raise PolicyError(f"composition is 'record' or 'attribute', not {self.composition!r}")
         if self.presence not in get_args(Presence):
             raise PolicyError(f"presence is 'public', 'secret' or 'only', not {self.presence!r}")
         if not isinstance(self.unit, Row | Person):
             raise PolicyError("the unit is ROW or person('id', at_most=..., order_by=...)")
-        jointly = [name for grid in self.joint for name in grid.attributes]
+        jointly = [name for graph in self.joint for name in graph.attributes]
         for name in jointly:
             if jointly.count(name) > 1 or name in self.attributes:
-                raise PolicyError(f"{name} is in a joint threshold and cannot have another graph")
+                raise PolicyError(f"{name} is in a joint graph and cannot have another graph")
 
     @property
     def rows_per_person(self) -> int:
         return self.unit.at_most if isinstance(self.unit, Person) else 1
 
-    def grid_of(self, name: str) -> Grid | None:
-        """The joint threshold an attribute belongs to."""
-        return next((grid for grid in self.joint if name in grid.attributes), None)
+    def joint_of(self, name: str) -> Grid | Joint | None:
+        """The graph over several attributes that an attribute belongs to."""
+        return next((graph for graph in self.joint if name in graph.attributes), None)
 
     def family(self, name: str) -> Family:
-        """The family of an attribute that is in no joint threshold."""
+        """The family of an attribute that is in no joint graph."""
         return self.attributes.get(name, FULL)
 
     def axis_family(self, attribute: Attribute, name: str) -> Family:
         """The family along one attribute while the others stay; a joint threshold is a threshold there."""
-        grid = self.grid_of(name)
-        if grid is None:
+        grid = self.joint_of(name)
+        if not isinstance(grid, Grid):
             return self.family(name)
         theta = Fraction(grid.theta // 1) if isinstance(attribute, Integers) else grid.theta
         return Threshold(theta) if theta else NO_PAIRS
@@ -596,11 +683,24 @@ class Policy:
         """The graphs asked for last, each with its attribute: a long list of pairs takes a while to look up."""
         return {}
 
+    def cover(self, domain: Domain, graph: Joint) -> Cover:
+        """The groups of combinations of the declared values that a joint graph hides from each other."""
+        attributes = [domain.find(name, PolicyError) for name in graph.attributes]
+        known = self._covers.get(graph.attributes)
+        if known is None or any(one is not other for one, other in zip(known[0], attributes, strict=True)):
+            known = self._covers[graph.attributes] = attributes, _cover(graph, attributes)
+        return known[1]
+
+    @cached_property
+    def _covers(self) -> dict[tuple[str, ...], tuple[list[Attribute], Cover]]:
+        return {}
+
     def factors(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-        """The given attributes, those of one joint threshold together, by first appearance."""
+        """The given attributes, those of one joint graph together, by first appearance."""
         groups: dict[object, list[str]] = {}
         for name in names:
-            groups.setdefault(self.grid_of(name) or name, []).append(name)
+            graph = self.joint_of(name)
+            groups.setdefault(name if graph is None else graph.attributes, []).append(name)
         return tuple(tuple(group) for group in groups.values())
 
     def applied(self, domain: Domain) -> Domain:
@@ -618,8 +718,11 @@ class Policy:
             check_constraints(self.applied(domain), self.constraints)
         for name in self.attributes:
             self.graph(domain, name)
-        for grid in self.joint:
-            for name in grid.attributes:
+        for graph in self.joint:
+            if isinstance(graph, Joint):
+                self.cover(domain, graph)
+                continue
+            for name in graph.attributes:
                 if not isinstance(domain.find(name, PolicyError), Integers | Bins):
                     raise PolicyError(f"{name}: a joint threshold needs integers or numeric bins")
         if isinstance(self.unit, Person):
@@ -635,5 +738,5 @@ class Policy:
                 )
 
     def _is_hidden(self, name: str, domain: Domain) -> bool:
-        is_public = isinstance(self.family(name), Public) and self.grid_of(name) is None
+        is_public = isinstance(self.family(name), Public) and self.joint_of(name) is None
         return name in domain and not is_public

@@ -11,14 +11,25 @@ import numpy as np
 from blowfishdb.errors import PolicyError, QueryError, TooLarge
 from blowfishdb.model.constraints import RowsConstraint, numbers_given
 from blowfishdb.model.domain import Bins, Domain, Integers
-from blowfishdb.model.graphs import AxisGraph, CliqueGraph, EdgeGraph, Factor, GridGraph, WindowGraph
+from blowfishdb.model.graphs import (
+    AxisGraph,
+    CliqueGraph,
+    EdgeGraph,
+    Factor,
+    GridGraph,
+    JointEdges,
+    WindowGraph,
+)
 from blowfishdb.model.groups import AxisCells, Segments, along, combinations
-from blowfishdb.model.numbers import Bools, Ints
-from blowfishdb.model.policy import Grid, Policy, ValueGraph, ValueWindow
+from blowfishdb.model.numbers import Bools, Ints, consecutive, distinct
+from blowfishdb.model.policy import Cover, Grid, Joint, Policy, ValueGraph, ValueWindow
 from blowfishdb.model.predicate import Atom, Predicate, Truth, atoms, truth
 
 LISTED_LIMIT = 2**21
 """Joint thresholds list their edges up to this many to find what leaves a filter; beyond, they join a little more."""
+
+COVER_LIMIT = 2**22
+"""Listed joint graphs are projected edge by edge up to this many; beyond, everything is joined."""
 
 NO_UNIVERSAL = np.empty(0, dtype=np.int64)
 
@@ -30,6 +41,10 @@ def complete(cells: int) -> WindowGraph:
 
 class Unlisted(WindowGraph):
     """Every cell joined to every other, in place of a graph with too many edges to list: sound, and not exact."""
+
+
+class UnlistedJoint(GridGraph):
+    """The same over several axes."""
 
 
 def project_axis(graph: ValueGraph, axis: AxisCells) -> AxisGraph:
@@ -104,6 +119,51 @@ def project_joint(grid: Grid, axes: Sequence[AxisCells]) -> Factor:
     return joint if len(axes) > 1 else joint.axis_within(0, theta)
 
 
+def meetings(cover: Cover, columns: Sequence[int], axes: Sequence[AxisCells]) -> tuple[Ints, Ints]:
+    """Each cell of some attributes of a listed joint graph with each group that it meets, in the order of the groups.
+
+    A hidden special cell stands for any value of its attribute, and so for whatever groups one of them is in. A public
+    one is joined to itself alone along its axis; the other attributes move as they do for some value in its place.
+    """
+    flat, groups, codes = np.zeros(cover.groups.size, dtype=np.int64), cover.groups, cover.codes
+    for column, axis in zip(columns, axes, strict=True):
+        cells = axis.cell_of[axis.segments.of(codes[:, column])]
+        open_to_all = np.setdiff1d(np.arange(axis.plain, axis.cells), axis.universal)
+        kinds, lines = open_to_all.size + 1, np.arange(flat.size)
+        inside = np.flatnonzero(cells >= 0)
+        parts = [(flat[inside] * axis.cells + cells[inside], groups[inside] * kinds, inside)]
+        parts += [(flat * axis.cells + cell, groups * kinds, lines) for cell in axis.universal]
+        parts += [(flat * axis.cells + cell, groups * kinds + 1 + i, lines) for i, cell in enumerate(open_to_all)]
+        flat, groups, lines = (np.concatenate(part) for part in zip(*parts, strict=True))
+        codes = codes[lines]
+    width = math.prod(axis.cells for axis in axes)
+    keys = distinct(np.unique(groups, return_inverse=True)[1].reshape(-1) * width + flat)
+    return keys % width, keys // width
+
+
+def project_cover(cover: Cover, columns: Sequence[int], axes: Sequence[AxisCells]) -> Factor:
+    """A listed joint graph on the cells of some of its attributes: two cells are joined where a group meets both."""
+    shape = tuple(axis.cells for axis in axes)
+    size, everyone = math.prod(shape), complete(math.prod(shape))
+    cells, groups = meetings(cover, columns, axes)
+    sizes = np.bincount(groups, minlength=1)
+    following = np.repeat(np.cumsum(sizes), sizes) - np.arange(cells.size) - 1
+    if int(following.sum()) > COVER_LIMIT:
+        nowhere = tuple(np.zeros(count, dtype=np.int64) for count in shape)
+        universal = (NO_UNIVERSAL,) * len(shape)
+        return (
+            UnlistedJoint(nowhere, nowhere, 0, "linf", universal)
+            if len(shape) > 1
+            else Unlisted(everyone.reach, everyone.universal)
+        )
+    first, second = np.repeat(np.arange(cells.size), following), consecutive(np.arange(cells.size) + 1, following)
+    pairs = np.stack([cells[first], cells[second]], axis=1)
+    if len(shape) > 1:
+        return JointEdges(size, pairs, shape)
+    graph = EdgeGraph(size, pairs)
+    return everyone if graph.edge_count == size * (size - 1) // 2 else graph
+
+
 def _numeric(segments: Segments) -> Integers | Bins:
     if not isinstance(segments.attribute, Integers | Bins):
         raise PolicyError("a joint threshold needs integers or numeric bins")
@@ -111,10 +171,13 @@ def _numeric(segments: Segments) -> Integers | Bins:
 
 
 def factor_graph(domain: Domain, policy: Policy, names: Sequence[str], layout: Mapping[str, AxisCells]) -> Factor:
-    """The graph of one attribute, or of several with a joint threshold, on the cells of their axes."""
-    grid = policy.grid_of(names[0])
-    if grid is not None:
-        return project_joint(grid, [layout[name] for name in names])
+    """The graph of one attribute, or of several with a joint graph, on the cells of their axes."""
+    joint = policy.joint_of(names[0])
+    if isinstance(joint, Grid):
+        return project_joint(joint, [layout[name] for name in names])
+    if joint is not None:
+        columns = [joint.attributes.index(name) for name in names]
+        return project_cover(policy.cover(domain, joint), columns, [layout[name] for name in names])
     return project_axis(policy.graph(domain, names[0]), layout[names[0]])
 
 
@@ -206,9 +269,12 @@ def is_exact(policy: Policy, verdict: Verdict, factors: Sequence[Factor]) -> boo
     along. Otherwise all accepted records of two joined cells may differ in more than one move changes. Numbers that
     constraints give may say that a cell is empty.
     """
-    if verdict.accepted is None or any(isinstance(factor, Unlisted) for factor in factors):
+    if verdict.accepted is None or any(isinstance(factor, Unlisted | UnlistedJoint) for factor in factors):
         return False
     if any(not isinstance(constraint, RowsConstraint) for constraint in numbers_given(policy.constraints)):
+        return False
+    if any(isinstance(policy.joint_of(name), Joint) for name in verdict.names):
+        # A filter may reject every record whose move made an edge.
         return False
     accepted, by_attribute = verdict.accepted, np.ones((1,) * verdict.accepted.ndim, dtype=np.bool_)
     for names in policy.factors(verdict.names):

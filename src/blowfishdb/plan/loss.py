@@ -13,7 +13,17 @@ from scipy.sparse import csc_array, csr_array, kron, vstack
 
 from blowfishdb.errors import CannotCertify, InfiniteLoss, PlanError, TooLarge
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.graphs import ZERO, AxisGraph, CellGraph, Exchanges, Factor, GridGraph, WindowGraph, factor_shape
+from blowfishdb.model.graphs import (
+    ZERO,
+    AxisGraph,
+    CellGraph,
+    Exchanges,
+    Factor,
+    GridGraph,
+    WindowGraph,
+    axis_graphs,
+    factor_shape,
+)
 from blowfishdb.model.numbers import Ints, Numbers, check_sum, total_weight
 from blowfishdb.model.workload import AllRanges, Intervals, Kronecker, Rows, Sparse, Stacked, as_intervals
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
@@ -396,7 +406,9 @@ def _combine(axes: list[AxisCost], moved: tuple[WorstEdge, ...]) -> WorstEdge:
 def _factor_moves(factor: Factor, axes: list[AxisCost]) -> list[tuple[WorstEdge, ...]]:
     """Each way a factor can move, as one worst edge per axis; joint thresholds share theta among their axes."""
     if not isinstance(factor, GridGraph):
-        return [(axes[0].worst(factor),)]
+        worst = tuple(axis.worst(graph) for axis, graph in zip(axes, axis_graphs(factor), strict=True))
+        # Moves along each axis of a listed joint graph may be no one move.
+        return [worst if len(axes) == 1 else tuple(replace(one, tight=False) for one in worst)]
     moves = []
     for radii in _shares_of_theta(factor):
         near = [axis.worst(factor.axis_within(index, radii[index])) for index, axis in enumerate(axes)]

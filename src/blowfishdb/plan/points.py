@@ -15,7 +15,7 @@ import numpy as np
 
 from blowfishdb.errors import InfiniteLoss, PlanError, TooLarge
 from blowfishdb.model.cells import PointGraph
-from blowfishdb.model.graphs import AxisGraph, CliqueGraph, Factor, GridGraph, WindowGraph
+from blowfishdb.model.graphs import AxisGraph, CliqueGraph, Factor, GridGraph, WindowGraph, axis_graphs
 from blowfishdb.model.numbers import Ints, as_ints, check_sum
 from blowfishdb.model.serialize import digest
 from blowfishdb.plan.certificate import Certificate
@@ -193,14 +193,11 @@ def _least_kept(axes: Sequence[PointAxis], graph: PointGraph) -> int:
 
 
 def _least_of_factor(factor: Factor, axes: Sequence[PointAxis], plain: Sequence[int]) -> int:
-    if not isinstance(factor, GridGraph):
-        return _least_on_axis(factor, axes[0], plain[0])
-    if factor.metric == "linf":
-        return math.prod(
-            _least_on_axis(factor.axis_within(column, factor.theta), axis, plain[column])
-            for column, axis in enumerate(axes)
-        )
-    return _least_in_ball(factor, axes, plain)
+    if isinstance(factor, GridGraph) and factor.metric != "linf":
+        return _least_in_ball(factor, axes, plain)
+    return math.prod(
+        _least_on_axis(graph, axis, size) for graph, axis, size in zip(axis_graphs(factor), axes, plain, strict=True)
+    )
 
 
 def _least_on_axis(graph: AxisGraph, axis: PointAxis, plain: int) -> int:
@@ -254,9 +251,8 @@ def components_of(graph: PointGraph) -> tuple[Ints, ...]:
     """For each column a label per value that no hidden move changes."""
     labels: list[Ints] = []
     for factor, start, stop in graph.spans:
-        for column in range(stop - start):
-            axis = factor.axis_within(column, factor.theta) if isinstance(factor, GridGraph) else factor
-            labels.append(axis.components()[: graph.plain[start + column]])
+        for axis, plain in zip(axis_graphs(factor), graph.plain[start:stop], strict=True):
+            labels.append(axis.components()[:plain])
     return tuple(labels)
 
 

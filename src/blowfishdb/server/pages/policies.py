@@ -276,7 +276,7 @@ async def policies(context: PageContext) -> None:
     forms = {
         attribute: form_of(dataset.policy.family(attribute))
         for attribute in dataset.domain
-        if dataset.policy.grid_of(attribute) is None
+        if dataset.policy.joint_of(attribute) is None
     }
     if not forms:
         notice("All attributes of this dataset are hidden together; a document changes that.")

@@ -263,7 +263,7 @@ def trade_off(context: PageContext) -> None:
     if name is None:
         return
     dataset = curator.dataset(name)
-    names = [one for one in dataset.domain if dataset.policy.grid_of(one) is None]
+    names = [one for one in dataset.domain if dataset.policy.joint_of(one) is None]
     if not names:
         notice("All attributes of this dataset are hidden together: there is no single one to compare.")
         return
