@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import blowfishdb as bf
 from blowfishdb.errors import BudgetExceeded, DatasetPaused
-from blowfishdb.model.policy import Person
+from blowfishdb.model.policy import Joint, Person
 from tests.browser.fixture import HEARD, PASSWORD, Place, open_page, open_tab, shoot, sign_in
 
 pytestmark = pytest.mark.chromium
@@ -109,6 +109,41 @@ def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
     curator = lab.app_state.curator("cora")
     assert curator.account("lab").policy_version == 2
     assert curator.dataset("lab").policy.family("age") == bf.threshold(5)
+
+    page.get_by_test_id("together").click()
+    page.get_by_test_id("go").click()
+    expect(page.get_by_text("Choose two attributes or more")).to_be_visible()
+    page.get_by_test_id("names").click()
+    for name in ("age", "kind"):
+        page.get_by_role("option", name=name, exact=True).click()
+    page.keyboard.press("Escape")
+    page.get_by_test_id("go").click()
+    picture = page.get_by_test_id("question-picture")
+    expect(page.get_by_text("kind and age: combinations within each of 2 blocks")).to_be_visible()
+    page.get_by_test_id("joint").fill("children, *, 0..17, *")
+    expect(page.get_by_text("A line holds the name of a block, then kind and age")).to_be_visible()
+    expect(page.get_by_test_id("save")).to_be_disabled()
+    blocks = b"block,age,kind\nchildren,0..17,*\nbones,18..110,bone\n"
+    page.get_by_test_id("import").locator("input").set_input_files(
+        {"name": "blocks.csv", "mimeType": "text/csv", "buffer": blocks}
+    )
+    expect(page.get_by_text("combinations within each of 3 blocks")).to_be_visible()
+    page.get_by_test_id("picture-where").fill("kind = 'bone'")
+    expect(picture.get_by_text("a row that the question does not count")).to_be_visible()
+    page.get_by_test_id("picture-where").fill("")
+    pick(page, "step-1", "by 20 (6 bins)")
+    expect(picture.get_by_text("All 5 groups of kind by all 6 groups of age")).to_be_visible()
+    picture.get_by_text("The picture as a list").click()
+    expect(picture.get_by_role("cell", name="blood, 0-19")).to_be_visible()
+    shoot(page, "policies-together")
+    page.get_by_test_id("save").click()
+    page.get_by_test_id("reason").fill("children's samples are one secret")
+    page.get_by_test_id("go").click()
+    page.wait_for_url("**/policies?dataset=lab&attribute=kind%20%2B%20age")
+    (graph,) = curator.dataset("lab").policy.joint
+    assert isinstance(graph, Joint) and [len(group) for group in graph.groups] == [54, 93, 186]
+    page.get_by_test_id("apart").click()
+    expect(page.get_by_role("heading", name="The graph of kind")).to_be_visible()
 
 
 def test_a_change_that_stretches_past_loss_says_so_and_an_unbounded_one_is_refused(page: Page, lab: Place) -> None:

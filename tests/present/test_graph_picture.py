@@ -9,8 +9,10 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import PolicyError
-from blowfishdb.model.explain import GraphView, view_graph
-from blowfishdb.present.graph_picture import to_dot, to_svg
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.explain import CellsView, GraphView, view_cells, view_graph
+from blowfishdb.model.predicate import Axis, Predicate
+from blowfishdb.present.graph_picture import cells_svg, cells_words, to_dot, to_svg
 
 WARDS = ["a", "b", "c", 'd"</text>&']
 DOMAIN = bf.domain(
@@ -90,3 +92,46 @@ def test_parts_that_nothing_joins_are_warned_of() -> None:
 def test_a_joint_threshold_is_drawn_along_one_attribute() -> None:
     seen = view("age", bf.Policy(joint=[bf.grid(["age", "odd"], 2, "l1")]), most=5)
     assert [pair for pair in seen.pairs.tolist() if pair[0] == 0] == [[0, 1], [0, 2]]
+
+
+TWO = bf.domain({"a": bf.integers(0, 9, null=0), "b": bf.categorical(["<x>", "y", "z"], null="y", outside="y")})
+
+
+def projected(policy: bf.Policy, *axes: Axis, where: Predicate | None = None) -> CellsView:
+    return view_cells(compile_cells(TWO, policy, axes, where))
+
+
+def test_a_composed_graph_is_drawn_as_the_product_that_it_is() -> None:
+    for composition, moves in (("attribute", 5 * 3 + 6 * 2), ("record", 5 * 3 + 6 * 2 + 5 * 2 * 2)):
+        policy = bf.Policy({"a": bf.line(), "b": bf.custom([("<x>", "y"), ("y", "z")])}, composition)  # type: ignore[arg-type]
+        view = projected(policy, Axis("a"), Axis("b"))
+        picture = ElementTree.fromstring(cells_svg(view))
+        assert len(view.pairs) == moves == len(picture.findall(".//{http://www.w3.org/2000/svg}path"))
+        assert len(picture.findall(".//{http://www.w3.org/2000/svg}circle")) == 18
+        assert "6 of 10 groups of a by all 3 groups of b" in "".join(picture.itertext())
+    assert (
+        dict(projected(bf.Policy({"a": bf.line(), "b": bf.public()}), Axis("a"), Axis("b")).neighbours())["2, y"]
+        == "3, y"
+    )
+
+
+def test_what_is_too_dense_is_told_by_colours_or_drawn_for_one_dot() -> None:
+    everything = projected(bf.Policy(), Axis("a"), Axis("b"))
+    assert "path" not in cells_svg(everything) and "lines are left out" in cells_words(everything)[-1]
+    one = cells_words(everything, "4, y")
+    assert one[-1] == "Lines are drawn for 4, y alone." and cells_svg(everything, "4, y").count("<path") == 17
+    dense = projected(bf.Policy({"a": bf.threshold(3)}), Axis("a"), Axis("b"))
+    assert cells_words(dense)[-1] == "Lines are drawn for 5, y alone."
+
+
+def test_a_question_about_one_attribute_shows_what_leaves_its_filter() -> None:
+    policy = bf.Policy({"a": bf.threshold(3), "b": bf.full()})
+    view = projected(policy, Axis("a", width=2), where=bf.col("b") == "y")
+    assert all(view.leaving) and cells_svg(view).count("stroke-dasharray") == 5
+    assert "rows that are not counted" in view.neighbours()[0][1]
+    hidden = projected(bf.Policy(presence="only"), Axis("b"))
+    assert hidden.neighbours()[0] == ("<x>", "nothing") and "A record that is not there" in hidden.words()[-1]
+    apart = projected(bf.Policy({"a": bf.partition(cuts=[4])}), Axis("a"))
+    assert "2 parts" in apart.words()[1] and apart.is_all_of_parts and len(apart.pairs) == 6 + 15
+    with pytest.raises(PolicyError, match="one or two"):
+        view_cells(compile_cells(TWO, bf.Policy(), (), None))

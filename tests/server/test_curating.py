@@ -22,7 +22,7 @@ from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import DomainError, InvalidInput, PolicyError, SourceError, TooLarge
 from blowfishdb.ledger import Entry
 from blowfishdb.model.domain import Attribute
-from blowfishdb.model.policy import Family
+from blowfishdb.model.policy import Family, Joint, Policy
 from blowfishdb.model.query import query
 from blowfishdb.server.pages.column_form import (
     DAYS,
@@ -45,7 +45,17 @@ from blowfishdb.server.pages.dataset_add import (
     without_password,
     without_user,
 )
-from blowfishdb.server.pages.policies import FamilyForm, form_of, kinds_for, read_form
+from blowfishdb.server.pages.policies import (
+    FamilyForm,
+    JointForm,
+    form_of,
+    joint_form_of,
+    joint_kinds_for,
+    kinds_for,
+    read_form,
+    read_joint_form,
+    usual_joint,
+)
 from blowfishdb.server.pages.trade_off import (
     BLOCKS,
     NEAR,
@@ -167,6 +177,64 @@ def test_a_family_form_says_what_is_missing_and_offers_what_fits() -> None:
     assert "blocks" not in kinds_for(bf.integers(0, 10_000))
     with pytest.raises(PolicyError, match="longer"):
         read_form(FamilyForm("custom", "a, b\n" * 50_000), AGE)
+
+
+CLINIC = bf.domain(
+    {
+        "age": bf.integers(0, 9, null=0),
+        "ward": bf.categorical(["A, north", "B"], null="B", outside="B"),
+        "cost": bf.bins(0, 4, width="0.5"),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "groups"),
+    [
+        ("age,ward", 'young, 0..4, *\nold, 5..9, "A, north"', [10, 5, 5]),
+        ("age,ward", "block\tage\tward\nyoung\t3\tB\nyoung\t4\tB", [2, 18]),
+        ("ward,cost", '"A, north", 0.5, B, 1.5\nB, 0, B, 0.5', [2, 2]),
+        ("ward,cost", "cost,ward,cost,ward\n0,B,0.5,B", [2]),
+        ("age,ward,cost", "low, *, *, 0..1.5\nhigh, *, *, 2..3.5", [80, 80]),
+    ],
+)
+def test_joint_graphs_survive_their_forms(names: str, text: str, groups: list[int]) -> None:
+    is_pairs = names == "ward,cost"
+    form = JointForm(tuple(names.split(",")), "pairs" if is_pairs else "blocks", text)
+    graph = read_joint_form(form, CLINIC)
+    assert isinstance(graph, Joint) and [len(group) for group in graph.groups] == groups
+    again = read_joint_form(joint_form_of(graph, CLINIC), CLINIC)
+    assert isinstance(again, Joint) and again.attributes == form.names
+    assert [*map(set, again.groups)] == [*map(set, graph.groups)]
+    Policy(joint=[graph]).check(CLINIC)
+
+
+def test_a_joint_form_begins_valid_offers_what_fits_and_says_what_is_missing() -> None:
+    assert list(joint_kinds_for(("age", "cost"), CLINIC)) == ["within", "blocks", "pairs"]
+    assert list(joint_kinds_for(("age", "ward"), CLINIC)) == ["blocks", "pairs"]
+    for kind in ("within", "blocks", "pairs"):
+        names = ("age", "cost")
+        graph = read_joint_form(usual_joint(names, kind, CLINIC), CLINIC)
+        Policy(joint=[graph]).check(CLINIC)
+        assert read_joint_form(joint_form_of(graph, CLINIC), CLINIC) == graph
+        with pytest.raises(PolicyError):
+            read_joint_form(JointForm(names, kind, " "), CLINIC)
+    for text, words in {
+        "x, 1": "3 values, not 2",
+        "x, 5..3, B\ny, 77, B": "77",
+        "x, 1, C": "C",
+        "x, A..B, B": "A",
+    }.items():
+        with pytest.raises((PolicyError, DomainError), match=words):
+            read_joint_form(JointForm(("age", "ward"), "blocks", text), CLINIC)
+    with pytest.raises(PolicyError, match="twice: 4 values"):
+        read_joint_form(JointForm(("age", "ward"), "pairs", "1, B"), CLINIC)
+    with pytest.raises(PolicyError, match="longer"):
+        read_joint_form(JointForm(("age", "ward"), "pairs", "1, B, 2, B\n" * 50_000), CLINIC)
+    wide = bf.domain({"x": bf.integers(0, 999), "y": bf.integers(0, 999)})
+    assert usual_joint(("x", "y"), "blocks", wide).text == ""
+    with pytest.raises(TooLarge, match="combinations of x and y"):
+        read_joint_form(JointForm(("x", "y"), "blocks", "a, *, *"), wide)
 
 
 def test_curves_agree_with_exact_quotes() -> None:

@@ -62,8 +62,9 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Policies",
         (
-            *("Policy", "person", "full", "threshold", "line", "partition", "grid", "custom", "public", "metric"),
+            *("Policy", "person", "full", "threshold", "line", "partition", "custom", "public", "grid", "joint"),
             *(
+                "metric",
                 "read_edges",
                 "read_distances",
                 "count_constraint",

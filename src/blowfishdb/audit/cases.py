@@ -300,8 +300,8 @@ def joint_graphs() -> Iterator[Case]:
     places = list(itertools.product(range(5), range(5)))
     rows = partition([[place for place in places if sum(place) % 3 == rest] for rest in range(3)])
     pairs = custom([((x, y), (x, y + 1)) for x, y in places if y < x])
-    for words, family in {"blocks": rows, "pairs": pairs}.items():
-        policy = Policy(joint=[joint(["x", "y"], family)])
+    for words, graph in {"blocks": joint("xy", rows), "pairs": joint("xy", pairs)}.items():
+        policy = Policy(joint=[graph])
         yield Case(f"identity, joint {words}", small, policy, TABLE, "identity")
         yield Case(f"filter on the other side, joint {words}", small, policy, filtered)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ from blowfishdb.model.policy import (
     Custom,
     Family,
     Full,
+    Joint,
     Line,
     Partition,
     Person,
@@ -36,6 +38,7 @@ from blowfishdb.model.policy import (
     Threshold,
     custom,
     full,
+    joint,
     line,
     metric,
     partition,
@@ -242,6 +245,111 @@ def write_row(values: Iterable[object]) -> str:
     """Values in one line that `read_rows` reads again."""
     texts = map(str, values)
     return ", ".join(f'"{text.replace(chr(34), 2 * chr(34))}"' if NEEDS_QUOTES.search(text) else text for text in texts)
+
+
+ANY = "*"
+RANGE = ".."
+
+
+def read_joint(text: str, names: Sequence[str], domain: Domain, *, is_pairs: bool) -> Joint:
+    """The graph over several attributes that lines of a table declare; a first line may name the columns.
+
+    A pair is a value of each attribute, then a value of each again. A block is its name, then a value of each: `*` for
+    any value, `18..64` for a run of ordered ones; combinations that no line names are one more block.
+    """
+    attributes = [domain.find(name, PolicyError) for name in names]
+    rows, count = read_rows(text), len(names)
+    width = 2 * count if is_pairs else count + 1
+    head = rows[0] if rows and len(rows[0]) == width and sorted(rows[0][-count:]) == sorted(names) else None
+    if head is not None:
+        order = [head[-count:].index(name) for name in names]
+        starts = (0, count) if is_pairs else (1,)
+        chosen = [*range(starts[0]), *(start + place for start in starts for place in order)]
+        rows = [[row[place] for place in chosen] if len(row) == width else row for row in rows[1:]]
+    wrong = next((row for row in rows if len(row) != width), None)
+    if wrong is not None:
+        shape = f"{' and '.join(names)} twice" if is_pairs else f"the name of a block, then {' and '.join(names)}"
+        raise PolicyError(f"a line holds {shape}: {width} values, not {len(wrong)} as in {write_row(wrong)[:80]!r}")
+    if is_pairs:
+        values = [read_value(item, attributes[place % count]) for row in rows for place, item in enumerate(row)]
+        ends = [tuple(values[start : start + count]) for start in range(0, len(values), count)]
+        return joint(names, custom(list(zip(ends[::2], ends[1::2], strict=True))))
+    # Says how many combinations there may be before they are gone through.
+    Policy(joint=[joint(names, custom([]))]).check(domain)
+    blocks: dict[str, list[tuple[int, ...]]] = {}
+    for row in rows:
+        places = [_named_values(item, attribute) for item, attribute in zip(row[1:], attributes, strict=True)]
+        blocks.setdefault(row[0].strip(), []).extend(itertools.product(*places))
+    named = set(itertools.chain(*blocks.values()))
+    everyone = itertools.product(*(range(attribute.size) for attribute in attributes))
+    rest = [place for place in everyone if place not in named]
+    return joint(
+        names,
+        partition(
+            [tuple(a.value_at(code) for a, code in zip(attributes, place, strict=True)) for place in block]
+            for block in (*blocks.values(), rest)
+            if block
+        ),
+    )
+
+
+def _named_values(item: str, attribute: Attribute) -> Sequence[int]:
+    """The places of the values that one item of a block names."""
+    try:
+        return (attribute.locate(read_value(item, attribute)),)
+    except DomainError:
+        low, is_range, high = item.partition(RANGE)
+        if item.strip() == ANY:
+            return range(attribute.size)
+        if not is_range or not attribute.ordered:
+            raise
+    first, last = (attribute.locate(read_value(end, attribute)) for end in (low, high))
+    return range(first, last + 1)
+
+
+def write_joint(graph: Joint, domain: Domain) -> str:
+    """The lines that `read_joint` reads again, one for each pair, or as few as the values of each block allow."""
+    attributes = [domain[name] for name in graph.attributes]
+    if isinstance(graph.family, Custom):
+        return "\n".join(write_row([*one, *two]) for one, two in graph.groups)
+    lines = []
+    for number, block in enumerate(graph.groups, 1):
+        codes = [tuple(a.locate(value) for a, value in zip(attributes, one, strict=True)) for one in block]
+        lines += [write_row([f"block {number}", *items]) for items in _boxes(codes, attributes)]
+    return "\n".join(lines)
+
+
+def _boxes(codes: Iterable[tuple[int, ...]], attributes: Sequence[Attribute]) -> list[tuple[str, ...]]:
+    """Items, one of each attribute, that name all of the combinations: runs of values with the same rest are one."""
+    rests: dict[int, set[tuple[int, ...]]] = {}
+    for first, *rest in codes:
+        rests.setdefault(first, set()).add(tuple(rest))
+    alike: dict[frozenset[tuple[int, ...]], list[int]] = {}
+    for first in sorted(rests):
+        alike.setdefault(frozenset(rests[first]), []).append(first)
+    return [
+        (item, *tail)
+        for rest, firsts in alike.items()
+        for item in _items_of(firsts, attributes[0])
+        for tail in (_boxes(rest, attributes[1:]) if attributes[1:] else [()])
+    ]
+
+
+def _items_of(places: Sequence[int], attribute: Attribute) -> list[str]:
+    if len(places) == attribute.size > 1:
+        return [ANY]
+    runs: list[list[int]] = []
+    for place in places:
+        if runs and attribute.ordered and runs[-1][-1] == place - 1:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    texts = [[_value_text(attribute.value_at(end)) for end in (run[0], run[-1])] for run in runs]
+    return [first if first == last else f"{first}{RANGE}{last}" for first, last in texts]
+
+
+def _value_text(value: object) -> str:
+    return show(value) if isinstance(value, Fraction) else str(value)
 
 
 def _rows(path: Path) -> list[list[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from blowfishdb.errors import PolicyError, plural
 from blowfishdb.model.calendar import Timestamps
+from blowfishdb.model.cells import Cells
 from blowfishdb.model.constraint_graph import changed_constraints, is_settled, moves_at_once
 from blowfishdb.model.constraints import Constraint, MarginalConstraint, signatures, write_constraint
 from blowfishdb.model.distance import joint_parts
@@ -415,3 +418,96 @@ def _parts(graph: ValueGraph, first: int, stop: int) -> tuple[tuple[int, ...], i
         return (0,) * index.size, None
     labels = graph.components()
     return tuple(labels[index].tolist()), int(labels.max()) + 1
+
+
+WINDOW = (6, 7)
+"""Groups of the first and of the second attribute that a picture of both shows at most; special cells come on top."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellsView:
+    """Some cells of a question about one or two attributes, row-major, and the hidden moves among them.
+
+    `sizes` are the numbers of all cells along each axis and `labels` those that are shown. `part_of` numbers the
+    connected parts, of which there are `parts`; ZERO is the part of rows that no cell counts, and `leaving` are the
+    cells from which a hidden move leads to such a row.
+    """
+
+    axes: tuple[str, ...]
+    sizes: tuple[int, ...]
+    labels: tuple[tuple[str, ...], ...]
+    pairs: Ints
+    part_of: tuple[int, ...]
+    parts: int
+    leaving: tuple[bool, ...]
+    is_absence_hidden: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Each shown cell, as people call it."""
+        return tuple(", ".join(place) for place in itertools.product(*self.labels))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every cell is shown."""
+        return self.sizes == tuple(map(len, self.labels))
+
+    @property
+    def is_all_of_parts(self) -> bool:
+        """Whether any two shown cells of one part are joined."""
+        counts = Counter(self.part_of).values()
+        return len(self.pairs) == sum(count * (count - 1) // 2 for count in counts)
+
+    def neighbours(self) -> tuple[tuple[str, str], ...]:
+        """Each shown cell with those that it is hidden from, in words."""
+        names, near = self.names, [list[str]() for _ in self.part_of]
+        for one, two in self.pairs.tolist():
+            near[one].append(names[two])
+            near[two].append(names[one])
+        for place, leaves in enumerate(self.leaving):
+            near[place] += ["rows that are not counted"] if leaves else []
+        return tuple(
+            (name, "nothing" if not words else _listed(words)) for name, words in zip(names, near, strict=True)
+        )
+
+    def words(self) -> tuple[str, ...]:
+        """What the picture shows and what it means."""
+        shown = " by ".join(
+            f"{'all' if len(labels) == size else f'{len(labels)} of'} {plural(size, 'group')} of {name}"
+            for name, size, labels in zip(self.axes, self.sizes, self.labels, strict=True)
+        )
+        sentences = [f"{shown}, {plural(len(self.pairs), 'hidden move')} among them."]
+        if self.parts > 1 and not self.is_absence_hidden:
+            sentences.append(
+                f"{self.parts:,} parts that no chain of hidden moves joins: which part a record is in is not hidden."
+            )
+        if any(self.leaving):
+            sentences.append("Dashed: a hidden move leads from there to a row that the question does not count.")
+        if self.is_absence_hidden:
+            sentences.append("A record that is not there is one step from all of them.")
+        return tuple(sentences)
+
+
+def view_cells(cells: Cells) -> CellsView:
+    """The policy graph projected on a question about one or two attributes, as much of it as can be looked at."""
+    if not 1 <= len(cells.axes) <= len(WINDOW):
+        raise PolicyError("a picture is about one or two attributes")
+    graph, shape = cells.graph, cells.graph.shape
+    windows = (MOST_SHOWN,) if len(shape) == 1 else WINDOW
+    places = []
+    for plain, size, most in zip(cells.plain, shape, windows, strict=True):
+        first = max(0, (plain - most) // 2)
+        places.append(np.append(np.arange(first, min(first + most, plain)), np.arange(plain, size)))
+    flat = np.ravel_multi_index(np.ix_(*places), shape).reshape(-1)
+    one, two = np.triu_indices(flat.size, k=1)
+    labels = graph.components()
+    return CellsView(
+        axes=cells.axes,
+        sizes=shape,
+        labels=tuple(tuple(names[int(p)] for p in shown) for names, shown in zip(cells.labels, places, strict=True)),
+        pairs=np.stack([one, two], axis=1)[graph.joined(flat[one], flat[two])],
+        part_of=tuple(labels[flat].tolist()),
+        parts=int(np.unique(labels).size),
+        leaving=tuple(graph.outside[flat].tolist()),
+        is_absence_hidden=graph.presence != "public",
+    )

@@ -617,6 +617,18 @@ class CellGraph:
         cells = np.flatnonzero(self.to_zero)
         return np.concatenate([self.value_edges(), np.stack([cells, np.full(cells.size, ZERO)], axis=1)])
 
+    def joined(self, first: Ints, second: Ints) -> Bools:
+        """For each pair of different flattened cells whether an edge joins them, without listing any."""
+        if not self.has_value_edges:
+            return np.zeros(first.shape, dtype=np.bool_)
+        sizes = [factor.size for factor in self.factors]
+        ends = np.unravel_index(first, sizes), np.unravel_index(second, sizes)
+        near, moved = np.ones(first.shape, dtype=np.bool_), np.zeros(first.shape, dtype=np.int64)
+        for factor, one, two in zip(self.factors, *ends, strict=True):
+            near &= factor.joined(one, two) == 1
+            moved += one != two
+        return np.asarray(near & (moved == 1) if self.composition == "attribute" else near)
+
     def components(self) -> Ints:
         """A label per cell; cells whose component contains the ZERO vertex carry the label ZERO."""
         if not self.has_value_edges:

@@ -1,4 +1,4 @@
-"""A policy graph as DOT text or as an SVG picture: arcs over ordered values, a ring of the others."""
+"""A policy graph as DOT text or as an SVG picture: arcs over ordered values, a ring of others, a field of two."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import math
 
 from blowfishdb.errors import plural
-from blowfishdb.model.explain import GraphView
+from blowfishdb.model.explain import CellsView, GraphView
 from blowfishdb.present.chart import BAR, GRID, PAPER
 from blowfishdb.present.chart_svg import LETTER, Frame, element, escaped, label, name_label
 from blowfishdb.present.words import shortened
@@ -149,3 +149,87 @@ def _ring(view: GraphView) -> str:
     below = 2 * radius + 100.0
     frame_ink = element("circle", {"cx": middle_x, "cy": middle_y, "r": radius, "fill": "none", "stroke": GRID})
     return _sheet(view, frame, frame_ink, *parts, *_captions(view, frame, below + 8.0))
+
+
+NARROWEST, ROW = 40.0, 58.0
+MOST_LINES = 90
+"""More lines than this are left out where colours say as much."""
+COLUMN_NAME = 11
+ARC, BOW = 0.45, 0.14
+"""How far a line bows out over the dots between its ends, of its length: above one row of dots, and in a field."""
+
+
+def cells_svg(view: CellsView, of: str = "") -> str:
+    """The graph projected on a question: dots in a row for the groups of one attribute, in a field for those of two.
+
+    With more lines than can be told apart, colours stand for them, or those of one dot are drawn: the dot named `of`,
+    or the one in the middle.
+    """
+    rows, columns = view.labels if len(view.labels) == len(view.axes) > 1 else (("",), view.labels[0])
+    step = max(NARROWEST, LETTER * min(max(map(len, columns)), COLUMN_NAME) + 14.0)
+    margin = LETTER * min(max(map(len, (view.axes[0], *rows))), NAME) + 30.0 if len(view.axes) > 1 else 24.0
+    furthest = max((two - one for one, two in view.pairs.tolist()), default=0)
+    lines, captions = _lines(view, of)
+    rise = min(ARC * step * furthest / 2, STEEPEST / 2) if len(rows) == 1 and lines else 0.0
+    width = max(margin + step * len(columns) + 24.0, 340.0)
+    left, top = margin + (width - margin - step * len(columns)) / 2 + step / 2, 84.0 + rise
+    below = top + ROW * (len(rows) - 1) + 46.0
+    frame = Frame(width=width, height=below + 10.0)
+    where = [(left + step * column, top + ROW * row) for row in range(len(rows)) for column in range(len(columns))]
+    faint = max(0.35, 0.85 - len(lines) / 250)
+    parts = []
+    for one, two in lines:
+        stroke = {"stroke": _part_colour(view, one), "stroke-width": 1.6, "stroke-opacity": f"{faint:.2f}"}
+        curve = _bowed(where[one], where[two], rise if len(rows) == 1 else None)
+        parts.append(element("path", {"d": curve, "fill": "none", **stroke}))
+    for place, (name, (x, y)) in enumerate(zip(view.names, where, strict=True)):
+        about = {"cx": x, "cy": y, "stroke-width": 1.5}
+        if view.leaving[place]:
+            ring = {"r": RADIUS + 5.0, "fill": "none", "stroke": _part_colour(view, place), "stroke-dasharray": "3 3"}
+            parts.append(element("circle", {**about, **ring}))
+        dot = {"r": RADIUS, "fill": _part_colour(view, place), "stroke": PAPER}
+        parts.append(element("circle", {**about, **dot}, element("title", {}, escaped(name))))
+    parts += [label(left + step * n, 44.0, shortened(one, COLUMN_NAME), "middle") for n, one in enumerate(columns)]
+    parts += [label(left - 26.0, top + ROW * n + 4.0, shortened(one, NAME), "end") for n, one in enumerate(rows)]
+    across = {"x": left + step * (len(columns) - 1) / 2, "y": 22.0, "text-anchor": "middle", "class": "q"}
+    parts.append(element("text", across, escaped(shortened(view.axes[-1], NAME))))
+    if len(view.axes) > 1:
+        corner = {"x": left - 26.0, "y": 22.0, "text-anchor": "end", "class": "q"}
+        parts.append(element("text", corner, escaped(shortened(view.axes[0], NAME))))
+    mark = hashlib.sha256(repr((view.axes, view.labels, view.pairs.tolist(), view.part_of)).encode()).hexdigest()[:10]
+    title = f"What the policy hides about {' and '.join(view.axes)}"
+    return frame.sheet(f"bf{mark}", title, " ".join(captions), *parts)
+
+
+def _lines(view: CellsView, of: str) -> tuple[list[tuple[int, int]], list[str]]:
+    """The moves to draw, and what the picture shows, in words."""
+    pairs = [(one, two) for one, two in view.pairs.tolist()]
+    if len(pairs) <= MOST_LINES and not of:
+        return pairs, [*view.words()]
+    if view.is_all_of_parts and not of:
+        return [], [*view.words(), "Any two of one colour are hidden from each other; their lines are left out."]
+    names = view.names
+    columns = len(view.labels[-1])
+    centre = names.index(of) if of in names else len(names) // columns // 2 * columns + columns // 2
+    return [pair for pair in pairs if centre in pair], [*view.words(), f"Lines are drawn for {names[centre]} alone."]
+
+
+def cells_words(view: CellsView, of: str = "") -> list[str]:
+    """What the picture shows, in words."""
+    return _lines(view, of)[1]
+
+
+def _part_colour(view: CellsView, place: int) -> str:
+    return PARTS[0] if view.is_absence_hidden else PARTS[view.part_of[place] % len(PARTS)]
+
+
+def _bowed(start: tuple[float, float], end: tuple[float, float], rise: float | None) -> str:
+    """A line that leaves the dots between its ends free: above one row of them, or to one side in a field."""
+    (x1, y1), (x2, y2) = start, end
+    length = math.hypot(x2 - x1, y2 - y1)
+    if rise is not None:
+        across, down = 0.0, -min(ARC * length, 2 * rise)
+    else:
+        across, down = -BOW * (y2 - y1), BOW * (x2 - x1)
+    middle = f"{(x1 + x2) / 2 + across:.1f} {(y1 + y2) / 2 + down:.1f}"
+    return f"M{x1:.1f} {y1:.1f}Q{middle} {x2:.1f} {y2:.1f}"

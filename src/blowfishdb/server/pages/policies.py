@@ -2,53 +2,59 @@
 
 from __future__ import annotations
 
-import re
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 from urllib.parse import quote
 
-import numpy as np
-from nicegui import ui
+from nicegui import events, ui
 
-from blowfishdb.catalog.dataset import Dataset, family_words, read_rows, read_value, write_row
+from blowfishdb.catalog.dataset import Dataset, family_words, read_joint, read_rows, read_value, write_joint, write_row
 from blowfishdb.catalog.stretch import Stretch
 from blowfishdb.engine.preview import not_protected
-from blowfishdb.errors import BlowfishError, InvalidInput, PolicyError, sentence
+from blowfishdb.errors import InvalidInput, PolicyError, TooLarge, sentence
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.constraints import as_constraints, write_constraint
-from blowfishdb.model.distance import hidden_distance
-from blowfishdb.model.domain import Attribute, Domain
-from blowfishdb.model.explain import explain, view_graph
-from blowfishdb.model.graphs import Composition, Presence
+from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
+from blowfishdb.model.explain import explain
+from blowfishdb.model.graphs import Composition, Metric, Presence
+from blowfishdb.model.numbers import show
 from blowfishdb.model.policy import (
+    MOST_COMBINATIONS,
     Custom,
     Family,
+    Grid,
+    Joint,
     Partition,
     Policy,
     Threshold,
     custom,
     full,
+    grid,
+    joint,
     line,
     partition,
     public,
     show_theta,
     threshold,
 )
-from blowfishdb.present.chart import Chart, ChartAxis, Series
-from blowfishdb.present.chart_echarts import draw
-from blowfishdb.present.graph_picture import to_svg
 from blowfishdb.server.pages.controls import (
     Tile,
     ask_reason,
+    blame,
     called,
     card,
     choice,
+    decision,
     figure,
     heading,
     in_row,
     notice,
+    opened_dialog,
     pill,
     redraw,
     small,
@@ -56,6 +62,7 @@ from blowfishdb.server.pages.controls import (
     tiles,
 )
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, dataset_choice, page, wanted_dataset
+from blowfishdb.server.pages.policy_pictures import QuestionPicture, draw_graph
 from blowfishdb.server.rest.datasets import policy_tag
 from blowfishdb.server.rest.policies import put_in_force
 
@@ -207,49 +214,157 @@ class FamilyEditor:
         box.props(f'debounce=250 {"autogrow" if is_long else ""} data-testid="family"').classes("w-full")
 
 
-CURVE_POINTS = 40
-WINDOW = 15
-"""So many values of a large domain are drawn: as many as have readable names at the width of the card."""
-SIZE = re.compile(r'(<svg[^>]*?) width="[\d.]+" height="[\d.]+"')
+@dataclass(frozen=True)
+class JointForm:
+    """Attributes that are hidden together, how, and what was typed for it; the metric is that of a distance."""
+
+    names: tuple[str, ...]
+    kind: str
+    text: str
+    metric: Metric = "l2"
+
+    @property
+    def title(self) -> str:
+        """What the choice of attributes calls it."""
+        return " + ".join(self.names)
 
 
-def draw_graph(domain: Domain, policy: Policy, name: str, around: str = "") -> None:
-    """Draws what the policy hides of one attribute, and warns of what it does not."""
-    attribute = domain[name]
-    try:
-        place = read_value(around, attribute) if around.strip() else None
-        view = view_graph(domain, policy, name, place)
-        if not view.is_whole:
-            view = view_graph(domain, policy, name, place, WINDOW)
-        picture = to_svg(view)
-    except BlowfishError as error:
-        notice(sentence(error.message), "is-accent", "edit")
-        return
-    with called(
-        ui.element("div").classes("bf-graph").props("tabindex=0 role=region"), f"Picture of the graph of {name}"
-    ):
-        # Our own picture: its labels were escaped when it was drawn.
-        ui.html(SIZE.sub(r"\1", picture, count=1), sanitize=False)
-    for warning in view.warnings():
-        notice(warning, "is-accent", "visibility_off").style("margin-top:10px")
-    if not view.is_whole and attribute.ordered:
-        _distance_curve(domain, policy, name, around)
+JOINT_KINDS = {
+    kind.value: kind
+    for kind in (
+        FamilyKind(
+            "within",
+            "Within a distance",
+            "swap_horiz",
+            "Places at most so far apart, all attributes counted, are hidden from each other.",
+            "Hidden up to this distance",
+            "say up to which distance places are hidden from each other",
+        ),
+        FamilyKind(
+            "blocks",
+            "Blocks",
+            "workspaces",
+            "Combinations of one block are hidden from each other; which block is not.",
+            "The name of a block, then a value of each; * is any value, 18..64 a run",
+            "write a line for each part of a block: its name, then a value of each attribute",
+        ),
+        FamilyKind(
+            "pairs",
+            "Listed pairs",
+            "hub",
+            "Exactly the pairs of combinations that you list are hidden from each other.",
+            "One pair per line: a value of each, then a value of each again",
+            "write one pair of combinations per line",
+        ),
+    )
+}
+METRICS: dict[str, str] = {"l2": "Straight line", "l1": "Added up", "linf": "Each on its own"}
 
 
-def _distance_curve(domain: Domain, policy: Policy, name: str, around: str) -> None:
-    """How many hidden steps lie between one value and all others: an observer's odds grow with them."""
-    attribute = domain[name]
-    centre = attribute.locate(read_value(around, attribute)) if around.strip() else attribute.size // 2
-    places = sorted({*np.linspace(0, attribute.size - 1, CURVE_POINTS).round().astype(int).tolist(), centre})
-    origin = attribute.value_at(centre)
-    steps = [hidden_distance(domain, policy, name, origin, attribute.value_at(place)) for place in places]
-    labels = [attribute.run_label(place, place) for place in places]
-    ui.label(f"Hidden steps from {attribute.run_label(centre, centre)} to every other value").classes("bf-label")
-    curve = Series("steps", np.array([np.nan if step is None else step for step in steps], dtype=np.float64))
-    chart = Chart("lines", ChartAxis(name, tuple(labels)), ChartAxis("steps"), (curve,))
-    ui.echart(draw(chart)).style("height:210px").props('role=img aria-label="Steps between one value and the others"')
-    if None in steps:
-        small("Where the curve has a gap, the two are not hidden from each other at all.")
+def joint_kinds_for(names: Sequence[str], domain: Domain) -> dict[str, FamilyKind]:
+    """The ways to hide some attributes together that fit them: only numbers have a distance."""
+    numeric = all(isinstance(domain[name], Integers | Bins) for name in names)
+    return {name: kind for name, kind in JOINT_KINDS.items() if numeric or name != "within"}
+
+
+def read_joint_form(form: JointForm, domain: Domain) -> Grid | Joint:
+    """The graph that the form declares; PolicyError says what is missing."""
+    if len(form.text) > LONGEST:
+        raise PolicyError(f"this is longer than {LONGEST:,} characters; declare it in a document")
+    if not form.text.strip():
+        raise PolicyError(JOINT_KINDS[form.kind].missing)
+    if form.kind == "within":
+        return grid(form.names, form.text.strip(), form.metric)
+    return read_joint(form.text, form.names, domain, is_pairs=form.kind == "pairs")
+
+
+def joint_form_of(graph: Grid | Joint, domain: Domain) -> JointForm:
+    """The form that declares a joint graph."""
+    if isinstance(graph, Grid):
+        return JointForm(graph.attributes, "within", show(graph.theta), graph.metric)
+    kind = "pairs" if isinstance(graph.family, Custom) else "blocks"
+    return JointForm(graph.attributes, kind, write_joint(graph, domain))
+
+
+def usual_joint(names: tuple[str, ...], kind: str, domain: Domain) -> JointForm:
+    """A start that is valid, from the declared domain alone: the values of the first attribute in two blocks."""
+    attributes = [domain[name] for name in names]
+    values = [attributes[0].value_at(place) for place in range(min(attributes[0].size, 2))]
+    others = [attribute.value_at(0) for attribute in attributes[1:]]
+    if kind == "within":
+        return JointForm(names, kind, "1")
+    if kind == "pairs":
+        return JointForm(names, kind, write_row([values[0], *others, values[-1], *others]))
+    half = max(attributes[0].size // 2, 1)
+    codes = itertools.product(*(range(attribute.size) for attribute in attributes))
+    blocks: list[list[tuple[object, ...]]] = [[], []]
+    if math.prod(attribute.size for attribute in attributes) <= MOST_COMBINATIONS:
+        for code in codes:
+            values_of = tuple(one.value_at(place) for one, place in zip(attributes, code, strict=True))
+            blocks[code[0] >= half].append(values_of)
+    listed = [block for block in blocks if block]
+    return JointForm(names, kind, write_joint(joint(names, partition(listed)), domain) if listed else "")
+
+
+def _too_long() -> None:
+    ui.notify(f"A file may have {LONGEST:,} bytes at most.", position="top", type="warning")
+
+
+@dataclass(eq=False)
+class JointEditor:
+    """The form of several attributes; `on_change` hears of every change, `on_leave` that each is on its own again."""
+
+    domain: Domain
+    form: JointForm
+    on_change: Callable[[JointForm], None]
+    on_leave: Callable[[], None]
+
+    def build(self) -> None:
+        """Draws tiles for the kinds, the field of the chosen one, and ways to fill it from a file or to give it up."""
+        kinds = joint_kinds_for(self.form.names, self.domain)
+        tiles(list(kinds.values()), self.form.kind, self._choose, "What is hidden of them together")
+        self._field = ui.element("div").style("margin-top:12px")
+        redraw(self._field, self._draw)
+        leave = ui.button("Hide each on its own again", icon="call_split", on_click=self.on_leave)
+        called(leave.props("flat dense size=sm"), test_id="apart")
+
+    def _set(self, form: JointForm) -> None:
+        self.form = form
+        self.on_change(form)
+
+    def _choose(self, kind: str) -> None:
+        self._set(usual_joint(self.form.names, kind, self.domain))
+        redraw(self._field, self._draw)
+
+    def _draw(self) -> None:
+        kind = JOINT_KINDS[self.form.kind]
+        small(kind.tip, "margin-bottom:10px")
+        make = ui.input if self.form.kind == "within" else ui.textarea
+        box = make(value=self.form.text, on_change=lambda e: self._set(replace(self.form, text=str(e.value or ""))))
+        box.props("debounce=300" + ("" if self.form.kind == "within" else " autogrow input-style=max-height:16em"))
+        called(box, f"{kind.field} ({', '.join(self.form.names)})", "joint").classes("w-full")
+        if self.form.kind == "within":
+            choice(METRICS, self.form.metric, self._measure, "How distances are measured")
+            return
+        small(f"{kind.field}: {', '.join(self.form.names)}.", "margin-top:4px")
+        if self.form.kind == "blocks":
+            small("Combinations that no line names are one more block.")
+        upload = ui.upload(auto_upload=True, max_file_size=LONGEST, on_upload=self._import, on_rejected=_too_long)
+        called(upload.props("accept=.csv,.txt"), test_id="import").classes("hidden")
+        pick = ui.button("Import a CSV file …", icon="upload_file", on_click=lambda: upload.run_method("pickFiles"))
+        pick.props("flat dense size=sm").style("margin-top:6px")
+
+    def _measure(self, metric: str) -> None:
+        self._set(replace(self.form, metric=cast(Metric, metric)))
+
+    async def _import(self, event: events.UploadEventArguments) -> None:
+        try:
+            text = (await event.file.read()).decode("utf-8-sig")
+        except UnicodeDecodeError:
+            ui.notify("This file is no text in UTF-8: save it as CSV first.", position="top", type="warning")
+            return
+        self._set(replace(self.form, text=text))
+        redraw(self._field, self._draw)
 
 
 COMPOSITIONS = {"record": "All at once", "attribute": "One at a time"}
@@ -261,6 +376,7 @@ CONSEQUENCES = {
     "secret": "Nobody learns whether somebody is in the table; any two records are then at most two steps apart.",
     "only": "Classical differential privacy: only whether a record is there is hidden.",
 }
+FEWEST_TOGETHER = 2
 LONGEST_TEXT = 2000
 """What an address may bring along for one attribute."""
 
@@ -278,24 +394,31 @@ async def policies(context: PageContext) -> None:
         for attribute in dataset.domain
         if dataset.policy.joint_of(attribute) is None
     }
-    if not forms:
-        notice("All attributes of this dataset are hidden together; a document changes that.")
-        return
+    joints = [joint_form_of(graph, dataset.domain) for graph in dataset.policy.joint]
+    titles = [*forms, *(form.title for form in joints)]
     wanted = context.request.query_params
     shown = wanted.get("attribute", "")
-    shown = shown if shown in forms else next(iter(forms))
-    if wanted.get("kind") in kinds_for(dataset.domain[shown]):
+    shown = shown if shown in titles else titles[0]
+    if shown in forms and wanted.get("kind") in kinds_for(dataset.domain[shown]):
         forms[shown] = FamilyForm(wanted["kind"], wanted.get("text", "")[:LONGEST_TEXT])
     with ui.element("div").classes("bf-row bf-actions"):
         dataset_choice("/policies", curator.datasets(), name)
-    PolicyEditor(context, dataset, forms, shown)
+    PolicyEditor(context, dataset, forms, {form.title: form for form in joints}, shown)
 
 
 class PolicyEditor:
     """The state of one open page: the policy as it is being edited, beside the one in force."""
 
-    def __init__(self, context: PageContext, dataset: Dataset, forms: dict[str, FamilyForm], shown: str) -> None:
-        self._context, self._dataset, self._forms, self._shown, self._around = context, dataset, forms, shown, ""
+    def __init__(
+        self,
+        context: PageContext,
+        dataset: Dataset,
+        forms: dict[str, FamilyForm],
+        joints: dict[str, JointForm],
+        shown: str,
+    ) -> None:
+        self._context, self._dataset, self._shown, self._around = context, dataset, shown, ""
+        self._forms, self._joints = forms, joints
         self._composition: Composition = dataset.policy.composition
         self._presence: Presence = dataset.policy.presence
         self._constraints = "\n".join(write_constraint(constraint) for constraint in dataset.policy.constraints)
@@ -309,12 +432,18 @@ class PolicyEditor:
                     with card():
                         self._build_change()
             with ui.element("div"):
-                with card():
+                self._own = card()
+                with self._own:
                     with spread():
                         self._title = ui.element("div")
                         around = ui.input("Around this value", on_change=lambda e: self._set("_around", e.value))
                         around.props("debounce=300").style("width:170px")
                     self._picture = ui.element("div").style("margin-top:8px")
+                self._seen = card().props('data-testid="question-picture"')
+                with self._seen:
+                    heading("As a question sees it")
+                    self._question = QuestionPicture(dataset.domain, self._latest.changed)
+                    self._question.build(self._names())
                 with card():
                     heading("In words")
                     self._words = ui.element("div").props("aria-live=polite")
@@ -335,6 +464,7 @@ class PolicyEditor:
             attributes=families,
             composition=self._composition,
             presence=self._presence,
+            joint=tuple(read_joint_form(form, domain) for form in self._joints.values()),
             constraints=as_constraints(texts.get(line, line) for line in lines),
         )
         policy.check(domain)
@@ -348,27 +478,84 @@ class PolicyEditor:
         """The left side: one attribute at a time, then what holds for whole records."""
         heading("What is hidden")
         ui.label("of").classes("bf-label")
-        attribute = ui.select(list(self._forms), value=self._shown, on_change=lambda e: self._choose(str(e.value)))
-        attribute.props('aria-label="Attribute" data-testid="attribute"').classes("w-full")
+        self._chooser = ui.element("div")
+        redraw(self._chooser, self._build_chooser)
         self._family = ui.element("div").style("margin-top:12px")
         redraw(self._family, self._build_family)
-        for grid in self._dataset.policy.joint:
-            text = f"{' and '.join(grid.attributes)} are hidden together; a document changes that."
-            notice(text).style("margin-top:10px")
         if self._is_curator:
             self._build_records()
+
+    def _build_chooser(self) -> None:
+        options = [*self._forms, *self._joints]
+        attribute = ui.select(options, value=self._shown, on_change=lambda e: self._choose(str(e.value)))
+        attribute.props('aria-label="Attribute" data-testid="attribute"').classes("w-full")
+        if self._is_curator and len(self._forms) > 1:
+            button = ui.button("Hide several together …", icon="join_inner", on_click=self._ask_together)
+            called(button.props("flat dense size=sm"), test_id="together").style("margin-top:6px")
+
+    def _names(self) -> tuple[str, ...]:
+        """The attributes that are looked at."""
+        return self._joints[self._shown].names if self._shown in self._joints else (self._shown,)
 
     def _choose(self, name: str) -> None:
         self._shown, self._around = name, ""
         redraw(self._family, self._build_family)
+        self._question.look_at(self._names())
         self._latest.changed()
+
+    def _ask_together(self) -> None:
+        text = (
+            "For secrets that lie in a combination: a ward and an illness, the two coordinates of a place. They get "
+            "one common graph in place of one each."
+        )
+        with opened_dialog("Hide several together", text) as dialog:
+            names = ui.select(list(self._forms), multiple=True, label="Attributes", value=[])
+            called(names.props("use-chips"), test_id="names").classes("w-full").style("margin-top:14px")
+
+            async def go() -> None:
+                chosen = tuple(name for name in self._forms if name in names.value)
+                if len(chosen) < FEWEST_TOGETHER:
+                    blame(names, "Choose two attributes or more.")
+                    return
+                dialog.close()
+                kind = next(iter(joint_kinds_for(chosen, self._dataset.domain)))
+                self._tie(usual_joint(chosen, kind, self._dataset.domain))
+
+            decision(dialog, "Hide them together", go)
+
+    def _tie(self, form: JointForm) -> None:
+        for name in form.names:
+            del self._forms[name]
+        self._joints[form.title] = form
+        self._shown = form.title
+        redraw(self._chooser, self._build_chooser)
+        self._choose(form.title)
+
+    def _untie(self) -> None:
+        form = self._joints.pop(self._shown)
+        forms = self._forms | {name: form_of(full()) for name in form.names}
+        self._forms = {name: forms[name] for name in self._dataset.domain if name in forms}
+        self._shown = form.names[0]
+        redraw(self._chooser, self._build_chooser)
+        self._choose(self._shown)
 
     def _build_family(self) -> None:
         def changed(form: FamilyForm) -> None:
             self._forms[self._shown] = form
             self._latest.changed()
 
-        if self._is_curator:
+        def changed_together(form: JointForm) -> None:
+            self._joints[form.title] = form
+            self._latest.changed()
+
+        if self._shown in self._joints:
+            form = self._joints[self._shown]
+            if self._is_curator:
+                JointEditor(self._dataset.domain, form, changed_together, self._untie).build()
+            else:
+                pill(JOINT_KINDS[form.kind].label, "is-brand")
+                ui.label(form.text).classes("bf-mono bf-small").style("white-space:pre-wrap;margin-top:8px")
+        elif self._is_curator:
             FamilyEditor(self._dataset.domain[self._shown], self._forms[self._shown], changed).build()
         else:
             pill(family_words(self._dataset.policy.family(self._shown)), "is-brand")
@@ -424,10 +611,12 @@ class PolicyEditor:
             if policy != self._dataset.policy:
                 work = partial(curator.what_would_change, self._dataset.name, policy=policy)
                 change = await self._context.run(work)
-        except InvalidInput as error:
+        except (InvalidInput, TooLarge) as error:
             refusal = sentence(error.message)
         if not is_wanted():
             return
+        self._own.set_visibility(self._shown in self._forms)
+        self._seen.style(f"margin-top:{16 if self._shown in self._forms else 0}px")
         redraw(self._title, partial(heading, f"The graph of {self._shown}"))
         if self._is_curator:
             self._change.clear()
@@ -435,10 +624,12 @@ class PolicyEditor:
                 self._button.set_enabled(_show_change(change, refusal))
         self._picture.clear()
         self._words.clear()
+        self._question.draw(policy)
         if policy is None:
             return
-        with self._picture:
-            draw_graph(self._dataset.domain, policy, self._shown, self._around)
+        if self._shown in self._forms:
+            with self._picture:
+                draw_graph(self._dataset.domain, policy, self._shown, self._around)
         with self._words:
             self._show_words(policy)
 
@@ -446,7 +637,8 @@ class PolicyEditor:
         """What is hidden and what is not: of the shown attribute and of whole records, the others folded away."""
         domain = self._dataset.domain
         hidden, told = explain(domain, policy), not_protected(domain, policy)
-        others = tuple(f"{name}: " for name in domain if name != self._shown)
+        shown = self._names()
+        others = tuple(f"{name}: " for name in domain if name not in shown)
         near = [text for text in hidden if not text.startswith(others)]
         far = [text for text in hidden if text.startswith(others)]
         with ui.element("div").classes("bf-two").style("margin-top:10px"):
