@@ -140,10 +140,31 @@ def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
     page.get_by_test_id("reason").fill("children's samples are one secret")
     page.get_by_test_id("go").click()
     page.wait_for_url("**/policies?dataset=lab&attribute=kind%20%2B%20age")
-    (graph,) = curator.dataset("lab").policy.joint
+    (graph,) = lab.app_state.curator("cora").dataset("lab").policy.joint
     assert isinstance(graph, Joint) and [len(group) for group in graph.groups] == [54, 93, 186]
     page.get_by_test_id("apart").click()
     expect(page.get_by_role("heading", name="The graph of kind")).to_be_visible()
+
+    expect(page.get_by_text("Nothing was answered yet, so all of this can still change")).to_be_visible()
+    pick(page, "declared", "age")
+    page.get_by_test_id("high-age").fill("9")
+    declared = page.get_by_test_id("declaration")
+    expect(declared.get_by_text("is not between 0 and 9")).to_be_visible()
+    expect(page.get_by_test_id("save-values")).to_be_disabled()
+    page.get_by_test_id("high-age").fill("110")
+    pick(page, "null-age", "a public cell")
+    expect(declared.get_by_text("Version 2. Nothing was released yet")).to_be_visible()
+    page.get_by_test_id("save-values").click()
+    page.get_by_test_id("reason").fill("age is missing for whole batches")
+    page.get_by_test_id("go").click()
+    page.wait_for_url("**/policies?dataset=lab&attribute=age")
+    assert lab.app_state.curator("cora").dataset("lab").domain["age"].null_public
+    pick(page, "accounting", "By attribute")
+    page.get_by_test_id("save-accounting").click()
+    page.get_by_test_id("reason").fill("questions differ")
+    page.get_by_test_id("go").click()
+    expect(page.get_by_test_id("save-accounting")).to_be_disabled()
+    assert lab.app_state.curator("cora").account("lab").accounting == "per-edge"
 
 
 def test_a_change_that_stretches_past_loss_says_so_and_an_unbounded_one_is_refused(page: Page, lab: Place) -> None:
@@ -157,6 +178,15 @@ def test_a_change_that_stretches_past_loss_says_so_and_an_unbounded_one_is_refus
     page.get_by_role("radio", name="Hidden too").click()
     expect(page.get_by_text("past releases may have told who is there")).to_be_visible()
     expect(page.get_by_test_id("save")).to_be_disabled()
+    page.get_by_role("radio", name="Public", exact=True).last.click()
+    page.get_by_role("radio", name="All rows of a person").click()
+    expect(page.get_by_text("Name the column that tells people apart")).to_be_visible()
+    for place, text in enumerate(("person", "3", "row_key")):
+        page.get_by_test_id(f"person-{place}").fill(text)
+    expect(page.get_by_text("past releases counted all rows of a person")).to_be_visible()
+    pick(page, "null-age", "a hidden cell")
+    expect(page.get_by_text("age is declared in another way")).to_be_visible()
+    expect(page.get_by_test_id("save-values")).to_be_disabled()
     assert lab.app_state.curator("cora").account("depot").policy_version == 1
 
 

@@ -34,6 +34,7 @@ from blowfishdb.server.pages.column_form import (
     VALUE,
     WHOLE,
     ColumnForm,
+    column_form_of,
     filled,
     read_column,
     suggested,
@@ -45,7 +46,8 @@ from blowfishdb.server.pages.dataset_add import (
     without_password,
     without_user,
 )
-from blowfishdb.server.pages.policies import (
+from blowfishdb.server.pages.policies import accounting_words, read_person
+from blowfishdb.server.pages.policy_form import (
     FamilyForm,
     JointForm,
     form_of,
@@ -59,14 +61,17 @@ from blowfishdb.server.pages.policies import (
 from blowfishdb.server.pages.trade_off import (
     BLOCKS,
     NEAR,
+    OFFERS,
     SECRET,
     Offers,
+    _with_dots,
     best_release,
     curves,
     example,
     made_up_counts,
     picture,
     points_of,
+    read_thetas,
     thetas_of,
     with_family,
 )
@@ -126,6 +131,36 @@ def test_a_form_becomes_the_attribute_that_code_would_declare(
 def test_a_form_says_what_is_missing(said: ColumnForm, missing: str) -> None:
     with pytest.raises(DomainError, match=missing):
         read_column(said, WHOLE_NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "kind"),
+    [
+        (bf.integers(-3, 7, null="cell", null_public=True), Kind.INTEGER),
+        (bf.bins(0, 4, width="0.5", null=1, outside="cell"), Kind.REAL),
+        (bf.categorical(["a, b", "c"], ordered=True, null="c", outside="cell", outside_public=True), Kind.TEXT),
+        (bf.categorical([1, 2], null=2, outside=1), Kind.INTEGER),
+        (bf.dates("2024-01-01", "2024-03-31", by="week"), Kind.DATE),
+        (bf.timestamps("2024-01-01T00:00", "2024-01-02T00:00", by="hour"), Kind.TIMESTAMP),
+    ],
+)
+def test_an_attribute_survives_its_form(attribute: Attribute, kind: Kind) -> None:
+    form = column_form_of(attribute)
+    assert form is not None and read_column(form, ColumnType(kind, "native")) == attribute
+
+
+def test_uneven_bins_and_clocks_of_a_place_have_no_form() -> None:
+    assert column_form_of(bf.bins(edges=[0, 1, 5])) is None
+    zoned = bf.timestamps("2024-01-01T00:00", "2024-01-02T00:00", by="hour", zone="Europe/Berlin")
+    assert column_form_of(zoned) is None
+
+
+def test_a_person_needs_all_three_fields() -> None:
+    assert read_person(" id ", "3", "key") == bf.person("id", at_most=3, order_by="key")
+    for fields in (("", "3", "key"), ("id", "3", " "), ("id", "three", "key"), ("id", "0", "key")):
+        with pytest.raises(PolicyError):
+            read_person(*fields)
+    assert "side by side" in accounting_words("per-edge by ward") and "ward" in accounting_words("per-edge by ward")
 
 
 def test_suggestions_come_from_types_and_never_hold_bounds() -> None:
@@ -292,6 +327,32 @@ def test_days_go_by_the_calendar() -> None:
     assert "7 days" in thetas_of(days)
     for point in points_of(days, bf.full()):
         bf.Policy({"day": point.family}).check(bf.domain({"day": days}))
+
+
+def test_distances_of_your_own_are_compared_or_refused() -> None:
+    points = points_of(AGE, bf.full(), read_thetas("7, 30, 7", AGE))
+    assert [point.words for point in points] == [
+        "everything secret",
+        "within 7",
+        "blocks of 7",
+        "within 30",
+        "blocks of 30",
+    ]
+    assert read_thetas(" ", AGE) == [] and points_of(AGE, bf.full(), []) == points_of(AGE, bf.full())
+    for text in ("2.5", "-1", "7 days", "x", ", ".join(map(str, range(1, 40)))):
+        with pytest.raises(PolicyError):
+            read_thetas(text, AGE)
+    assert read_thetas("10 days", bf.dates("2024-01-01", "2024-12-31")) == ["10 days"]
+
+
+def test_a_question_about_two_attributes_has_an_example_without_dots() -> None:
+    two = bf.domain({"age": AGE, "sex": bf.categorical(["F", "M"])})
+    question = query("histogram2d", [bf.col("age").bins(20), bf.col("sex")])
+    offers = [OFFERS.offer(two, bf.Policy({"age": family}), question) for family in (bf.full(), bf.public())]
+    assert all(offer is not None for offer in offers)
+    answer, exact = example(best_release(two, bf.Policy(), question, accuracy_target(epsilon=1)))
+    assert exact.size == answer.values.size
+    assert "without noise" not in str(_with_dots(answer, exact))
 
 
 @effort(25)

@@ -262,11 +262,18 @@ class Curator:
         account = self._catalog.account(name)
         return account, read_in_force(self.config.dataset(name), account, self.ledger)
 
-    def what_would_change(self, name: str, *, policy: Policy) -> tuple[VersionChange, Stretch]:
-        """What a new policy would do to past loss; changes nothing."""
-        account, new, stretch = self._with_policy(name, policy)
-        change = self.ledger.what_would_change(account.id, "policy", new.policy_document, stretch.factor)
-        return change, stretch
+    def what_would_change(
+        self, name: str, *, policy: Policy | None = None, domain: Domain | None = None
+    ) -> tuple[VersionChange, Stretch]:
+        """What a new policy, or a new domain, would do to past loss; changes nothing."""
+        if policy is not None:
+            account, new, stretch = self._with_policy(name, policy)
+            change = self.ledger.what_would_change(account.id, "policy", new.policy_document, stretch.factor)
+            return change, stretch
+        account, in_force = self.in_force(name)
+        new = replace(in_force, domain=in_force.domain if domain is None else domain)
+        stretch = self._domain_stretch(account, in_force, new)
+        return self.ledger.what_would_change(account.id, "domain", new.domain_document, stretch.factor), stretch
 
     def set_policy(self, name: str, policy: Policy, *, reason: str, seen: int | None = None) -> VersionChange:
         """Puts a new policy in force and multiplies past loss by its stretch; ChangeRefused when that has no bound.
@@ -277,8 +284,11 @@ class Curator:
         if seen is not None and seen != version:
             raise StaleVersion("policy version", seen, version)
         account, new, stretch = self._with_policy(name, policy)
-        if new.joins and new.policy.unit != self.dataset(name).policy.unit:
-            self._check_tables(new, self._catalog.source(name))
+        if new.policy.unit != self.dataset(name).policy.unit:
+            source = self._catalog.source(name)
+            _check_columns(new, source.columns())
+            if new.joins:
+                self._check_tables(new, source)
         return self._new_version(account, "policy", new, stretch, reason)
 
     def set_domain(
@@ -296,11 +306,7 @@ class Curator:
         source = self.config.open(new.source, new.joins)
         _check_columns(new, source.columns())
         self._check_tables(new, source)
-        # An attribute that comes back is no new one: it is compared with every domain that was asked.
-        past = read_asked_domains(in_force, account, self.ledger)
-        stretches = [domain_stretch(one, new) for one in (*past, in_force)]
-        stretch = next((one for one in stretches if one.factor is None), stretches[-1])
-        change = self._new_version(account, "domain", new, stretch, reason)
+        change = self._new_version(account, "domain", new, self._domain_stretch(account, in_force, new), reason)
         self._catalog.sources[name] = source
         return change
 
@@ -485,6 +491,12 @@ class Curator:
             why = "hidden changes touch its public constraints, and earlier snapshots were asked: no proof covers both"
             return account, new, Stretch(None, why)
         return account, new, policy_stretch(with_past_attributes(in_force.domain, past), in_force.policy, policy)
+
+    def _domain_stretch(self, account: Account, in_force: Dataset, new: Dataset) -> Stretch:
+        """An attribute that comes back is no new one: it is compared with every domain that was asked."""
+        past = read_asked_domains(in_force, account, self.ledger)
+        stretches = [domain_stretch(one, new) for one in (*past, in_force)]
+        return next((one for one in stretches if one.factor is None), stretches[-1])
 
     def _new_version(
         self, account: Account, kind: VersionKind, new: Dataset, stretch: Stretch, reason: str

@@ -13,7 +13,7 @@ from blowfishdb.catalog.dataset import attribute_words, read_family, read_list, 
 from blowfishdb.catalog.dataset import read_attribute as read_words
 from blowfishdb.catalog.guidance import ColumnProposal
 from blowfishdb.errors import BlowfishError, DomainError, sentence
-from blowfishdb.model.document import read_attribute, write_attribute
+from blowfishdb.model.document import plain, read_attribute, write_attribute
 from blowfishdb.model.domain import CELL, CLAMP, Attribute
 from blowfishdb.server.pages.controls import called, in_row, pill, redraw, small
 from blowfishdb.sources.base import ColumnType, Kind
@@ -90,6 +90,31 @@ def proposed_form(column: ColumnType, proposal: ColumnProposal) -> ColumnForm:
     return ColumnForm(form, low, high, str(entry.get("width") or entry.get("by") or ""))
 
 
+def column_form_of(attribute: Attribute) -> ColumnForm | None:
+    """The form that declares an attribute; None for uneven bins and clocks of a place, which it has no fields for."""
+    entry = write_attribute(attribute)
+    form = {"integers": WHOLE, "bins": STEPS, "dates": DAYS, "timestamps": MOMENTS}.get(entry["kind"], LISTED)
+    if "edges" in entry or entry.get("zone", "UTC") != "UTC":
+        return None
+    beside = {
+        **_form_beside("null", attribute.null, is_public=attribute.null_public),
+        **_form_beside("outside", attribute.outside, is_public=attribute.outside_public),
+    }
+    if form == LISTED:
+        values = write_row(entry["values"])
+        return ColumnForm(RANKED if entry["ordered"] else LISTED, values=values, **beside)
+    low, high = (str(entry[end]) for end in (("low", "high") if form in (WHOLE, STEPS) else ("start", "end")))
+    return ColumnForm(form, low, high, str(entry.get("width") or entry.get("by") or ""), **beside)
+
+
+def _form_beside(which: str, target: object, *, is_public: bool) -> dict[str, str]:
+    if target == CLAMP:
+        return {which: ENDS}
+    if target == CELL:
+        return {which: OPEN if is_public else HIDDEN}
+    return {which: VALUE, f"{which}_value": str(plain(target))}
+
+
 def read_column(form: ColumnForm, column: ColumnType) -> Attribute:
     """The attribute that the form declares; DomainError says what is missing."""
     kind = column.kind if form.is_list else Kind.INTEGER
@@ -164,6 +189,8 @@ class ColumnEditor:
     """Whether a join gives the column: only those of the main table are looked at."""
     proposal: ColumnProposal | None = None
     """What the chosen profile says of it."""
+    is_declared_anew: bool = False
+    """Whether the table was added before: what is hidden of the column is chosen elsewhere."""
 
     def build(self) -> None:
         """Draws the form."""
@@ -173,9 +200,8 @@ class ColumnEditor:
                 kind = self.column.native.lower()
                 ui.label(f"{kind}, joined" if self.is_joined else kind).classes("bf-quiet bf-small bf-mono")
             with ui.element("div").classes("bf-stack"):
-                use = roomy_select(
-                    [UNUSED, *FORMS[self.column.kind]], self.form.form, None, lambda value: self._choose(str(value))
-                )
+                uses = [*([] if self.is_declared_anew else [UNUSED]), *FORMS[self.column.kind]]
+                use = roomy_select(uses, self.form.form, None, lambda value: self._choose(str(value)))
                 called(use, f"How {self.name} is used", f"use-{self.name}").style("max-width:230px")
                 self._fields = in_row()
                 self._verdict = ui.element("div").props("aria-live=polite")
@@ -256,6 +282,8 @@ class ColumnEditor:
         self._choice("null", "NULL is", [HIDDEN, OPEN, VALUE])
         ends = [] if form.is_list else [ENDS]
         self._choice("outside", "Other values are", [*ends, HIDDEN, OPEN, VALUE])
+        if self.is_declared_anew:
+            return
         looser = [] if self.proposal is None or not self.proposal.looser else [self.proposal.looser]
         self._choice("policy", "Hidden", list(dict.fromkeys([EVERYTHING, *looser, form.policy, PUBLIC])))
         if not self.is_joined:

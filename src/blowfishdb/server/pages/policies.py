@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 from nicegui import events, ui
 
-from blowfishdb.catalog.dataset import Dataset, family_words, read_joint, read_rows, read_value, write_joint, write_row
+from blowfishdb.catalog.dataset import Dataset, family_words, read_value
 from blowfishdb.catalog.stretch import Stretch
 from blowfishdb.engine.preview import not_protected
-from blowfishdb.errors import InvalidInput, PolicyError, TooLarge, sentence
+from blowfishdb.errors import BlowfishError, InvalidInput, PolicyError, TooLarge, plural, sentence
 from blowfishdb.ledger import VersionChange
-from blowfishdb.model.calendar import Dates, Timestamps
-from blowfishdb.model.constraints import as_constraints, write_constraint
-from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
-from blowfishdb.model.explain import explain
-from blowfishdb.model.graphs import Composition, Metric, Presence
-from blowfishdb.model.numbers import show
+from blowfishdb.ledger.values import BY, PER_EDGE, SUM, parallel_attribute
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.constraints import CountConstraint, as_constraints, read_constraint, write_constraint
+from blowfishdb.model.distance import hidden_distance
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.explain import CellsView, explain, view_cells, view_graph
+from blowfishdb.model.graphs import Composition, Presence
+from blowfishdb.model.groups import grouping
 from blowfishdb.model.policy import (
-    MOST_COMBINATIONS,
-    Custom,
-    Family,
-    Grid,
-    Joint,
-    Partition,
+    ROW,
+    Person,
     Policy,
-    Threshold,
-    custom,
+    Row,
     full,
-    grid,
-    joint,
-    line,
-    partition,
-    public,
-    show_theta,
-    threshold,
+    person,
 )
+from blowfishdb.present.chart import Chart, ChartAxis, Series
+from blowfishdb.present.chart_echarts import draw
+from blowfishdb.present.graph_picture import cells_svg, cells_words, to_svg
+from blowfishdb.server.pages.column_form import ColumnEditor, column_form_of
 from blowfishdb.server.pages.controls import (
-    Tile,
     ask_reason,
     blame,
     called,
@@ -53,318 +47,197 @@ from blowfishdb.server.pages.controls import (
     figure,
     heading,
     in_row,
+    listed_table,
     notice,
     opened_dialog,
     pill,
     redraw,
     small,
     spread,
-    tiles,
 )
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, dataset_choice, page, wanted_dataset
-from blowfishdb.server.pages.policy_pictures import QuestionPicture, draw_graph
-from blowfishdb.server.rest.datasets import policy_tag
-from blowfishdb.server.rest.policies import put_in_force
-
-LONGEST = 200_000
-MOST_GROUPED = 200
-"""Values that are listed in groups, at most, where they have an order."""
-SIMPLE: dict[str, Family] = {"full": full(), "line": line(), "public": public()}
-
-
-@dataclass(frozen=True)
-class FamilyForm:
-    """The kind of family and what was typed for it: theta, cut points, or blocks or pairs line by line."""
-
-    kind: str = "full"
-    text: str = ""
-
-
-@dataclass(frozen=True)
-class FamilyKind(Tile):
-    """A kind of family for people; and the field it needs, if any, with what is said while it is empty."""
-
-    field: str = ""
-    missing: str = ""
-
-
-FAMILY_KINDS = (
-    FamilyKind("full", "Everything secret", "lock", "Any two values are hidden from each other: differential privacy."),
-    FamilyKind(
-        "threshold",
-        "Within a distance",
-        "swap_horiz",
-        "Values at most so far apart are hidden from each other.",
-        "Hidden up to this distance",
-        "say up to which distance values are hidden from each other",
-    ),
-    FamilyKind("line", "Neighbours only", "linear_scale", "Each value is hidden from the next one only."),
-    FamilyKind(
-        "cuts",
-        "Cut into blocks",
-        "content_cut",
-        "Values within a block are hidden from each other; which block is not.",
-        "New blocks begin at",
-        "say where new blocks begin, such as 18, 65",
-    ),
-    FamilyKind(
-        "blocks",
-        "Groups of values",
-        "workspaces",
-        "Values of one group are hidden from each other; which group is not.",
-        "One group of values per line",
-        "write one group of values per line",
-    ),
-    FamilyKind(
-        "custom",
-        "Listed pairs",
-        "hub",
-        "Exactly the pairs you list are hidden from each other.",
-        "One pair of values per line",
-        "write one pair of values per line, such as A1, A2",
-    ),
-    FamilyKind("public", "Public", "public", "Nothing about this attribute is hidden."),
+from blowfishdb.server.pages.policy_form import (
+    JOINT_KINDS,
+    FamilyEditor,
+    FamilyForm,
+    JointEditor,
+    JointForm,
+    form_of,
+    joint_form_of,
+    joint_kinds_for,
+    kinds_for,
+    read_form,
+    read_joint_form,
+    usual_joint,
 )
-KINDS = {kind.value: kind for kind in FAMILY_KINDS}
+from blowfishdb.server.pages.query_draft import grouped, steps_of
+from blowfishdb.server.rest.datasets import policy_tag
+from blowfishdb.server.rest.policies import account_by, put_domain_in_force, put_in_force
+from blowfishdb.sources.base import ColumnType
+
+CURVE_POINTS = 40
+WINDOW = 15
+"""So many values of a large domain are drawn: as many as have readable names at the width of the card."""
+SIZE = re.compile(r'(<svg[^>]*?) width="[\d.]+" height="[\d.]+"')
 
 
-def kinds_for(attribute: Attribute) -> dict[str, FamilyKind]:
-    """The families that fit an attribute."""
-    unfit = set() if attribute.ordered else {"threshold", "line", "cuts"}
-    if attribute.ordered and attribute.size > MOST_GROUPED:
-        unfit.add("blocks")
-    return {name: kind for name, kind in KINDS.items() if name not in unfit}
+def draw_graph(domain: Domain, policy: Policy, name: str, around: str = "") -> None:
+    """Draws what the policy hides of one attribute, and warns of what it does not."""
+    attribute = domain[name]
+    try:
+        place = read_value(around, attribute) if around.strip() else None
+        view = view_graph(domain, policy, name, place)
+        if not view.is_whole:
+            view = view_graph(domain, policy, name, place, WINDOW)
+        picture = to_svg(view)
+    except BlowfishError as error:
+        notice(sentence(error.message), "is-accent", "edit")
+        return
+    with called(
+        ui.element("div").classes("bf-graph").props("tabindex=0 role=region"), f"Picture of the graph of {name}"
+    ):
+        # Our own picture: its labels were escaped when it was drawn.
+        ui.html(SIZE.sub(r"\1", picture, count=1), sanitize=False)
+    for warning in view.warnings():
+        notice(warning, "is-accent", "visibility_off").style("margin-top:10px")
+    if not view.is_whole and attribute.ordered:
+        _distance_curve(domain, policy, name, around)
 
 
-def read_form(form: FamilyForm, attribute: Attribute) -> Family:
-    """The family that the form declares; PolicyError says what is missing."""
-    text = form.text.strip()
-    if len(text) > LONGEST:
-        raise PolicyError(f"this is longer than {LONGEST:,} characters; declare it in a file and add it there")
-    if form.kind in SIMPLE:
-        return SIMPLE[form.kind]
-    if not text:
-        raise PolicyError(KINDS[form.kind].missing)
-    if form.kind == "threshold":
-        return threshold(text)
-    if form.kind == "cuts":
-        return partition(cuts=[cut for row in read_rows(text) for cut in row])
-    lines = [[read_value(item, attribute) for item in row] for row in read_rows(text)]
-    return partition(lines) if form.kind == "blocks" else custom(lines)
+def _distance_curve(domain: Domain, policy: Policy, name: str, around: str) -> None:
+    """How many hidden steps lie between one value and all others: an observer's odds grow with them."""
+    attribute = domain[name]
+    centre = attribute.locate(read_value(around, attribute)) if around.strip() else attribute.size // 2
+    places = sorted({*np.linspace(0, attribute.size - 1, CURVE_POINTS).round().astype(int).tolist(), centre})
+    origin = attribute.value_at(centre)
+    steps = [hidden_distance(domain, policy, name, origin, attribute.value_at(place)) for place in places]
+    labels = [attribute.run_label(place, place) for place in places]
+    ui.label(f"Hidden steps from {attribute.run_label(centre, centre)} to every other value").classes("bf-label")
+    curve = Series("steps", np.array([np.nan if step is None else step for step in steps], dtype=np.float64))
+    chart = Chart("lines", ChartAxis(name, tuple(labels)), ChartAxis("steps"), (curve,))
+    ui.echart(draw(chart)).style("height:210px").props('role=img aria-label="Steps between one value and the others"')
+    if None in steps:
+        small("Where the curve has a gap, the two are not hidden from each other at all.")
 
 
-def form_of(family: Family) -> FamilyForm:
-    """The form that declares a family."""
-    match family:
-        case Threshold(theta):
-            return FamilyForm("threshold", show_theta(theta))
-        case Partition(blocks, ()):
-            return FamilyForm("blocks", "\n".join(map(write_row, blocks)))
-        case Partition(_, cuts):
-            return FamilyForm("cuts", write_row(cuts))
-        case Custom(edges):
-            return FamilyForm("custom", "\n".join(map(write_row, edges)))
-        case _:
-            return FamilyForm(next(kind for kind, simple in SIMPLE.items() if family == simple))
+NO_SECOND = "no second attribute"
+SHOWN_GROUPS = 7
+"""Values of an attribute above which a picture begins with groups of them."""
 
 
-@dataclass(eq=False)
-class FamilyEditor:
-    """The form; `on_change` hears of every change."""
+class QuestionPicture:
+    """The composed graph of one or two attributes, grouped and filtered as a question would be."""
 
-    attribute: Attribute
-    form: FamilyForm
-    on_change: Callable[[FamilyForm], None]
+    def __init__(self, domain: Domain, on_change: Callable[[], None]) -> None:
+        self._domain, self._on_change = domain, on_change
+        self._axes: list[str] = []
+        self._steps: list[str] = []
+        self._where, self._of = "", ""
 
-    def build(self) -> None:
-        """Draws tiles for the kinds, and the field of the chosen one below them."""
-        tiles(list(kinds_for(self.attribute).values()), self.form.kind, self._choose, "What is hidden")
-        self._field = ui.element("div").style("margin-top:12px;min-height:58px")
-        redraw(self._field, self._draw)
+    def build(self, names: tuple[str, ...]) -> None:
+        """Draws the controls and room for the picture."""
+        small(
+            "Values grouped as a question asks: two groups are joined where the policy hides some value of the one "
+            "from some value of the other. What the filter rejects is one more place to move to.",
+            "margin:4px 0 10px;max-width:76ch",
+        )
+        self._controls = in_row().style("align-items:flex-start")
+        with in_row().style("margin-top:8px"):
+            where = ui.input("Only rows where", placeholder="age >= 18", on_change=lambda e: self._set_where(e.value))
+            called(where.props("debounce=400"), test_id="picture-where").style("width:230px")
+        self._box = ui.element("div").style("margin-top:10px").props("aria-live=polite")
+        self.look_at(names)
 
-    def _choose(self, kind: str) -> None:
-        self.form = FamilyForm(kind, self._usual(kind))
-        redraw(self._field, self._draw)
-        self.on_change(self.form)
+    def look_at(self, names: tuple[str, ...]) -> None:
+        """Turns to other attributes: the first two of several, value by value, or one and the next of the table."""
+        others = [name for name in self._domain if name not in names]
+        self._axes = [*names[:2], *(others[:1] if len(names) == 1 else [])]
+        self._steps = [self._first_step(name) if len(names) == 1 else "" for name in self._axes]
+        self._of = ""
+        redraw(self._controls, self._build_controls)
 
-    def _usual(self, kind: str) -> str:
-        """A start that is valid, from the declared domain alone."""
-        if kind == "threshold":
-            by = self.attribute.by if isinstance(self.attribute, Dates | Timestamps) else ""
-            return f"7 {by}s" if by else "5"
-        middle = self.attribute.size // 2
-        if kind == "cuts":
-            return write_row([self.attribute.value_at(middle)])
-        values = [self.attribute.value_at(place) for place in range(min(self.attribute.size, MOST_GROUPED))]
-        if kind == "blocks":
-            return f"{write_row(values[: len(values) // 2])}\n{write_row(values[len(values) // 2 :])}"
-        return write_row(values[:2]) if kind == "custom" and len(values) > 1 else ""
+    def _first_step(self, name: str) -> str:
+        attribute = self._domain[name]
+        groups = {step: grouping(grouped(attribute, name, step), attribute).count for step in steps_of(attribute)}
+        return next(
+            (step for step, count in groups.items() if count <= SHOWN_GROUPS), min(groups, key=groups.__getitem__)
+        )
 
-    def _type(self, text: object) -> None:
-        self.form = replace(self.form, text=str(text or ""))
-        self.on_change(self.form)
+    def _build_controls(self) -> None:
+        names = list(self._domain)
+        for place, axis in enumerate(self._axes):
+            options = names if place == 0 else [NO_SECOND, *names]
+            chosen = ui.select(options, value=axis, on_change=partial(self._set_axis, place))
+            called(chosen, "By" if place == 0 else "And by", f"axis-{place}").style("width:170px")
+            grouped = ui.select(
+                steps_of(self._domain[axis]), value=self._steps[place], on_change=partial(self._set_step, place)
+            )
+            called(grouped, f"{axis} grouped in", f"step-{place}").style("width:170px")
+        if len(self._axes) == 1 and len(names) > 1:
+            chosen = ui.select([NO_SECOND, *names], value=NO_SECOND, on_change=partial(self._set_axis, 1))
+            called(chosen, "And by", "axis-1").style("width:170px")
 
-    def _draw(self) -> None:
-        kind, is_long = KINDS[self.form.kind], self.form.kind in ("blocks", "custom")
-        if not kind.field:
-            small(kind.tip)
+    def _set_axis(self, place: int, event: events.ValueChangeEventArguments[Any]) -> None:
+        name = str(event.value)
+        others = [one for number, one in enumerate(self._axes) if number != place and one != name]
+        self._axes = [*others, name] if place else [name, *others]
+        self._axes = [one for one in self._axes if one != NO_SECOND]
+        self._steps = [self._first_step(one) for one in self._axes]
+        self._of = ""
+        redraw(self._controls, self._build_controls)
+        self._on_change()
+
+    def _set_step(self, place: int, event: events.ValueChangeEventArguments[Any]) -> None:
+        self._steps[place], self._of = str(event.value or ""), ""
+        self._on_change()
+
+    def _set_where(self, value: object) -> None:
+        self._where = str(value or "")
+        self._on_change()
+
+    def view(self, policy: Policy) -> CellsView:
+        """The graph of the policy on what is asked; QueryError or PolicyError where there is none."""
+        where = None
+        if self._where.strip():
+            constraint = read_constraint(f"count({self._where})")
+            where = constraint.condition if isinstance(constraint, CountConstraint) else None
+        axes = [grouped(self._domain[name], name, step) for name, step in zip(self._axes, self._steps, strict=True)]
+        return view_cells(compile_cells(self._domain, policy, axes, where))
+
+    def draw(self, policy: Policy | None) -> None:
+        """Draws the picture, what it shows in words, and the same as a list."""
+        self._box.clear()
+        if policy is None:
             return
-        make = ui.textarea if is_long else ui.input
-        box = make(kind.field, value=self.form.text, on_change=lambda event: self._type(event.value))
-        box.props(f'debounce=250 {"autogrow" if is_long else ""} data-testid="family"').classes("w-full")
+        with self._box:
+            try:
+                view = self.view(policy)
+            except BlowfishError as error:
+                notice(sentence(error.message), "is-accent", "edit")
+                return
+            self._draw_view(view)
 
+    def _draw_view(self, view: CellsView) -> None:
+        words = f"Picture of the graph of {' and '.join(view.axes)}"
+        with called(ui.element("div").classes("bf-graph").props("tabindex=0 role=region"), words):
+            # Our own picture: its labels were escaped when it was drawn.
+            ui.html(SIZE.sub(r"\1", cells_svg(view, self._of), count=1), sanitize=False)
+        for line in cells_words(view, self._of):
+            small(sentence(line))
 
-@dataclass(frozen=True)
-class JointForm:
-    """Attributes that are hidden together, how, and what was typed for it; the metric is that of a distance."""
+        def show(of: str) -> None:
+            self._of = of
+            redraw(self._box, partial(self._draw_view, view))
 
-    names: tuple[str, ...]
-    kind: str
-    text: str
-    metric: Metric = "l2"
-
-    @property
-    def title(self) -> str:
-        """What the choice of attributes calls it."""
-        return " + ".join(self.names)
-
-
-JOINT_KINDS = {
-    kind.value: kind
-    for kind in (
-        FamilyKind(
-            "within",
-            "Within a distance",
-            "swap_horiz",
-            "Places at most so far apart, all attributes counted, are hidden from each other.",
-            "Hidden up to this distance",
-            "say up to which distance places are hidden from each other",
-        ),
-        FamilyKind(
-            "blocks",
-            "Blocks",
-            "workspaces",
-            "Combinations of one block are hidden from each other; which block is not.",
-            "The name of a block, then a value of each; * is any value, 18..64 a run",
-            "write a line for each part of a block: its name, then a value of each attribute",
-        ),
-        FamilyKind(
-            "pairs",
-            "Listed pairs",
-            "hub",
-            "Exactly the pairs of combinations that you list are hidden from each other.",
-            "One pair per line: a value of each, then a value of each again",
-            "write one pair of combinations per line",
-        ),
-    )
-}
-METRICS: dict[str, str] = {"l2": "Straight line", "l1": "Added up", "linf": "Each on its own"}
-
-
-def joint_kinds_for(names: Sequence[str], domain: Domain) -> dict[str, FamilyKind]:
-    """The ways to hide some attributes together that fit them: only numbers have a distance."""
-    numeric = all(isinstance(domain[name], Integers | Bins) for name in names)
-    return {name: kind for name, kind in JOINT_KINDS.items() if numeric or name != "within"}
-
-
-def read_joint_form(form: JointForm, domain: Domain) -> Grid | Joint:
-    """The graph that the form declares; PolicyError says what is missing."""
-    if len(form.text) > LONGEST:
-        raise PolicyError(f"this is longer than {LONGEST:,} characters; declare it in a document")
-    if not form.text.strip():
-        raise PolicyError(JOINT_KINDS[form.kind].missing)
-    if form.kind == "within":
-        return grid(form.names, form.text.strip(), form.metric)
-    return read_joint(form.text, form.names, domain, is_pairs=form.kind == "pairs")
-
-
-def joint_form_of(graph: Grid | Joint, domain: Domain) -> JointForm:
-    """The form that declares a joint graph."""
-    if isinstance(graph, Grid):
-        return JointForm(graph.attributes, "within", show(graph.theta), graph.metric)
-    kind = "pairs" if isinstance(graph.family, Custom) else "blocks"
-    return JointForm(graph.attributes, kind, write_joint(graph, domain))
-
-
-def usual_joint(names: tuple[str, ...], kind: str, domain: Domain) -> JointForm:
-    """A start that is valid, from the declared domain alone: the values of the first attribute in two blocks."""
-    attributes = [domain[name] for name in names]
-    values = [attributes[0].value_at(place) for place in range(min(attributes[0].size, 2))]
-    others = [attribute.value_at(0) for attribute in attributes[1:]]
-    if kind == "within":
-        return JointForm(names, kind, "1")
-    if kind == "pairs":
-        return JointForm(names, kind, write_row([values[0], *others, values[-1], *others]))
-    half = max(attributes[0].size // 2, 1)
-    codes = itertools.product(*(range(attribute.size) for attribute in attributes))
-    blocks: list[list[tuple[object, ...]]] = [[], []]
-    if math.prod(attribute.size for attribute in attributes) <= MOST_COMBINATIONS:
-        for code in codes:
-            values_of = tuple(one.value_at(place) for one, place in zip(attributes, code, strict=True))
-            blocks[code[0] >= half].append(values_of)
-    listed = [block for block in blocks if block]
-    return JointForm(names, kind, write_joint(joint(names, partition(listed)), domain) if listed else "")
-
-
-def _too_long() -> None:
-    ui.notify(f"A file may have {LONGEST:,} bytes at most.", position="top", type="warning")
-
-
-@dataclass(eq=False)
-class JointEditor:
-    """The form of several attributes; `on_change` hears of every change, `on_leave` that each is on its own again."""
-
-    domain: Domain
-    form: JointForm
-    on_change: Callable[[JointForm], None]
-    on_leave: Callable[[], None]
-
-    def build(self) -> None:
-        """Draws tiles for the kinds, the field of the chosen one, and ways to fill it from a file or to give it up."""
-        kinds = joint_kinds_for(self.form.names, self.domain)
-        tiles(list(kinds.values()), self.form.kind, self._choose, "What is hidden of them together")
-        self._field = ui.element("div").style("margin-top:12px")
-        redraw(self._field, self._draw)
-        leave = ui.button("Hide each on its own again", icon="call_split", on_click=self.on_leave)
-        called(leave.props("flat dense size=sm"), test_id="apart")
-
-    def _set(self, form: JointForm) -> None:
-        self.form = form
-        self.on_change(form)
-
-    def _choose(self, kind: str) -> None:
-        self._set(usual_joint(self.form.names, kind, self.domain))
-        redraw(self._field, self._draw)
-
-    def _draw(self) -> None:
-        kind = JOINT_KINDS[self.form.kind]
-        small(kind.tip, "margin-bottom:10px")
-        make = ui.input if self.form.kind == "within" else ui.textarea
-        box = make(value=self.form.text, on_change=lambda e: self._set(replace(self.form, text=str(e.value or ""))))
-        box.props("debounce=300" + ("" if self.form.kind == "within" else " autogrow input-style=max-height:16em"))
-        called(box, f"{kind.field} ({', '.join(self.form.names)})", "joint").classes("w-full")
-        if self.form.kind == "within":
-            choice(METRICS, self.form.metric, self._measure, "How distances are measured")
-            return
-        small(f"{kind.field}: {', '.join(self.form.names)}.", "margin-top:4px")
-        if self.form.kind == "blocks":
-            small("Combinations that no line names are one more block.")
-        upload = ui.upload(auto_upload=True, max_file_size=LONGEST, on_upload=self._import, on_rejected=_too_long)
-        called(upload.props("accept=.csv,.txt"), test_id="import").classes("hidden")
-        pick = ui.button("Import a CSV file …", icon="upload_file", on_click=lambda: upload.run_method("pickFiles"))
-        pick.props("flat dense size=sm").style("margin-top:6px")
-
-    def _measure(self, metric: str) -> None:
-        self._set(replace(self.form, metric=cast(Metric, metric)))
-
-    async def _import(self, event: events.UploadEventArguments) -> None:
-        try:
-            text = (await event.file.read()).decode("utf-8-sig")
-        except UnicodeDecodeError:
-            ui.notify("This file is no text in UTF-8: save it as CSV first.", position="top", type="warning")
-            return
-        self._set(replace(self.form, text=text))
-        redraw(self._field, self._draw)
+        lines = ui.select(
+            {"": "all that fit", **{name: name for name in view.names}},
+            value=self._of,
+            label="Lines of",
+            on_change=lambda event: show(str(event.value or "")),
+        )
+        called(lines, test_id="lines-of").style("width:230px;margin-top:10px")
+        with ui.expansion("The picture as a list").classes("w-full").props('data-testid="as-list"'):
+            listed_table(["Group", "Hidden from"], 2, view.neighbours(), "Each group and those that it is hidden from")
 
 
 COMPOSITIONS = {"record": "All at once", "attribute": "One at a time"}
@@ -375,10 +248,150 @@ CONSEQUENCES = {
     "public": "Everybody may know how many rows there are, and whose.",
     "secret": "Nobody learns whether somebody is in the table; any two records are then at most two steps apart.",
     "only": "Classical differential privacy: only whether a record is there is hidden.",
+    "row": "Somebody with several rows is protected less. After the first answer this cannot become a person.",
+    "person": "All counted rows of somebody are one secret; answers about rows cost so many times more.",
 }
+UNITS = {"row": "Each row on its own", "person": "All rows of a person"}
+PERSON_FIELDS = ("Column that tells people apart", "Rows of each that count", "Row key: the first by it count")
 FEWEST_TOGETHER = 2
 LONGEST_TEXT = 2000
 """What an address may bring along for one attribute."""
+
+
+def read_person(id: str, at_most: str, order_by: str) -> Person:
+    """The unit that three fields declare; PolicyError says what is missing."""
+    if not id.strip() or not order_by.strip():
+        raise PolicyError("name the column that tells people apart, and the row key by which their rows are taken")
+    if not at_most.strip().isdecimal():
+        raise PolicyError("say how many rows of each person count: a whole number, at least 1")
+    return person(id.strip(), at_most=int(at_most[:9]), order_by=order_by.strip())
+
+
+ACCOUNTING = {
+    SUM: "The losses of all answers are added up.",
+    PER_EDGE: "Losses are added up for each attribute that can change, and the worst counts. Pays off where records "
+    "differ in one attribute at a time.",
+}
+SEPARATE = "Losses on separate parts of {} run side by side: answers about one part do not count for another."
+
+
+class DeclarationCard:
+    """What else is declared of a dataset: the values and NULL of each attribute, and how losses add up."""
+
+    def __init__(self, context: PageContext, dataset: Dataset, shown: str) -> None:
+        self._context, self._dataset, self._shown = context, dataset, shown
+        self._columns: Mapping[str, ColumnType] = {}
+        heading("What was declared")
+        charges = context.auditor().account(dataset.name).charges
+        text = (
+            "Nothing was answered yet, so all of this can still change. After the first answer an attribute is not "
+            "declared in another way any more: neither its values, nor what NULL counts as."
+            if not charges
+            else f"{plural(charges, 'answer')} rest on this: attributes cannot be declared in another way any more. "
+            "Losses can be added up in another way; the worst so far then counts for all."
+        )
+        notice(text, "" if not charges else "is-accent", "lock_open" if not charges else "lock").style("margin:8px 0")
+        ui.label("Values of").classes("bf-label")
+        names = list(dataset.domain)
+        choose = ui.select(names, value=shown, on_change=lambda event: self._choose(str(event.value)))
+        called(choose, "Values of", "declared").classes("w-full")
+        self._form = ui.element("div").style("margin-top:6px")
+        self._verdict = ui.element("div").props("aria-live=polite").style("margin-top:8px")
+        self._save = ui.button("Save the values", icon="check", on_click=self._ask_values)
+        self._save.props('unelevated data-testid="save-values"').style("margin-top:10px")
+        self._save.disable()
+        self._latest = Latest(context, self._verdict, self._judge)
+        self._build_accounting()
+        self._latest.changed()
+
+    def _choose(self, name: str) -> None:
+        self._shown = name
+        self._form.clear()
+        self._editor = None
+        self._latest.changed()
+
+    _editor: ColumnEditor | None = None
+
+    async def _judge(self, is_wanted: IsWanted) -> None:
+        """Draws the form once the columns are known, and says what saving would do, or why it is refused."""
+        domain, outcome, refusal = self._dataset.domain, None, ""
+        if not self._columns:
+            curator, source, joins = self._context.curator(), self._dataset.source, self._dataset.joins
+            self._columns = await self._context.run(partial(curator.columns, source, joins))
+        if self._editor is None:
+            self._build_form()
+        try:
+            changed = self._domain()
+            if changed != domain:
+                work = partial(self._context.curator().what_would_change, self._dataset.name, domain=changed)
+                outcome = await self._context.run(work)
+        except (InvalidInput, TooLarge) as error:
+            refusal = sentence(error.message)
+        if is_wanted():
+            self._verdict.clear()
+            with self._verdict:
+                self._save.set_enabled(_show_change(outcome, refusal))
+
+    def _build_form(self) -> None:
+        form, column = column_form_of(self._dataset.domain[self._shown]), self._columns.get(self._shown)
+        self._form.clear()
+        with self._form:
+            if form is None or column is None:
+                small("Uneven bins, and clocks of a place, are declared in a document.")
+                return
+            self._editor = ColumnEditor(
+                self._shown, column, lambda _: None, self._latest.changed, form, is_declared_anew=True
+            )
+            self._editor.build()
+
+    def _domain(self) -> Domain:
+        """The domain as it is typed; DomainError says what is missing."""
+        domain = self._dataset.domain
+        if self._editor is None:
+            return domain
+        anew = {**dict(domain.attributes), self._shown: self._editor.attribute()}
+        return Domain(tuple((name, anew[name]) for name in domain))
+
+    def _ask_values(self) -> None:
+        name, domain = self._dataset.name, self._domain()
+
+        async def save(reason: str) -> None:
+            await self._context.change(partial(put_domain_in_force, name, self._dataset.domain, domain, reason))
+            ui.navigate.to(f"/policies?dataset={quote(name)}&attribute={quote(self._shown)}")
+
+        text = "It is in force for every answer from now on. The first answer makes it final."
+        ask_reason(f"Declare {self._shown} anew?", text, "Save", save)
+
+    def _build_accounting(self) -> None:
+        dataset = self._dataset
+        now = dataset.accounting
+        parts = {f"{BY}{name}": f"By parts of {name}" for name in dataset.domain}
+        options = {SUM: "As a sum", PER_EDGE: "By attribute", **parts}
+        ui.label("How losses add up").classes("bf-label").style("margin-top:18px")
+        tip = small(accounting_words(now), "margin-top:4px")
+
+        def show(accounting: str) -> None:
+            tip.set_text(accounting_words(accounting))
+            change.set_enabled(accounting != now)
+
+        ways = ui.select(options, value=now, on_change=lambda event: show(str(event.value)))
+        called(ways, "How losses add up", "accounting").classes("w-full")
+        tip.move(target_index=-1)
+
+        async def save(reason: str) -> None:
+            await self._context.change(partial(account_by, dataset.name, str(ways.value), reason))
+            ui.navigate.reload()
+
+        text = "What was spent so far stays spent: the worst of it counts for every part from now on."
+        ask = partial(ask_reason, "Add up losses in another way?", text, "Change it", save)
+        change = ui.button("Change it", icon="check", on_click=ask)
+        change.props('unelevated data-testid="save-accounting"').style("margin-top:10px")
+        change.disable()
+
+
+def accounting_words(accounting: str) -> str:
+    """What a way of accounting does, in a sentence."""
+    return ACCOUNTING.get(accounting) or SEPARATE.format(parallel_attribute(accounting))
 
 
 @page("/policies", "Policies", "curate", "audit", lead="What is hidden, what is not, and what a change would do.")
@@ -421,6 +434,9 @@ class PolicyEditor:
         self._forms, self._joints = forms, joints
         self._composition: Composition = dataset.policy.composition
         self._presence: Presence = dataset.policy.presence
+        unit = dataset.policy.unit
+        self._unit = "person" if isinstance(unit, Person) else "row"
+        self._person = ["", "1", ""] if isinstance(unit, Row) else [unit.id, str(unit.at_most), unit.order_by]
         self._constraints = "\n".join(write_constraint(constraint) for constraint in dataset.policy.constraints)
         self._is_curator = context.curates(dataset.name)
         with ui.element("div").classes("bf-editor") as root:
@@ -447,6 +463,9 @@ class PolicyEditor:
                 with card():
                     heading("In words")
                     self._words = ui.element("div").props("aria-live=polite")
+                if self._is_curator:
+                    with card().props('data-testid="declaration"'):
+                        DeclarationCard(context, dataset, self._names()[0])
         self._latest.changed()
 
     def _policy(self) -> Policy:
@@ -464,6 +483,7 @@ class PolicyEditor:
             attributes=families,
             composition=self._composition,
             presence=self._presence,
+            unit=ROW if self._unit == "row" else read_person(*self._person),
             joint=tuple(read_joint_form(form, domain) for form in self._joints.values()),
             constraints=as_constraints(texts.get(line, line) for line in lines),
         )
@@ -566,6 +586,10 @@ class PolicyEditor:
         self._build_choice("_composition", COMPOSITIONS, "Composition")
         ui.label("Whether somebody's row is there").classes("bf-label")
         self._build_choice("_presence", PRESENCES, "Presence")
+        ui.label("Whose rows are protected together").classes("bf-label")
+        self._build_choice("_unit", UNITS, "Privacy unit")
+        self._people = in_row().style("margin-top:8px")
+        redraw(self._people, self._build_person)
         ui.label("Public constraints, one per line").classes("bf-label")
         ui.textarea(
             value=self._constraints,
@@ -574,12 +598,23 @@ class PolicyEditor:
         ).props('autogrow debounce=300 aria-label="Public constraints" data-testid="constraints"').classes("w-full")
         small("Counts that everybody knows already. They tie records together, and what ties costs.", "margin-top:4px")
 
+    def _build_person(self) -> None:
+        def type_in(place: int, value: object) -> None:
+            self._person[place] = str(value or "")
+            self._latest.changed()
+
+        for place, label in enumerate(PERSON_FIELDS) if self._unit == "person" else ():
+            box = ui.input(label, value=self._person[place], on_change=lambda e, n=place: type_in(n, e.value))
+            called(box.props("debounce=300"), test_id=f"person-{place}").style("width:100%")
+
     def _build_choice(self, part: str, options: dict[str, str], label: str) -> None:
         """A choice with its consequence below it."""
 
         def choose(value: str) -> None:
             consequence.set_text(CONSEQUENCES[value])
             self._set(part, value)
+            if part == "_unit":
+                redraw(self._people, self._build_person)
 
         value = str(getattr(self, part))
         with ui.element("div"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -21,19 +22,19 @@ from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.target import AccuracyTarget, short_number
 from blowfishdb.engine.what_if import PolicyPrice
-from blowfishdb.errors import BlowfishError, sentence
+from blowfishdb.errors import BlowfishError, PolicyError, sentence
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.numbers import Floats, Ints, show
-from blowfishdb.model.policy import Family, Policy, full, partition, public, threshold
-from blowfishdb.model.predicate import col
+from blowfishdb.model.policy import Family, Policy, full, partition, public, threshold, value_graph
 from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.present.chart import Chart, ChartAxis, Series, chart_of, evenly
 from blowfishdb.present.chart_echarts import DETAIL, Options, draw
 from blowfishdb.present.words import question_words, upper_end
 from blowfishdb.server.pages.controls import (
     ask_after_warning,
+    blaming,
     called,
     card,
     choice,
@@ -48,8 +49,9 @@ from blowfishdb.server.pages.controls import (
     spread,
 )
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, dataset_choice, page, wanted_dataset
-from blowfishdb.server.pages.policies import LONGEST_TEXT, form_of
-from blowfishdb.server.pages.query_draft import is_calendar, steps_of, usual_step
+from blowfishdb.server.pages.policies import LONGEST_TEXT, NO_SECOND
+from blowfishdb.server.pages.policy_form import form_of
+from blowfishdb.server.pages.query_draft import grouped, steps_of, usual_step
 
 ANCHORS = (Fraction(1, 10), Fraction(1))
 MOST_THETAS = 9
@@ -107,15 +109,28 @@ def thetas_of(attribute: Attribute) -> list[str]:
     return [show(step * count) for count in counts[:1] + counts[1:][1 - MOST_THETAS :]]
 
 
-def points_of(attribute: Attribute, current: Family) -> list[Point]:
+MOST_OWN = 24
+
+
+def read_thetas(text: str, attribute: Attribute) -> list[str]:
+    """Distances of somebody's own, from a list; none for an empty one. PolicyError where one does not fit."""
+    thetas = list(dict.fromkeys(theta for row in read_rows(text) for theta in row))
+    if len(thetas) > MOST_OWN:
+        raise PolicyError(f"a chart compares up to {MOST_OWN} distances, not {len(thetas)}")
+    for theta in thetas:
+        value_graph(threshold(theta), attribute)
+    return thetas
+
+
+def points_of(attribute: Attribute, current: Family, thetas: Sequence[str] = ()) -> list[Point]:
     """The policies to compare, with the one in force among them.
 
-    Of an attribute with an order: everything secret, within theta, and blocks of theta. Of one without, policies that
-    differ in kind: everything secret, groups of the listed values, public.
+    Of an attribute with an order: everything secret, within theta, and blocks of theta, for the thetas given or for
+    usual ones. Of one without, policies that differ in kind: everything secret, groups of the listed values, public.
     """
     points = [Point(SECRET, "", full())]
     if attribute.ordered:
-        for theta in thetas_of(attribute):
+        for theta in thetas or thetas_of(attribute):
             points.append(Point(NEAR, theta, threshold(theta)))
             blocks = _blocks(attribute, theta)
             if blocks is not None:
@@ -288,6 +303,7 @@ class Board:
         self._context, self._dataset = context, dataset
         self._attribute, self._step = attribute, usual_step(dataset.domain[attribute])
         self._kind: Kind = "histogram"
+        self._second, self._second_step, self._thetas = NO_SECOND, "", ""
         self._wants_epsilon, self._alpha, self._epsilon = True, 50.0, 0.5
         self._points: list[Point] = []
         self._offers: dict[Point, Offer | None] = {}
@@ -310,11 +326,11 @@ class Board:
         return self._alpha if self._wants_epsilon else self._epsilon
 
     def _query(self) -> Query:
-        axis = col(self._attribute)
-        if not self._step:
+        domain = self._dataset.domain
+        axis = grouped(domain[self._attribute], self._attribute, self._step)
+        if self._second == NO_SECOND:
             return query(self._kind, axis)
-        by_calendar = is_calendar(self._dataset.domain[self._attribute])
-        return query(self._kind, axis.by(self._step) if by_calendar else axis.bins(Fraction(self._step)))
+        return query("histogram2d", [axis, grouped(domain[self._second], self._second, self._second_step)])
 
     def _policy(self, point: Point) -> Policy:
         """The policy in force with the point's family for this attribute."""
@@ -326,11 +342,18 @@ class Board:
         ui.select(names, value=self._attribute, on_change=lambda event: self._set_attribute(str(event.value))).props(
             'aria-label="Attribute" data-testid="attribute"'
         ).classes("w-full")
-        ui.label("Template").classes("bf-label")
-        choice(TEMPLATES, self._kind, lambda kind: self._set("_kind", kind), "Template")
         ui.label("Grouped in").classes("bf-label")
         self._step_box = ui.element("div")
         redraw(self._step_box, self._build_steps)
+        ui.label("And by").classes("bf-label")
+        self._second_box = ui.element("div")
+        redraw(self._second_box, self._build_second)
+        self._template = ui.element("div")
+        with self._template:
+            ui.label("Template").classes("bf-label")
+            choice(TEMPLATES, self._kind, lambda kind: self._set("_kind", kind), "Template")
+        self._theta_box = ui.element("div")
+        redraw(self._theta_box, self._build_thetas)
         ui.label("Show").classes("bf-label")
         choice(GOALS, "epsilon", self._set_goal, "What the curves show")
         self._slider_box = ui.element("div").style("margin-top:18px")
@@ -345,6 +368,38 @@ class Board:
         ui.select(steps, value=self._step, on_change=lambda event: self._set("_step", str(event.value))).props(
             'aria-label="Grouped in"'
         ).classes("w-full")
+
+    def _build_second(self) -> None:
+        domain = self._dataset.domain
+        options = [NO_SECOND, *(name for name in domain if name != self._attribute)]
+        second = ui.select(options, value=self._second, on_change=lambda event: self._set_second(str(event.value)))
+        called(second, "And by", "second").classes("w-full")
+        if self._second != NO_SECOND:
+            steps = ui.select(
+                steps_of(domain[self._second]),
+                value=self._second_step,
+                on_change=lambda event: self._set("_second_step", str(event.value or "")),
+            )
+            called(steps, f"{self._second} grouped in", "second-step").classes("w-full").style("margin-top:8px")
+
+    def _set_second(self, name: str) -> None:
+        self._second = name
+        self._second_step = "" if name == NO_SECOND else usual_step(self._dataset.domain[name])
+        self._template.set_visibility(name == NO_SECOND)
+        redraw(self._second_box, self._build_second)
+        self._ask_anew()
+
+    def _build_thetas(self) -> None:
+        if not self._dataset.domain[self._attribute].ordered:
+            return
+        ui.label("Distances θ of your own").classes("bf-label")
+        box = ui.input(placeholder="usual ones, or 2, 7, 30", on_change=lambda event: type_in(str(event.value or "")))
+        called(box.props("debounce=400"), "Distances of your own", "thetas").classes("w-full")
+
+        def type_in(text: str) -> None:
+            with blaming(box):
+                read_thetas(text, self._dataset.domain[self._attribute])
+                self._set("_thetas", text)
 
     def _build_chart(self) -> None:
         with spread():
@@ -361,14 +416,20 @@ class Board:
 
     def _set_attribute(self, name: str) -> None:
         self._step = usual_step(self._dataset.domain[name])
-        self._attribute = name
+        self._attribute, self._thetas = name, ""
+        if self._second == name:
+            self._second, self._second_step = NO_SECOND, ""
+            self._template.set_visibility(True)
         redraw(self._step_box, self._build_steps)
+        redraw(self._second_box, self._build_second)
+        redraw(self._theta_box, self._build_thetas)
         self._ask_anew()
 
     def _ask_anew(self) -> None:
         """Begins with another question: nothing of the last one stays on the page."""
         current = self._dataset.policy.family(self._attribute)
-        self._points, self._offers = points_of(self._dataset.domain[self._attribute], current), {}
+        attribute = self._dataset.domain[self._attribute]
+        self._points, self._offers = points_of(attribute, current, read_thetas(self._thetas, attribute)), {}
         self._shown = None
         self._looking.changed()
         redraw(self._point_box, _nothing_chosen)
@@ -426,7 +487,8 @@ class Board:
 
     def _draw_curves(self) -> None:
         goal = "What it costs" if self._wants_epsilon else "How far off answers are"
-        title = f"{goal}: {TITLES[self._kind]} of {self._attribute}"
+        what = f"{TITLES[self._kind]} of {self._attribute}"
+        title = f"{goal}: {what if self._second == NO_SECOND else f'{self._attribute} by {self._second}'}"
         redraw(self._title, partial(heading, title))
         current = self._dataset.policy.family(self._attribute)
         options = picture(self._points, self._offers, current, self._value, wants_epsilon=self._wants_epsilon)
@@ -616,7 +678,8 @@ async def _example(view: PointView) -> None:
         with room:
             with in_row().style("margin-top:6px"):
                 pill(*kind)
-                small("bars: the noisy answer · dots: without noise")
+                if view.query.kind != "histogram2d":
+                    small("bars: the noisy answer · dots: without noise")
             chart = ui.echart(_with_dots(answer, exact)).style("height:300px;width:100%")
             chart.props('role=img aria-label="An example answer" data-testid="example"')
 
@@ -638,8 +701,10 @@ async def _example(view: PointView) -> None:
 
 
 def _with_dots(answer: Answer, exact: Floats) -> Options:
-    """The chart of the answer with the values without noise as dots upon it."""
+    """The chart of the answer, with the values without noise as dots upon that of one attribute."""
     chart = chart_of(answer, DETAIL)
+    if chart.kind == "heat":
+        return draw(chart)
     dots = np.full(len(chart.places), np.nan)
     marks = evenly(dots.size, MOST_DOTS)
     dots[marks] = exact[[chart.places[mark] for mark in marks]]

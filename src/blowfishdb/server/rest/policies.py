@@ -86,6 +86,22 @@ def put_in_force(name: str, tag: str, policy: Policy, reason: str, caller: Calle
     return change
 
 
+def put_domain_in_force(name: str, before: Domain, domain: Domain, reason: str, caller: Caller) -> VersionChange:
+    """What a new domain does, on record; VersionMismatch unless it replaces the one that was looked at."""
+    curator = caller.curator()
+    if curator.in_force(name)[1].domain != before:
+        raise VersionMismatch("domain", "another one")
+    change = curator.set_domain(name, domain, reason=reason)
+    caller.note("changed a domain", name, {"version": change.next_version})
+    return change
+
+
+def account_by(name: str, accounting: str, reason: str, caller: Caller) -> None:
+    """Another way to add up losses, on record."""
+    caller.curator().set_accounting(name, accounting, reason=reason)
+    caller.note("changed the accounting", name, {"accounting": accounting[:200]})
+
+
 what_if_router = APIRouter(prefix="/datasets/{name}", tags=["what-if"])
 
 
