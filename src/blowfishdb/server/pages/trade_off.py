@@ -34,7 +34,6 @@ from blowfishdb.present.chart_echarts import DETAIL, Options, draw
 from blowfishdb.present.words import question_words, upper_end
 from blowfishdb.server.pages.controls import (
     ask_after_warning,
-    blaming,
     called,
     card,
     choice,
@@ -395,11 +394,16 @@ class Board:
         ui.label("Distances θ of your own").classes("bf-label")
         box = ui.input(placeholder="usual ones, or 2, 7, 30", on_change=lambda event: type_in(str(event.value or "")))
         called(box.props("debounce=400"), "Distances of your own", "thetas").classes("w-full")
+        wrong = small("", "margin-top:4px;color:var(--bf-accent)").props("role=alert")
 
         def type_in(text: str) -> None:
-            with blaming(box):
+            try:
                 read_thetas(text, self._dataset.domain[self._attribute])
-                self._set("_thetas", text)
+            except PolicyError as error:
+                wrong.set_text(sentence(error.message))
+                return
+            wrong.set_text("")
+            self._set("_thetas", text)
 
     def _build_chart(self) -> None:
         with spread():
