@@ -13,7 +13,7 @@ import numpy as np
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.product_choice import ways_to_move
 from blowfishdb.mechanisms.products import SHARPNESS, improved_weights
-from blowfishdb.mechanisms.strategy import CellStrategy
+from blowfishdb.mechanisms.strategy import GOLDEN, CellStrategy
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
@@ -26,6 +26,9 @@ SETS = 256
 
 Axes = tuple[int, ...]
 HEAVIEST = 1000
+LEAST_SHARE = 1e-6
+PLAIN, SCATTERED, ROUNDS, POLISHED = 3, 24, 40, 3
+"""Starts that favour none, starts that favour some marginals by chance, steps from each start, and results that are rounded to whole weights."""
 
 
 def propose(problem: Problem) -> MarginalStrategy:
@@ -120,24 +123,51 @@ def _best_weights(
 ) -> list[int]:
     """A whole weight for each candidate marginal, 0 for those not worth measuring."""
     gains = np.array([[1 / _rest(shape, m, s) if set(s) <= set(m) else 0.0 for m in candidates] for s in inner])
-    rough = [
-        improved_weights(np.log(start), gains, sizes, losses, SHARPNESS[0]) for start in _starts(gains, candidates)
-    ]
-    fine = improved_weights(min(rough)[1], gains, sizes, losses, SHARPNESS[1])
+    starts = _starts(gains, candidates)
+    balanced = _balanced(starts, gains, sizes, losses)
+    if len(losses) > 1:  # balancing knows one loss best: several are also searched from the plain starts
+        plain = [improved_weights(np.log(start), gains, sizes, losses, SHARPNESS[0])[1] for start in starts[:PLAIN]]
+        balanced = np.vstack([np.exp(plain), balanced])
+    errors = [_error(weights, gains, sizes, losses) for weights in balanced]
+    rough = [np.log(balanced[place]) for place in np.argsort(errors)[:POLISHED]]
+    fine = improved_weights(rough[0], gains, sizes, losses, SHARPNESS[1])[1]
     tried = [np.where(gains.max(axis=0) >= 1.0, float(HEAVIEST), 0.0)]
-    for _, logs in (*rough, fine):
-        share = np.exp(np.array(logs) - max(logs))
+    for logs in (*rough, np.array(fine)):
+        share = np.exp(logs - logs.max())
         tried += [np.round(HEAVIEST * np.where(share < least, 0.0, share)) for least in (1e-3, 0.02, 0.1)]
     best = min(tried, key=lambda whole: _error(whole, gains, sizes, losses))
     return [int(weight) for weight in best]
 
 
-def _starts(gains: Floats, candidates: Sequence[Axes]) -> list[Floats]:
-    """All candidates alike, and mostly those that give one residual that nothing smaller gives."""
+def _starts(gains: Floats, candidates: Sequence[Axes]) -> Floats:
+    """All candidates alike, those that give one residual that nothing smaller gives, the widest, and scattered ones.
+
+    Where axes are alike the best sets are not: a few wide marginals that together hold all requested ones. Only starts
+    that favour some sets lead there, so most are scattered: fractional parts of squares times the golden ratio.
+    """
     even = np.ones(len(candidates))
     tight = np.where(gains.max(axis=0) >= 1.0, 1.0, 0.01)
     widest = np.where([len(axes) == max(map(len, candidates)) for axes in candidates], 1.0, 0.01)
-    return [even, tight, widest]
+    place = np.arange(1.0, SCATTERED * even.size + 1).reshape(SCATTERED, -1)
+    scattered = (place**2 * GOLDEN % 1.0) ** (1 + np.arange(SCATTERED) % 3)[:, None]
+    return np.vstack([even, tight, widest, np.maximum(scattered, LEAST_SHARE)])
+
+
+def _balanced(starts: Floats, gains: Floats, sizes: Floats, losses: Floats) -> Floats:
+    """From each start, a row each, weights at which one more bit of loss helps equally on every marginal.
+
+    Each step moves weights towards the marginals that gain most for what they lose; the error is about cubic in them,
+    hence the root. The largest loss is smoothed by a power mean.
+    """
+    weights = starts
+    for _ in range(ROUNDS):
+        precision = weights**2 @ gains.T
+        each = weights @ losses.T
+        slope = (each / each.max(axis=1, keepdims=True)) ** (SHARPNESS[0] - 1) @ losses
+        worth = weights * ((sizes / precision**2) @ gains) / slope
+        weights = weights * np.cbrt(worth / worth.max(axis=1, keepdims=True))
+        weights = np.maximum(weights / weights.max(axis=1, keepdims=True), LEAST_SHARE)
+    return np.asarray(weights)
 
 
 def _error(weights: Floats, gains: Floats, sizes: Floats, losses: Floats) -> float:
