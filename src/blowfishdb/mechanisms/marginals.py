@@ -28,7 +28,7 @@ Axes = tuple[int, ...]
 HEAVIEST = 1000
 LEAST_SHARE = 1e-6
 PLAIN, SCATTERED, ROUNDS, POLISHED = 3, 24, 40, 3
-"""Starts that favour none, starts that favour some marginals by chance, steps from each start, and results that are rounded to whole weights."""
+"""Starts that favour no set, starts that favour some, steps from each, and results that are rounded."""
 
 
 def propose(problem: Problem) -> MarginalStrategy:

@@ -26,8 +26,9 @@ from blowfishdb.mechanisms.axis import (
     typical_window,
     whole_weights,
 )
+from blowfishdb.mechanisms.hats import TunedHats, few_values, tuned_hats
 from blowfishdb.mechanisms.strategy import column_energies, spread_choice
-from blowfishdb.model.numbers import Floats, Ints, consecutive, distinct
+from blowfishdb.model.numbers import Floats, Ints, consecutive
 from blowfishdb.model.workload import AllRanges, Intervals, Rows, are_most_pairs, as_intervals, sums_before
 from blowfishdb.plan.plan import Problem
 
@@ -320,7 +321,7 @@ def block_energy(workload: Rows, size: int) -> float:
 
 
 def _interval_energy(low: Ints, high: Ints, size: int) -> float:
-    """A range covers some blocks whole and cuts at most two."""
+    """A range covers some blocks whole and cuts at most two; the last block counts as if it were whole."""
     filled = high > low
     low, high = low[filled], high[filled]
     first, last = low // size, (high - 1) // size
@@ -381,9 +382,6 @@ def tree_sizes(fan_out: int, length: int) -> tuple[int, ...]:
 NEGLIGIBLE = 1e-4
 """A group with a smaller part of the loss than this is not measured."""
 
-MOST_WEIGHTS = 256
-"""Each different weight costs the sampler a table, so cells use no more than this many."""
-
 
 @dataclass(frozen=True)
 class SmoothShape:
@@ -417,7 +415,7 @@ class SmoothShape:
         ]
         return CoarseCorrection(
             axis,
-            _few_values(np.maximum(1, (cells * GRID).astype(np.int64))),
+            few_values(np.maximum(1, (cells * GRID).astype(np.int64))),
             csr_array(vstack([none, *(group.matrix for group in groups)], format="csr"), dtype=np.int64),
             np.concatenate([np.empty(0, dtype=np.int64), *weights]),
         )
@@ -460,15 +458,6 @@ class TreeShape:
         return TreeCorrection(tree, tree.weights(np.concatenate([shares[:-1], [total], shares[-1:]])))
 
 
-def _few_values(weights: Ints) -> Ints:
-    """The weights, rounded down to at most MOST_WEIGHTS different ones between the least and the largest."""
-    if distinct(weights).size <= MOST_WEIGHTS:
-        return weights
-    least = int(weights.min())
-    step = (int(weights.max()) - least) // MOST_WEIGHTS + 1
-    return least + (weights - least) // step * step
-
-
 def _ramp_group(axis: Axis, ratio: float, length: float) -> Group:
     width = max(1, round(length * typical_window(axis)))
     tops, starts = [], []
@@ -508,7 +497,7 @@ FIRST_SHARE = 0.2
 class Choice:
     """A shape, the share of each of its groups (cells first), and the expected squared error at loss 1."""
 
-    shape: SmoothShape | TreeShape
+    shape: SmoothShape | TreeShape | TunedHats
     shares: Floats
     error: float
 
@@ -536,6 +525,10 @@ def choose(axis: Axis, workload: Rows) -> Choice:
 
 
 def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
+    tuned = tuned_hats(axis, workload)
+    if tuned is not None:
+        loss = 2.0 if axis.free[0] else 1.0  # a move leaves one cell for another
+        return Choice(tuned, np.empty(0), (loss * tuned.rmse) ** 2 * workload.shape[0])
     plans = level_plans(workload, axis.longest_run, free=axis.has_free_runs)
     smooth = [plan for plan in plans[:MOST_TRIED] if _fits(axis, plan.sizes, None)]
     totals = bool(np.any(axis.reach > np.arange(axis.cells))) and not np.all(axis.free)

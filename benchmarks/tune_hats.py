@@ -1,0 +1,258 @@
+"""Tunes the hats of `optimized` for running counts and all ranges, and with --write puts them into `hats.json`.
+
+No data: the error of a strategy is a formula, and its gradient by knots and heights takes (cells x hats) steps. A size
+begins with the numbers of the size before it and with even hats, and counts of hats are changed while that helps.
+`ours` is the RMSE that was found, `other` the one on record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize
+
+from benchmarks.harness import Row, Work
+from blowfishdb.mechanisms import hats
+from blowfishdb.mechanisms.hats import CONTROLS, HatLevel
+from blowfishdb.mechanisms.optimized import gram_dot
+from blowfishdb.mechanisms.strategy import column_energies
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import AllRanges, Prefix
+
+SIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096)
+FIRST = {"running counts, moves": 64, "all ranges, moves": 128}
+"""Below these sizes cells alone, or even hats, are better."""
+NUMBERS = 4 + 2 * CONTROLS
+BOUNDS = [(-1.2, 1.2)] * 2 + [(-2.0, 2.0)] * CONTROLS + [(-3.0, 1.5)] * CONTROLS + [(-1.0, 1.0)] * 2
+ROUGH = 2e-4
+"""The price of differences between neighbouring widths and heights: it keeps them smooth."""
+STEP = 1e-6
+FEW, MANY = 40, 120
+FACTORS = ((0.83, 1.2), (0.92, 1.08))
+Knots = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One table at one size."""
+
+    table: str
+    cells: int
+
+    @property
+    def workload(self) -> Prefix | AllRanges:
+        return Prefix(self.cells) if self.table.startswith("running") else AllRanges(self.cells)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the total is known: records move, and none comes or goes."""
+        return self.table.endswith("moves")
+
+    def rmse(self, total: float) -> float:
+        return float(np.sqrt(2 * total / self.workload.shape[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Counts of hats by level, the finest first, their numbers, and the RMSE."""
+
+    counts: tuple[int, ...]
+    numbers: Floats
+    rmse: float
+
+
+def run(data: Path | None) -> Iterator[Row]:
+    """A row for each table and size."""
+    del data
+    yield from _rows(write=False)
+
+
+def run_with(arguments: Sequence[str]) -> Work:
+    """With --write, what was found goes into the package."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks tune-hats")
+    parser.add_argument("--write", action="store_true", help="replace the tables of the package")
+    options = parser.parse_args(arguments)
+    return lambda _: _rows(write=options.write)
+
+
+def _rows(*, write: bool) -> Iterator[Row]:
+    recorded = hats._tables()
+    found: dict[str, dict[int, Fit]] = {table: {} for table in recorded}
+    for table, fits in found.items():
+        before: dict[int, Floats] = {}
+        for cells in (size for size in SIZES if size >= FIRST.get(table, 0)):
+            fits[cells] = tuned(Task(table, cells), before)
+            other = recorded[table][cells].rmse
+            yield Row(f"{table}, n={cells}", fits[cells].rmse, other, fits[cells].rmse / other)
+    if write:
+        content = {t: {str(n): _entry(fit) for n, fit in fits.items()} for t, fits in found.items()}
+        Path(hats.__file__).with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _entry(fit: Fit) -> dict[str, object]:
+    split = np.split(fit.numbers, len(fit.counts))
+    levels = [[count, *np.round(part, 2).tolist()] for count, part in zip(fit.counts, split, strict=True)]
+    return {"rmse": round(fit.rmse, 4), "levels": levels}
+
+
+def tuned(task: Task, before: dict[int, Floats]) -> Fit:
+    """The best of one, two and three levels of hats; `before` has numbers for so many levels to begin with."""
+    guesses = [(max(1, task.cells // 19),), (max(4, task.cells // 14), max(1, task.cells // 200))]
+    if task.cells > 1024:
+        guesses = [guesses[1], (task.cells // 14, task.cells // 100, max(1, task.cells // 1000))]
+    fits = []
+    for counts in guesses:
+        starts = [_even(counts), *([before[len(counts)]] if len(counts) in before else [])]
+        best = min((fitted(task, counts, start, FEW) for start in starts), key=lambda fit: fit.rmse)
+        for factors in FACTORS:
+            for level, factor in ((level, factor) for level in range(len(counts)) for factor in factors):
+                changed = list(best.counts)
+                changed[level] = max(1, round(changed[level] * factor))
+                if tuple(changed) != best.counts and all(fine >= wide for fine, wide in pairwise(changed)):
+                    best = min(best, fitted(task, tuple(changed), best.numbers, FEW), key=lambda fit: fit.rmse)
+        fits.append(fitted(task, best.counts, best.numbers, MANY))
+        before[len(counts)] = fits[-1].numbers
+    return min(fits, key=lambda fit: fit.rmse)
+
+
+def _even(counts: Sequence[int]) -> Floats:
+    level = np.concatenate([[0.3, 0.3], np.zeros(CONTROLS), np.full(CONTROLS, np.log(0.9)), [-0.1, 0.0]])
+    return np.tile(level, len(counts))
+
+
+def fitted(task: Task, counts: tuple[int, ...], start: Floats, steps: int) -> Fit:
+    """The numbers that a search from the start ends with."""
+    arguments = (task, counts)
+    bounds = BOUNDS * len(counts)
+    search = minimize(log_error, start, arguments, "L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": steps})
+    return Fit(counts, search.x, task.rmse(total_error(task, knots_of(task, counts, search.x))[0]))
+
+
+def log_error(numbers: Floats, task: Task, counts: tuple[int, ...]) -> tuple[float, Floats]:
+    """The logarithm of the error and the price of roughness, with the gradient by the numbers."""
+    here = knots_of(task, counts, numbers)
+    total, slopes = total_error(task, here)
+    gradient = np.empty(numbers.size)
+    for place in range(numbers.size):
+        moved = numbers.copy()
+        moved[place] += STEP
+        there = knots_of(task, counts, moved)
+        gradient[place] = sum(
+            float(slope @ (new - old))
+            for level, before, after in zip(slopes, here, there, strict=True)
+            for slope, old, new in zip(level, before, after, strict=True)
+        )
+    rough, rough_slope = _roughness(numbers)
+    return float(np.log(total)) + rough, gradient / STEP / total + rough_slope
+
+
+def _roughness(numbers: Floats) -> tuple[float, Floats]:
+    parts = numbers.reshape(-1, NUMBERS)[:, 2:-2].reshape(-1, CONTROLS)
+    steps = np.diff(parts, axis=1)
+    slope = np.zeros(numbers.size).reshape(-1, NUMBERS)
+    each = np.zeros(parts.shape)
+    each[:, 1:] += steps
+    each[:, :-1] -= steps
+    slope[:, 2:-2] = 2 * ROUGH * each.reshape(-1, 2 * CONTROLS)
+    return ROUGH * float(np.sum(steps**2)), slope.ravel()
+
+
+def knots_of(task: Task, counts: Sequence[int], numbers: Floats) -> list[Knots]:
+    """The knots and heights of each level, the finest first."""
+    levels: list[Knots] = []
+    for count, part in list(zip(counts, np.split(numbers, len(counts)), strict=True))[::-1]:
+        level = HatLevel.of([count, *part])
+        levels.append(level.knots(task.cells, levels[-1][0] if levels else None))
+    return levels[::-1]
+
+
+def total_error(task: Task, levels: Sequence[Knots]) -> tuple[float, list[Knots]]:
+    """The summed variance up to the factor 2, and its slopes by the knots and the heights of each level.
+
+    With hats B over cells, columns divided by their sums s, M = diag(s) W'W diag(s) and K = (I + BB')^-1, it is
+    tr(M Y) with Y = I - B'KB; a known total takes MY s s'Y / (s'Y s) off. Hats have two entries a level in a column, so
+    only those entries of the gradient are computed.
+    """
+    cells, pieces, first = task.cells, [], 0
+    for knots, heights in levels:
+        pieces += _pieces(knots, heights, cells, first)
+        first += heights.size
+    matrix = np.zeros((first, cells))
+    for piece in pieces:
+        np.add.at(matrix, (piece.row, np.arange(cells)), piece.entry)
+    sums = 1.0 + matrix.sum(axis=0)
+    inverse = np.linalg.inv(np.eye(first) + matrix @ matrix.T)
+    solved = inverse @ matrix
+    seen = sums[:, None] * gram_dot(task.workload, sums[:, None] * matrix.T)
+    spread = column_energies(task.workload) * sums**2 - np.einsum("ij,ji->i", seen, solved)
+    total = float(spread.sum())
+    middle = inverse @ (matrix @ seen) @ inverse
+    by_sums = 2 * spread / sums
+    takes: list[tuple[Floats, Floats]] = []
+    if task.is_free:
+        known = sums - matrix.T @ (solved @ sums)
+        size = float(sums @ known)
+        moved = sums * gram_dot(task.workload, (sums * known)[:, None])[:, 0]
+        gone = float(known @ moved)
+        total -= gone / size
+        back = moved - matrix.T @ (solved @ moved)
+        on_known = matrix @ known
+        takes = [(on_known, back / size), (inverse @ (seen.T @ known) - on_known * gone / size, known / size)]
+        by_sums = 2 * (spread - moved * known / size) / sums - 2 * back / size + 2 * gone * known / size**2
+    slopes = []
+    for piece in pieces:
+        slope = np.einsum("jk,jk->j", inverse[piece.row], seen)
+        slope -= sum(middle[piece.row, other.row] * other.entry for other in pieces)
+        slope -= sum(rows[piece.row] * columns for rows, columns in takes)
+        slopes.append(np.where(piece.is_hat, by_sums - 2 * slope, 0.0))
+    return total, [
+        _by_knots(knots, pieces[2 * level : 2 * level + 2], slopes[2 * level : 2 * level + 2])
+        for level, (knots, _) in enumerate(levels)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """The falling or the rising side of a level's hats: for each cell the row, its height and entry, and the place."""
+
+    row: Ints
+    height: Floats
+    part: Floats
+    is_hat: Floats
+    gap: Ints
+    hat: Ints
+
+    @property
+    def entry(self) -> Floats:
+        return self.height * self.part
+
+
+def _pieces(knots: Floats, heights: Floats, cells: int, first: int) -> list[Piece]:
+    middle = np.arange(cells) + 0.5
+    inside = (middle >= knots[0]) & (middle <= knots[-1])
+    gap = np.clip(np.searchsorted(knots, middle, side="right") - 1, 0, knots.size - 2)
+    rising = (middle - knots[gap]) / (knots[gap + 1] - knots[gap])
+    pieces = []
+    for hat, part in ((gap - 1, 1.0 - rising), (gap, rising)):
+        is_hat = inside & (hat >= 0) & (hat < heights.size)
+        place = np.where(is_hat, hat, 0)
+        pieces.append(Piece(first + place, np.where(is_hat, heights[place], 0.0), part, is_hat * 1.0, gap, place))
+    return pieces
+
+
+def _by_knots(knots: Floats, sides: Sequence[Piece], slopes: Sequence[Floats]) -> Knots:
+    falling, rising = sides
+    heights = sum(
+        np.bincount(side.hat, slope * side.part * side.is_hat, knots.size - 2)
+        for side, slope in zip(sides, slopes, strict=True)
+    )
+    change = (slopes[1] * rising.height - slopes[0] * falling.height) / np.diff(knots)[falling.gap]
+    by_knots = np.asarray(-np.bincount(falling.gap, change * falling.part, knots.size), dtype=np.float64)
+    by_knots -= np.bincount(falling.gap + 1, change * rising.part, knots.size)
+    return by_knots, np.asarray(heights)

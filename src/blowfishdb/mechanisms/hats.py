@@ -1,0 +1,193 @@
+"""Hats of unequal widths for running counts and all ranges on one axis: tuned tables, and the whole-number rows.
+
+The tables are in `hats.json`, written by `python -m benchmarks tune-hats` (docs/proofs/optimized.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from blowfishdb.mechanisms.axis import GRID, Axis, CoarseCorrection
+from blowfishdb.model.numbers import Floats, Ints, distinct
+from blowfishdb.model.workload import AllRanges, Prefix, Rows
+
+NEAR_END = (0, 1, 2, 4)
+"""Widths and heights of a level's hats are given for these hats from either end and the middle one, others follow."""
+CONTROLS = 2 * len(NEAR_END) + 1
+HEIGHT = 128
+"""Whole-number steps of a row from nothing to its top."""
+TOPS = 64
+"""Tops of rows are one of this many fractions of the loss: each different weight costs the sampler a table."""
+MOST_WEIGHTS = 256
+"""Cells use no more than this many different weights, for the same reason."""
+BEYOND = 1.25
+"""How far beyond its sizes a table is used."""
+
+
+@dataclass(frozen=True, eq=False)
+class HatLevel:
+    """Overlapping hats over the whole axis: how many, how far the ends lie beyond it, and their widths and heights.
+
+    `ends` are logarithms; `widths` and `heights` too, for CONTROLS hats. `swing` is by how much the widths and heights
+    change with the distance to the next hat of the wider level above.
+    """
+
+    count: int
+    ends: Floats
+    widths: Floats
+    heights: Floats
+    swing: Floats
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> HatLevel:
+        """A level from the numbers of a table."""
+        count, *rest = numbers
+        ends, widths, heights, swing = np.split(np.array(rest), np.cumsum([2, CONTROLS, CONTROLS]))
+        return cls(int(count), ends, widths, heights, swing)
+
+    def between(self, other: HatLevel, part: float) -> HatLevel:
+        """The level that is `part` of the way to another one."""
+        pairs = [(getattr(self, name), getattr(other, name)) for name in ("ends", "widths", "heights", "swing")]
+        count = round(self.count ** (1 - part) * other.count**part)
+        return HatLevel(max(1, count), *((1 - part) * here + part * there for here, there in pairs))
+
+    def knots(self, cells: int, wider: Floats | None) -> tuple[Floats, Floats]:
+        """Where each hat begins, has its top and ends (the knots of its neighbours), and the height of each."""
+        half = (self.count - 1) / 2
+        near = np.minimum(NEAR_END, half)
+        at = np.concatenate([near, [half], self.count - 1 - near[::-1]])
+        place = np.arange(self.count)
+        widths, heights = np.interp(place, at, self.widths), np.interp(place, at, self.heights)
+        knots = self._placed(np.exp(widths), cells)
+        if wider is not None:
+            for _ in range(2):
+                phase = np.cos(2 * np.pi * np.interp(knots[1:-1], wider, np.arange(wider.size)))
+                knots = self._placed(np.exp(widths + self.swing[0] * phase), cells)
+            heights = heights + self.swing[1] * phase
+        return knots, np.exp(heights)
+
+    def _placed(self, widths: Floats, cells: int) -> Floats:
+        gaps = np.concatenate([widths[:1], (widths[:-1] + widths[1:]) / 2, widths[-1:]])
+        knots = np.concatenate([[0.0], np.cumsum(gaps)])
+        first, last = np.expm1(self.ends) * gaps[[0, -1]]
+        return np.asarray((knots - first) / (knots[-1] - last - first) * cells)
+
+
+@dataclass(frozen=True, eq=False)
+class TunedHats:
+    """Levels of hats, the finest first, with their shares of the loss as heights; and the RMSE at loss 1 a cell."""
+
+    levels: tuple[HatLevel, ...]
+    rmse: float
+
+    def shares(self, cells: int) -> tuple[Floats, csr_array]:
+        """The share of the loss of each cell, and of each hat on every cell: over a cell they sum to 1."""
+        rows, wider = [], None
+        for level in reversed(self.levels):
+            knots, heights = level.knots(cells, wider)
+            rows.append(_hats(knots, heights, cells))
+            wider = knots
+        hats = vstack(rows[::-1], format="csr")
+        alone = 1.0 / (1.0 + np.asarray(hats.sum(axis=0)))
+        return alone, csr_array(hats.multiply(alone))
+
+    def build(self, axis: Axis, shares: Floats) -> CoarseCorrection:
+        """The rows in whole numbers that rise once and fall once; the cells have what the rows leave of the loss."""
+        del shares
+        _, hats = self.shares(axis.cells)
+        dense = hats.toarray()
+        tops = np.ceil(dense.max(axis=1) * TOPS).astype(np.int64)
+        entries = np.rint(dense / np.maximum(tops, 1)[:, None] * (TOPS * HEIGHT)).astype(np.int64)
+        entries = _hills(entries)
+        used = entries.any(axis=1)
+        entries, weights = entries[used], tops[used] * (GRID // (TOPS * HEIGHT))
+        left = GRID - weights @ entries
+        return CoarseCorrection(axis, few_values(np.maximum(1, left)), csr_array(entries), weights)
+
+
+def few_values(weights: Ints) -> Ints:
+    """The weights, rounded down to at most MOST_WEIGHTS different ones between the least and the largest."""
+    if distinct(weights).size <= MOST_WEIGHTS:
+        return weights
+    least = int(weights.min())
+    step = (int(weights.max()) - least) // MOST_WEIGHTS + 1
+    return least + (weights - least) // step * step
+
+
+def tuned_hats(axis: Axis, workload: Rows) -> TunedHats | None:
+    """The tuned rows for running counts or all ranges on one span where a record may be anywhere; None for all else."""
+    moves, leaves = bool(np.all(axis.reach == axis.cells - 1)), bool(np.all(axis.leaves))
+    is_whole = axis.spans.size == 1 and axis.runs.size == 1 and axis.universal.size == 0
+    kinds = ((Prefix, "running counts"), (AllRanges, "all ranges"))
+    kind = next((name for rows, name in kinds if isinstance(workload, rows)), None)
+    stays = bool(np.all(axis.reach == np.arange(axis.cells)))
+    if kind is None or not is_whole or not ((moves and not axis.leaves.any()) or (stays and leaves)):
+        return None
+    return interpolated(_tables()[f"{kind}, {'moves' if moves else 'presence'}"], axis.cells)
+
+
+def interpolated(table: Mapping[int, TunedHats], cells: int) -> TunedHats | None:
+    """The hats for so many cells: between the two sizes around it, or those of the nearer one where levels differ."""
+    sizes = sorted(table)
+    if not sizes[0] <= cells <= BEYOND * sizes[-1]:
+        return None
+    place = min(int(np.searchsorted(sizes, cells, side="right")) - 1, len(sizes) - 2)
+    low, high = sizes[place], sizes[place + 1]
+    part = float(np.log(cells / low) / np.log(high / low))
+    rmse = table[low].rmse ** (1 - part) * table[high].rmse ** part
+    fewer, more = table[low].levels, table[high].levels
+    if len(fewer) == len(more):
+        return TunedHats(tuple(a.between(b, part) for a, b in zip(fewer, more, strict=True)), rmse)
+    nearer, size = (fewer, low) if part < 0.5 else (more, high)  # hats keep their widths in cells
+    counts = [max(1, round(level.count * cells / size)) for level in nearer]
+    return TunedHats(
+        tuple(
+            HatLevel(count, level.ends, level.widths, level.heights, level.swing)
+            for count, level in zip(counts, nearer, strict=True)
+        ),
+        rmse,
+    )
+
+
+@cache
+def _tables() -> Mapping[str, Mapping[int, TunedHats]]:
+    text = resources.files("blowfishdb.mechanisms").joinpath("hats.json").read_text(encoding="utf-8")
+    return {
+        kind: {
+            int(size): TunedHats(tuple(HatLevel.of(numbers) for numbers in entry["levels"]), entry["rmse"])
+            for size, entry in table.items()
+        }
+        for kind, table in json.loads(text).items()
+    }
+
+
+def _hats(knots: Floats, heights: Floats, cells: int) -> csr_array:
+    """Triangles over the middles of the cells, each from the knot before its own to the knot after it."""
+    middle = np.arange(cells) + 0.5
+    inside = (middle >= knots[0]) & (middle <= knots[-1])
+    place = np.clip(np.searchsorted(knots, middle, side="right") - 1, 0, knots.size - 2)
+    rising = (middle - knots[place]) / (knots[place + 1] - knots[place])
+    parts = []
+    for row, entries in ((place - 1, 1.0 - rising), (place, rising)):
+        is_hat = inside & (row >= 0) & (row < heights.size)
+        row = np.clip(row, 0, heights.size - 1)
+        parts.append((np.where(is_hat, heights[row] * entries, 0.0), row))
+    entries, rows = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return csr_array((entries, (rows, np.tile(np.arange(cells), 2))), shape=(heights.size, cells))
+
+
+def _hills(rows: Ints) -> Ints:
+    """The rows, lowered where they would fall and rise again: away from the top they never rise."""
+    top = np.argmax(rows, axis=1)[:, None]
+    cell = np.arange(rows.shape[1])
+    most = rows.max(axis=1, keepdims=True, initial=0)
+    right = np.minimum.accumulate(np.where(cell < top, most, rows), axis=1)
+    left = np.minimum.accumulate(np.where(cell > top, most, rows)[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray(np.minimum(rows, np.where(cell < top, left, right)))
