@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from http import HTTPMethod
 from importlib import import_module
 
@@ -98,14 +100,16 @@ def rest_app(app_state: AppState) -> FastAPI:
     app.include_router(api)
     app.include_router(ledger.health_router, responses={"default": PROBLEM})
 
-    # Paths without parts to fill in come first.
-    paths = sorted(app.openapi()["paths"].items(), key=lambda item: "{" in item[0])
-    routes = [(compile_path(path)[0], [method.upper() for method in methods]) for path, methods in paths]
+    @cache
+    def routes() -> list[tuple[re.Pattern[str], list[str]]]:
+        """The paths with their methods, those without parts to fill in first; listed when one is missed."""
+        paths = sorted(app.openapi()["paths"].items(), key=lambda item: "{" in item[0])
+        return [(compile_path(path)[0], [method.upper() for method in methods]) for path, methods in paths]
 
     @app.api_route("/api/{path:path}", methods=list(HTTPMethod), include_in_schema=False)
     def nowhere(request: Request) -> None:
         """Keeps what is no route of ours away from the pages; a method that a route does not have is told."""
-        allowed = next((methods for path, methods in routes if path.fullmatch(request.scope["path"])), None)
+        allowed = next((methods for path, methods in routes() if path.fullmatch(request.scope["path"])), None)
         if allowed is None:
             raise HTTPException(404)
         raise HTTPException(405, headers={"Allow": ", ".join(allowed)})
