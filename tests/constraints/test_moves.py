@@ -13,7 +13,14 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.errors import CannotCertify, PolicyError
 from blowfishdb.model import constraint_graph, kernels
-from blowfishdb.model.constraint_graph import changed_constraints, is_settled, most_changes, moves_at_once
+from blowfishdb.model.constraint_graph import (
+    TABLES,
+    changed_constraints,
+    is_settled,
+    longest_lifted,
+    most_changes,
+    moves_at_once,
+)
 from blowfishdb.model.domain import Integers
 from blowfishdb.model.policy import Policy
 from tests.errata.test_constraints import graver_norm
@@ -126,8 +133,10 @@ def test_people_only_where_no_edge_changes_a_constraint(at_most: int) -> None:
     ],
 )
 def test_constraints_without_a_bound_are_refused_with_the_nearest_that_works(
-    constraints: list[str], nearest: str
+    constraints: list[str], nearest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(constraint_graph, "MOST_LIFTED", 64)
+    longest_lifted.cache_clear()
     with pytest.raises(CannotCertify, match=nearest):
         moves_at_once(PEOPLE, Policy(constraints=constraints))
 
@@ -166,14 +175,92 @@ def test_the_graver_bound_is_that_of_the_definition(signatures: list[tuple[int, 
     assert most_changes(columns) == graver_norm(columns, 2)
 
 
-def test_graver_bounds_of_larger_lattices() -> None:
+def test_graver_bounds_of_larger_lattices(monkeypatch: pytest.MonkeyPatch) -> None:
     cube = differences(list(itertools.product((0, 1), repeat=3)))
     two_by_three = differences([(int(a == 0), int(a == 1), b) for a in range(3) for b in range(2)])
     assert (most_changes(()), most_changes(((1, 0),)), most_changes(two_by_three)) == (1, 2, 8)
+    monkeypatch.setattr(constraint_graph, "MOST_LIFTED", 64)
     assert most_changes(cube, 1000) is None
+    longest_lifted.cache_clear()
     # The longest minimal way to cancel 1, 2 and 3 is 2 + 2 + 2 = 3 + 3.
     assert most_changes(((1,), (2,), (3,))) == graver_norm([(1,), (2,), (3,)], 3) == 5
     assert most_changes(tuple((2**i,) for i in range(70))) is None
+
+
+def table(few: int, many: int) -> tuple[tuple[int, ...], ...]:
+    """The changes of two marginals with so many cells."""
+    cells = itertools.product(range(few), range(many))
+    return differences(
+        [tuple(int(a == i) for i in range(few)) + tuple(int(b == j) for j in range(many)) for a, b in cells]
+    )
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (2, 3), (2, 4), pytest.param((3, 3), marks=pytest.mark.nightly)])
+def test_listed_bounds_of_two_marginals_are_computed_again(
+    sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constraint_graph, "MOST_LIFTED", 2**14 if sizes != (3, 3) else 2**17)
+    monkeypatch.setattr(constraint_graph, "MOST_LIFTING", 10**11)
+    longest_lifted.cache_clear()
+    assert longest_lifted(table(*sizes)).longest == TABLES[sizes]
+    # The bound of 2 x c that needs no search is never less.
+    assert sizes[0] > 2 or sizes[1] * (2 * sizes[1] - 1) >= TABLES[sizes]
+
+
+@pytest.mark.parametrize(
+    "signatures",
+    [
+        list(itertools.product((0, 1), repeat=2)),
+        [(0, 0, 0), (1, 1, 0), (0, 1, 1), (1, 0, 1)],
+        [(0, 0, 0), (1, 1, 0), (0, 1, 1), (1, 1, 1)],
+        [(1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 1, 1), (0, 0, 1), (0, 0, 0)],
+    ],
+)
+def test_lifting_finds_what_the_completion_finds(signatures: list[tuple[int, ...]]) -> None:
+    columns = differences(signatures)
+    assert longest_lifted(columns).longest == most_changes(columns)
+    assert longest_lifted(columns).elements == constraint_graph.graver_basis(columns).shape[0]
+
+
+def test_a_lattice_that_no_choice_of_columns_spans_is_not_lifted() -> None:
+    assert longest_lifted(((2,), (3,))).longest is None
+
+
+def test_sex_with_race_has_a_bound_and_none_below_18_is_true() -> None:
+    values = {f"r{i}": i for i in range(5)}
+    adult = bf.domain({"sex": PEOPLE["sex"], "race": bf.categorical(list(values), null="r0", outside="r0")})
+    assert moves_at_once(adult, Policy(constraints=["marginal(sex)", "marginal(race)"])) == 45
+    assert moves_at_once(adult, Policy(constraints=["marginal(sex)", "marginal(race)", "rows = 20"])) == 20
+    # Changes of (sex, race) with how many records make each: together they cancel, and no smaller part of them does.
+    arrows = {(1, 1, 0): 5, (-1, 0, 2): 3, (-1, 2, 3): 3, (-1, 3, 1): 3, (1, 0, 4): 2, (1, 4, 1): 2}
+    changes = np.array([[sex] + [(to == r) - (out == r) for r in range(5)] for sex, out, to in arrows])
+    parts = np.array(list(itertools.product(*(range(times + 1) for times in arrows.values()))))
+    cancelling = parts[~np.any(parts @ changes, axis=1)]
+    assert sorted(cancelling.sum(axis=1).tolist()) == [0, 18]
+
+
+def test_four_ranges_in_a_chain_have_a_bound() -> None:
+    chain = [f"range(age, {i}, {i + 2})" for i in (0, 2, 4, 6)]
+    assert moves_at_once(PEOPLE, Policy(constraints=chain)) == 15
+    sliding = [f"range(age, {i}, {i + 3})" for i in range(4)]
+    assert moves_at_once(PEOPLE, Policy(constraints=sliding)) == 8
+
+
+def test_a_search_that_is_given_up_says_how_far_it_got(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constraint_graph, "MOST_ELEMENTS", 8)
+    chain = Policy(constraints=[f"range(age, {i}, {i + 2})" for i in (10, 12, 14, 16)])
+    for limit, number in (("MOST_LIFTED", 500), ("MOST_LIFTING", 10_000)):
+        with monkeypatch.context() as limited:
+            limited.setattr(constraint_graph, limit, number)
+            constraint_graph.graver_basis.cache_clear()
+            constraint_graph._moves.cache_clear()
+            longest_lifted.cache_clear()
+            with pytest.raises(CannotCertify, match=r"given up after \d+ sets of changes, the longest of \d+ records"):
+                moves_at_once(PEOPLE, chain)
+    longest_lifted.cache_clear()
+    wide = [f"count(age in ({i}, {i + 1}, {2 * i + 20}, 99))" for i in range(7)]
+    with pytest.raises(CannotCertify, match=r"records apart in \d+ ways|more than 24 kinds"):
+        moves_at_once(PEOPLE, Policy(constraints=wide))
 
 
 def test_vectors_with_smaller_ones_inside_are_left_out() -> None:
@@ -183,8 +270,11 @@ def test_vectors_with_smaller_ones_inside_are_left_out() -> None:
 
 def test_a_basis_that_grows_too_large_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constraint_graph, "MOST_ELEMENTS", 8)
+    monkeypatch.setattr(constraint_graph, "MOST_LIFTED", 16)
     three = differences([(int(a == 0), int(a == 1), b) for a in range(3) for b in range(2)])
+    longest_lifted.cache_clear()
     assert most_changes(three, 10**8) is None
+    longest_lifted.cache_clear()
 
 
 def test_the_kernel_is_plain_python_that_agrees_with_its_compiled_form(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +288,13 @@ def test_the_kernel_is_plain_python_that_agrees_with_its_compiled_form(monkeypat
     monkeypatch.setitem(sys.modules, "blowfishdb.model.kernels", module)
     square = differences(list(itertools.product((0, 1), repeat=2)))
     assert most_changes(square, 10**6) == 4
+    longest_lifted.cache_clear()
+    assert longest_lifted(square).longest == 4
+    assert longest_lifted(table(2, 3)).longest == 8
+    monkeypatch.setattr(constraint_graph, "MOST_LIFTING", 10)
+    longest_lifted.cache_clear()
     assert most_changes(square, 5) is None
+    longest_lifted.cache_clear()
 
 
 def test_atoms_are_settled_exactly_when_signatures_are_affinely_independent() -> None:

@@ -95,7 +95,60 @@ def most_changes(differences: tuple[Vector, ...], most_work: int = MOST_WORK) ->
     if not differences:
         return 1
     basis = graver_basis(differences, most_work)
-    return None if basis is None else max(2, int(np.abs(basis).sum(axis=1).max(initial=0)))
+    if basis is not None:
+        return max(2, int(np.abs(basis).sum(axis=1).max(initial=0)))
+    return longest_lifted(differences).longest
+
+
+MOST_LIFTED = 2**15
+MOST_LIFTING = 2_000_000_000
+"""Pairs and elements looked at: some ten seconds."""
+
+
+@dataclass(frozen=True)
+class Lifting:
+    """What lifting found: g, None where it was given up; the elements then, and the longest that is surely minimal."""
+
+    longest: int | None
+    elements: int = 0
+    at_least: int = 2
+
+
+@lru_cache(maxsize=64)
+def longest_lifted(differences: tuple[Vector, ...]) -> Lifting:
+    """The largest L1 norm in the Graver basis of the given columns, found one row of constraints after the other."""
+    if len(differences) > MOST_COLUMNS:
+        return Lifting(None)
+    columns = np.array(differences, dtype=np.int64)
+    order = np.argsort(np.abs(columns).sum(axis=1), kind="stable")
+    last: list[int] = []
+    for place in order.tolist():
+        if np.linalg.matrix_rank(columns[[*last, place]]) > len(last):
+            last.append(place)
+    first = [place for place in range(len(differences)) if place not in last]
+    weights = np.rint(columns[first] @ np.linalg.pinv(columns[last].astype(np.float64))).astype(np.int64)
+    # Checked in whole numbers: then the rows span every combination of the columns that cancels.
+    if not np.array_equal(weights @ columns[last], columns[first]):
+        return Lifting(None)
+    from blowfishdb.model.kernels import lifted
+
+    start = np.concatenate([np.eye(len(first), dtype=np.int64), -weights], axis=1)
+    basis, work = lifted(start, MOST_LIFTED, MOST_LIFTING)
+    norms = np.abs(basis.astype(np.int64)).sum(axis=1)
+    if work >= 0:
+        return Lifting(int(norms.max(initial=2)), norms.size)
+    places = np.array([*first, *last])
+    return Lifting(None, norms.size, max((int(norms[i]) for i in _circuits(basis, columns[places], norms)), default=2))
+
+
+def _circuits(basis: Ints, columns: Ints, norms: Ints) -> list[int]:
+    """Some of the longest elements that are certainly minimal: no other combination of their columns cancels."""
+    return [
+        place
+        for place in np.argsort(-norms, kind="stable")[:4096].tolist()
+        if np.gcd.reduce(basis[place].astype(np.int64)) == 1
+        and np.linalg.matrix_rank(columns[basis[place] != 0]) == np.count_nonzero(basis[place]) - 1
+    ][:1]
 
 
 @lru_cache(maxsize=256)
@@ -172,7 +225,7 @@ def moves_at_once(domain: Domain, policy: Policy) -> int | None:
     moves = _moves(policy.applied(domain), policy.constraints, absence)
     rows = None if absence else next((n for n in map(rows_given, policy.constraints) if n is not None), None)
     if moves is None and rows is None:
-        raise too_many(policy.constraints)
+        raise too_many(policy.constraints, _how_far(policy.applied(domain), policy.constraints, absence))
     return max(1, min(number for number in (moves, rows) if number is not None))
 
 
@@ -207,8 +260,31 @@ def _moves(domain: Domain, constraints: tuple[Constraint, ...], absence: bool) -
         # Absence alone in its atom is one vertex: nothing moves inside it.
         alone = atoms.absent is not None and not bool(np.any(atoms.atom_of == atoms.absent))
         return int(sum(atoms.times.tolist())) - alone
+    bound = None if absence else two_marginals(domain, constraints)
+    if bound is not None:
+        return bound
     differences = signature_differences(domain, constraints, absence)
     return None if differences is None else most_changes(differences)
+
+
+TABLES = {(2, 2): 4, (2, 3): 8, (2, 4): 12, (3, 3): 15}
+"""g of two marginals with so many cells, as `longest_lifted` computes it; the tests compute all of them again."""
+
+
+def two_marginals(domain: Domain, constraints: tuple[Constraint, ...]) -> int | None:
+    """A bound on the records that change together under two marginals of different attributes, with presence public.
+
+    Exact for the smallest tables; with 2 and c cells at most c (2c - 1) (proof: docs/proofs/constraints.md).
+    """
+    signature = signatures(domain, constraints)
+    if len(signature.margins) != 2 or set(signature.margins[0]) & set(signature.margins[1]):
+        return None
+    if signature.patterns.shape[0] > 1:
+        return None
+    few, many = sorted(math.prod(domain[name].total_size for name in margin) for margin in signature.margins)
+    if few == 2 and (few, many) not in TABLES:
+        return many * (2 * many - 1)
+    return TABLES.get((few, many))
 
 
 def signature_differences(
@@ -238,7 +314,20 @@ def _spelled_out(
     return None if signature.pattern.size > MOST_SPELLED_OUT else signature
 
 
-def too_many(constraints: tuple[Constraint, ...]) -> CannotCertify:
+def _how_far(domain: Domain, constraints: tuple[Constraint, ...], absence: bool) -> str:
+    """How far the search for a bound got, in words."""
+    differences = signature_differences(domain, constraints, absence)
+    if differences is None:
+        return f"they tell more than {MOST_SIGNATURES} kinds of records apart, too many to search"
+    lifting = longest_lifted(differences)
+    if not lifting.elements:
+        return f"they tell records apart in {len(differences)} ways, too many to search"
+    return (
+        f"the search was given up after {lifting.elements:,} sets of changes, the longest of {lifting.at_least} records"
+    )
+
+
+def too_many(constraints: tuple[Constraint, ...], how_far: str) -> CannotCertify:
     """The refusal of constraints that overlap in too many ways, with the nearest declaration that works."""
     margins = [marginal.attributes for marginal in marginals_of(constraints)]
     joint = ", ".join(dict.fromkeys(name for margin in margins for name in margin))
@@ -250,8 +339,8 @@ def too_many(constraints: tuple[Constraint, ...]) -> CannotCertify:
         nearest = "If the counts of the pieces into which they cut each other are public, declare those"
     return CannotCertify(
         "these public constraints overlap in too many ways: no bound was found on how many records must change "
-        f"together. {nearest}; constraints that split the records into separate parts always work, and with public "
-        "presence so do any constraints with the number of rows given (rows = ...). Otherwise leave out what is "
+        f"together: {how_far}. {nearest}; constraints that split the records into separate parts always work, and with "
+        "public presence so do any constraints with the number of rows given (rows = ...). Otherwise leave out what is "
         "not public in truth."
     )
 
