@@ -13,7 +13,7 @@ from blowfishdb.audit import noise
 from blowfishdb.audit.cases import Case, battery
 from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills
-from blowfishdb.audit.exact import largest_ratio, people_lines, quantile_lines
+from blowfishdb.audit.exact import largest_ratio, people_lines, quantile_lines, selection_lines
 from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import digit_violations, key_violations
 from blowfishdb.audit.replay import Effort, replay
@@ -22,6 +22,7 @@ from blowfishdb.audit.selections import cost_lines, selection_checks
 from blowfishdb.model.graphs import CellGraph, EdgeGraph
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import Plan
+from blowfishdb.plan.program import GroupSelection
 from tests.audit import faults
 from tests.audit.faults import Fault
 from tests.errata.exact import as_plan, within
@@ -187,6 +188,14 @@ def test_every_output_of_a_choice_of_quantiles_catches_one_sided_ranks(monkeypat
     faults.one_sided_ranks(monkeypatch)
     caught = [line.subject for line in quantile_lines() if line.is_violation]
     assert {"full", "presence only", "presence secret"} <= {subject.rpartition(", ")[2] for subject in caught}
+
+
+def test_every_list_of_names_catches_moves_that_are_priced_as_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [line for line in selection_lines() if line.verdict != "clean"] == []
+    priced = GroupSelection.loss
+    monkeypatch.setattr(GroupSelection, "loss", lambda plan, graph: priced(plan, graph) / 2)
+    caught = {line.subject.rpartition(", ")[2] for line in selection_lines() if line.is_violation}
+    assert {"full", "line", "presence only", "presence secret"} <= caught
 
 
 @pytest.mark.nightly

@@ -11,6 +11,8 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine import release as release_module
+from blowfishdb.engine.postprocess import Selection
+from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import AccuracyError, BlowfishError, BudgetExceeded, QueryError, UnknownDataset
 from blowfishdb.model.aggregates import Aggregate
@@ -295,3 +297,30 @@ def test_of_several_percentages_the_least_tolerance_holds_for_all() -> None:
         assert [part.tolerance for part in sized.query.aggregates if part.function == "mean"] == [Fraction(4, 10)]
         assert [part.tolerance for part in sized.query.aggregates if part.function == "count"] == [10]
         assert sized.target.alpha == Fraction(4, 10)
+
+
+def test_names_alone_are_chosen_without_counts_where_that_costs_less(db: Session) -> None:
+    largest = "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
+    names = db.sql(f"EXPLAIN {largest}", alpha=50)
+    counts = db.sql("EXPLAIN SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY 2 DESC LIMIT 1", alpha=50)
+    assert isinstance(names, Preview)
+    assert isinstance(counts, Preview)
+    assert (names.mechanism, counts.mechanism == names.mechanism) == ("group-selection", False)
+    assert names.epsilon < counts.epsilon / 2
+    answer = db.sql(largest, alpha=50, spend=names.epsilon)
+    assert (answer.epsilon, answer.is_list, answer.row_count) == (names.epsilon, True, 1)
+    above = db.sql("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) >= 20", epsilon="0.1")
+    assert above.mechanism == "group-selection"
+    # Many rounds cost more than all counts; a named mechanism, or counts that are free by now, are taken.
+    table = db["visits"]
+    for question, more in (
+        (table.top(3, "ward", names_only=True), None),
+        (table.top(1, "ward", names_only=True), "identity"),
+        (table.top(1, "ward"), None),
+    ):
+        assert question.preview(alpha=50, mechanism=more).mechanism != "group-selection"
+    table.histogram("ward").release(alpha=40)
+    assert table.top(1, "ward", names_only=True).preview(alpha=50).epsilon == 0
+    young = table.aggregate(Aggregate("count"), by=["ward"]).chosen(Selection(limit=1), names_only=True)
+    assert young.listing is None
+    assert table.histogram("ward").chosen(Selection(limit=1), names_only=True).listing is None

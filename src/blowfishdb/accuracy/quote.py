@@ -34,7 +34,15 @@ from blowfishdb.model.workload import AllRanges
 from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE, quantile
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem, check_positive
-from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, POSITIONS, QuantilePlan, certify_quantiles
+from blowfishdb.plan.program import (
+    EXPONENTIAL_QUANTILES,
+    GROUP_SELECTION,
+    POSITIONS,
+    GroupSelection,
+    QuantilePlan,
+    certify_quantiles,
+    certify_selection,
+)
 
 SIMULATED = 2
 """The number of best-ranked strategies that are simulated; the others carry a proven price, "at most"."""
@@ -364,6 +372,79 @@ def quantiles_within(
         epsilon = round_up(epsilon * Fraction(101, 100))
         quote = quantiles_at(graph, cells, levels, epsilon, beta, axis)
     return quote
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionQuote:
+    """A selection of groups with its certificate, and what it promises except with probability beta.
+
+    `reach` is how far below the last that belongs there a listed group may be, or how far on the wrong side of the
+    least count; `alpha` the accuracy at which counts of all groups promise the same list.
+    """
+
+    plan: GroupSelection
+    certificate: Certificate
+    beta: float
+    mechanism: str = GROUP_SELECTION
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The price."""
+        return self.certificate.epsilon
+
+    @property
+    def reach(self) -> int:
+        """The records by which a listed group may be off, whatever the data."""
+        return promised_reach(self.plan, self.beta)
+
+    @property
+    def alpha(self) -> float:
+        """The accuracy of counts that promise the same list: two counts, each off, swap groups twice as far apart."""
+        return self.reach / 2.0 if self.plan.most is not None else float(self.reach)
+
+
+def select_at(plan: GroupSelection, graph: CellGraph, epsilon: Fraction, beta: float) -> SelectionQuote:
+    """The quote of a selection at a price; Declined where nothing is hidden or the sampler does not serve it."""
+    check_beta(beta)
+    check_positive("epsilon", epsilon)
+    if not hides_anything(graph):
+        raise Declined(GROUP_SELECTION, "no move is hidden, so all counts are exact and free")
+    scaled = replace(plan, unit=replace(plan, unit=Fraction(1)).loss(graph) / epsilon)
+    if not MIN_SCALE <= scaled.unit <= MAX_SCALE:
+        raise Declined(
+            GROUP_SELECTION, "so large or so small an epsilon asks for a scale that the sampler does not serve"
+        )
+    return SelectionQuote(scaled, certify_selection(scaled, graph), beta)
+
+
+def select_within(plan: GroupSelection, graph: CellGraph, alpha: float, beta: float) -> SelectionQuote:
+    """The quote of the least epsilon, rounded up, whose list is as good as that of counts within alpha."""
+    if alpha <= 0:
+        raise Declined(GROUP_SELECTION, "it promises lists within a positive alpha only")
+    steps = math.floor(alpha * (2 if plan.most is not None else 1)) + 1
+    chances = selection_chances(plan) / beta
+    # To begin with, ties count as failures: half of the noise would do, and more noise makes them likelier still.
+    scale = steps / max(math.log(chances), 1.0 / steps)
+    scale = steps / max(math.log(max(chances / (1.0 + math.exp(-1.0 / scale)), 1.0)), 1.0 / steps)
+    epsilon = round_up(replace(plan, unit=Fraction(1)).loss(graph) / Fraction(scale))
+    quote = select_at(plan, graph, epsilon, beta)
+    while quote.alpha > alpha:
+        epsilon = round_up(epsilon * Fraction(101, 100))
+        quote = select_at(plan, graph, epsilon, beta)
+    return quote
+
+
+def selection_chances(plan: GroupSelection) -> int:
+    """In how many ways a list can go wrong: groups on the wrong side, or pairs of a round's best and another."""
+    return plan.groups if plan.most is None else sum(max(plan.groups - place, 0) for place in range(1, plan.most + 1))
+
+
+def promised_reach(plan: GroupSelection, beta: float) -> int:
+    """The least a with ways * q^(a + 1) / (1 + q) <= beta, q = exp(-1 / unit) (docs/proofs/selection.md)."""
+    ways, rate = selection_chances(plan), 1.0 / float(plan.unit)
+    if ways == 0:
+        return 0
+    return max(0, math.ceil((math.log(ways / beta) - math.log1p(math.exp(-rate))) / rate - 1.0 + 1e-9))
 
 
 def promised_ranks(plan: QuantilePlan, beta: float) -> float:

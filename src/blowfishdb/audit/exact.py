@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from blowfishdb.accuracy.quote import QuantileQuote, quantiles_at
+from blowfishdb.accuracy.quote import QuantileQuote, quantiles_at, select_at
 from blowfishdb.audit.cases import LIMITS, METRICS, limited
 from blowfishdb.audit.definitions import NoisyRows, measured_once
 from blowfishdb.audit.report import Line, Losses, amount, broken, judged, not_tested, refused
 from blowfishdb.audit.scratch import Draw, Scratch, TableRow, opened, replaced, scratch, taped
 from blowfishdb.audit.selections import NONE, window_graph
 from blowfishdb.engine.charge import edge_losses, prepare
-from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.compile import Compiled, compile_query, group_selection
 from blowfishdb.engine.measure import choose_quantiles, measure
 from blowfishdb.engine.preview import quantile_quote
 from blowfishdb.engine.release import PartsRelease, Release
@@ -35,13 +35,21 @@ from blowfishdb.model.domain import Domain, domain, integers
 from blowfishdb.model.graphs import CellGraph, GridGraph, Metric, Presence
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy, custom, full, line, metric, partition, person, public, threshold
-from blowfishdb.model.predicate import Column
+from blowfishdb.model.predicate import Axis, Column
 from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.model.workload import Identity, Intervals, Prefix, Sparse
 from blowfishdb.noise.quantile_sampler import SpreadRecords, sample_quantiles
 from blowfishdb.plan.certificate import CertifiedPlan, calibrate, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan, Problem
-from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, Allowance, Measured, MeasurementStage, Program, ProgramRun
+from blowfishdb.plan.program import (
+    EXPONENTIAL_QUANTILES,
+    Allowance,
+    GroupSelection,
+    Measured,
+    MeasurementStage,
+    Program,
+    ProgramRun,
+)
 
 CELLS = 3
 REACH = 2
@@ -294,6 +302,55 @@ def quantile_lines() -> Iterator[Line]:
             losses.compare(f"{name}, log-ratio of an output", ratio, quote.epsilon)
         summary = f"largest log-ratio {amount(losses.worst)} of {PRICE} charged"
         yield judged(f"exponential quantiles by groups, {label}", "every output", losses.violations, summary)
+
+
+def selection_lines() -> Iterator[Line]:
+    """Names of groups: the chance of every list on small tables, by the definition of the mechanism."""
+    for label, (declared, policy, pairs) in (HIDDEN | PRESENCE).items():
+        losses = Losses(1e-9)
+        for name, most, above in (("the largest", 1, None), ("the two largest", 2, None), ("at least 2", None, 2)):
+            compiled = compile_query(declared, policy, Query("selection", (Axis("x"),), most=most, above=above))
+            graph = compiled.problem.graph
+            quote = select_at(group_selection(compiled), graph, PRICE, 0.05)
+            tables = [table for table in itertools.product(range(ROWS), repeat=graph.cells) if sum(table) < ROWS]
+            laws = {table: _list_chances(quote.plan, table) for table in tables}
+            worst = max(
+                abs(math.log(laws[table][chosen] / laws[moved][chosen]))
+                for table in tables
+                for moved in _neighbours(table, pairs, laws)
+                for chosen in laws[table]
+            )
+            losses.compare(f"{name}, log-ratio of a list", Fraction(worst), quote.epsilon)
+        summary = f"largest log-ratio {amount(losses.worst)} of {PRICE} charged"
+        yield judged(f"names of groups of 3 values, {label}", "every list", losses.violations, summary)
+
+
+def _list_chances(plan: GroupSelection, table: Table) -> dict[Table, float]:
+    """The chance of each list of groups; lists above a count as one 0 or 1 for each group."""
+    odds, places = math.exp(-1.0 / float(plan.unit)), range(plan.groups)
+    if plan.above is not None:
+        short = [plan.above - count for count in table]
+        reached = [odds**n / (1 + odds) if n > 0 else 1 - odds ** (1 - n) / (1 + odds) for n in short]
+        listed = itertools.product((0, 1), repeat=plan.groups)
+        return {one: math.prod(p if is_in else 1 - p for p, is_in in zip(reached, one, strict=True)) for one in listed}
+    lists: dict[Table, float] = {(): 1.0}
+    for _ in range(plan.most or 0):
+        lists = {
+            (*chosen, winner): chance * _wins(table, winner, [one for one in places if one not in chosen], odds)
+            for chosen, chance in lists.items()
+            for winner in places
+            if winner not in chosen
+        }
+    return lists
+
+
+def _wins(table: Table, winner: int, left: Sequence[int], odds: float) -> float:
+    """The chance that one-sided noise puts a group above all others that are left, or level with later ones."""
+    chance = 0.0
+    for draw in range(200):
+        rooms = (table[winner] + draw - table[other] - (other < winner) for other in left if other != winner)
+        chance += (1 - odds) * odds**draw * math.prod(1 - odds ** max(0, room + 1) for room in rooms)
+    return chance
 
 
 def _largest_ratio(compiled: Compiled, quote: QuantileQuote, pairs: Pairs) -> float:

@@ -15,7 +15,14 @@ from blowfishdb.audit.chains import chain_drill_lines, chain_lines, session_chai
 from blowfishdb.audit.counting import counting_lines
 from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills, joined_lines, session_lines
-from blowfishdb.audit.exact import exact_lines, people_lines, quantile_lines, refusal_lines, threshold_lines
+from blowfishdb.audit.exact import (
+    exact_lines,
+    people_lines,
+    quantile_lines,
+    refusal_lines,
+    selection_lines,
+    threshold_lines,
+)
 from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
 from blowfishdb.audit.random_cases import (
@@ -95,6 +102,7 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             ("cuts of refinements", refinement_lines),
             ("refusals", refusal_lines),
             ("exponential quantiles", quantile_lines),
+            ("names of groups", selection_lines),
             ("persons", people_lines),
             ("several datasets in one process", process_lines),
             ("constraints and people", people_constraint_lines),

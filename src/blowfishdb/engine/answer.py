@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.accuracy.intervals import HalfWidths
-from blowfishdb.accuracy.quote import propose_quantiles
-from blowfishdb.engine.compile import compile_query, quantile_order
+from blowfishdb.accuracy.quote import propose_quantiles, select_at
+from blowfishdb.engine.compile import compile_query, group_selection, quantile_order
 from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.inference.consistency import Consistent
@@ -30,7 +30,13 @@ from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import LONG, VERSION, Field, Fields, LongList, number_column, version_of
 from blowfishdb.plan.certificate import Certificate, certify
-from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, Allowance, certify_program, certify_quantiles
+from blowfishdb.plan.program import (
+    EXPONENTIAL_QUANTILES,
+    GROUP_SELECTION,
+    Allowance,
+    certify_program,
+    certify_quantiles,
+)
 from blowfishdb.present import page, table, words
 from blowfishdb.present.answer_values import (
     AnswerAxis,
@@ -558,6 +564,8 @@ def worked_out(evidence: Evidence, mechanism: str, epsilon: Fraction, version: i
         if mechanism == EXPONENTIAL_QUANTILES and (order := quantile_order(compiled)) is not None:
             graph = compiled.problem.graph
             return certify_quantiles(propose_quantiles(graph, order.cells, order.levels, epsilon, order.axis), graph)
+        if mechanism == GROUP_SELECTION and compiled.query.kind == "selection":
+            return select_at(group_selection(compiled), compiled.problem.graph, epsilon, 0.5).certificate
         if mechanism not in MECHANISMS:
             raise DigestMismatch(f"this version of BlowfishDB has no mechanism {mechanism!r}")
         plan, _ = certified_strategy(compiled.problem, MECHANISMS[mechanism](compiled.problem)).at(epsilon)

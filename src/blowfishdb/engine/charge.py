@@ -31,7 +31,15 @@ from blowfishdb.engine.planning import joint_release
 from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
 from blowfishdb.engine.preview import AnyPreview, Shared, shown_day
-from blowfishdb.engine.program import MERGED, ProgramRelease, choose, declared_rows, program_release, quantiles_release
+from blowfishdb.engine.program import (
+    MERGED,
+    ProgramRelease,
+    choose,
+    declared_rows,
+    groups_release,
+    program_release,
+    quantiles_release,
+)
 from blowfishdb.engine.release import PlanRelease, Release, divided, parts_release, plan_release
 from blowfishdb.engine.request import Request, make_request
 from blowfishdb.engine.sharing import draw as draw_rows
@@ -95,6 +103,9 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
         if len(tables) > 1:
             return parts_release(handle, query, tables, target, quantiles_release)
         compiled = compile_query(handle.domain, handle.policy, query)
+        if query.kind == "selection":
+            _check_cells(compiled)
+            return groups_release(compiled, target)
         if quantile_order(compiled) is not None and not target.is_data_aware:
             _check_cells(compiled)
             target = replace(target, mechanism=None) if target.mechanism == AUTO else target

@@ -45,6 +45,7 @@ from blowfishdb.model.serialize import number_column
 from blowfishdb.model.workload import AllRanges, Rows, Sparse, Stacked, as_intervals
 from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
+from blowfishdb.plan.program import GroupSelection
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, single
 from blowfishdb.sources.base import Source
 
@@ -175,6 +176,13 @@ class QuantileOrder:
     axis: int
     cells: int
     levels: tuple[Fraction, ...]
+
+
+def group_selection(compiled: Compiled) -> GroupSelection:
+    """The selection that a query of that kind asks for, with noise of scale 1."""
+    query, cells = compiled.query, compiled.problem.graph.cells
+    most = None if query.most is None else min(query.most, cells)
+    return GroupSelection(Fraction(1), cells, most, query.above)
 
 
 def quantile_order(compiled: Compiled) -> QuantileOrder | None:

@@ -21,6 +21,7 @@ from blowfishdb.plan.program import (
     POSITIONS,
     WORD_BITS,
     Ask,
+    GroupSelection,
     Measured,
     MeasurementStage,
     Program,
@@ -29,6 +30,7 @@ from blowfishdb.plan.program import (
     Reply,
     Selection,
     certify_quantiles,
+    certify_selection,
     merge_counts,
     merge_graph,
 )
@@ -112,6 +114,14 @@ def choose_quantiles(plan: QuantilePlan, graph: CellGraph, charged: Certificate,
         records = SpreadRecords(row, POSITIONS)
         chosen.append(sample_quantiles(records, plan.gaps(records.total + more), plan.unit) // POSITIONS)
     return np.stack(chosen)
+
+
+def choose_groups(plan: GroupSelection, graph: CellGraph, charged: Certificate, counts: Ints) -> Ints:
+    """The places of the chosen groups; refuses a plan that is not the one that was charged."""
+    if certify_selection(plan, graph) != charged:
+        raise DigestMismatch("the certificate was made for another plan or policy: nothing was chosen")
+    draw = sample if plan.most is None else sample_geometric
+    return plan.choose(checked_counts(counts, graph.cells), draw(plan.unit, 1, plan.draws))
 
 
 def checked_counts(counts: Ints, cells: int) -> Ints:

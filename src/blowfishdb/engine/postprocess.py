@@ -408,13 +408,12 @@ def _half_width(column: Answer) -> float:
 def _with_rows(table: Answer, places: Ints, note: str) -> Answer:
     starts = np.cumsum([0, *(one.size for one in table.tables[:-1])])
     flat = np.concatenate([start + places for start in starts]).astype(np.int64)
-    chosen = chosen_numbers(table, flat, (_listed(table, places),) * len(table.tables), table.columns)
+    chosen = chosen_numbers(table, flat, (listed_rows(table.tables[0], places),) * len(table.tables), table.columns)
     return replace(chosen, consistent=replace(chosen.consistent, note=note))
 
 
-def _listed(table: Answer, places: Sequence[int] | Ints) -> AnswerTable:
-    """The labels of the chosen rows, row by row."""
-    first = table.tables[0]
+def listed_rows(first: AnswerTable, places: Sequence[int] | Ints) -> AnswerTable:
+    """The labels of the chosen rows of a table, row by row."""
     rows = [first.row(int(place)) for place in places]
     columns = list(zip(*rows, strict=True)) or [()] * len(first.axes)
     axes = tuple(

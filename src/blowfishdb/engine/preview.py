@@ -17,6 +17,7 @@ from blowfishdb.accuracy.quote import (
     QuantileQuote,
     Quote,
     Quotes,
+    SelectionQuote,
     accuracy_at,
     quantiles_at,
     quantiles_within,
@@ -56,7 +57,7 @@ from blowfishdb.model.query import Kind, Query
 from blowfishdb.model.serialize import write
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, Program
-from blowfishdb.present.words import budget_words, counted_words, question_words, readable, upper_end
+from blowfishdb.present.words import budget_words, counted_words, percent, question_words, readable, upper_end
 
 Known: TypeAlias = Literal["exact", "simulated", "bound", "not promised"]
 HOW_KNOWN: dict[Known, str] = {
@@ -421,6 +422,31 @@ def quantiles_preview(
 
 def _quantile_offer(quote: QuantileQuote) -> Offer:
     return Offer(quote.mechanism, quote.epsilon, quote.alpha, quote.rmse, "bound")
+
+
+def list_words(quote: SelectionQuote) -> str:
+    """What a list of groups promises."""
+    sure, reach, plan = percent(quote.beta), readable(quote.reach), quote.plan
+    if plan.above is None:
+        return f"Every listed group is within {reach} records of the last that truly belongs in the list ({sure})."
+    return (
+        f"Every group with at least {plan.above + quote.reach:,} records is listed, and none with fewer than "
+        f"{max(plan.above - quote.reach, 0):,} ({sure})."
+    )
+
+
+def selection_preview(
+    handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, best: SelectionQuote
+) -> Preview:
+    """The preview of a list of groups without their counts."""
+    return replace(
+        bare_preview(handle, compiled, target),
+        answers=best.plan.most or best.plan.groups,
+        offers=(Offer(best.mechanism, best.epsilon, best.alpha, None, "bound"),),
+        why=f"{best.mechanism} chooses the groups, which is all that is asked, and shows no counts. {list_words(best)}",
+        worst_pair=worst_pair(compiled, best.certificate),
+        constraint_note=best.certificate.constraint_note,
+    )
 
 
 def program_preview(

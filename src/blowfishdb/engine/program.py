@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.accuracy.intervals import noise_widths
-from blowfishdb.accuracy.quote import QuantileQuote, Quote, Quotes
+from blowfishdb.accuracy.intervals import HalfWidths, noise_widths
+from blowfishdb.accuracy.quote import QuantileQuote, Quote, Quotes, SelectionQuote, select_at, select_within
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import (
     MOST_ANSWERS,
@@ -19,17 +19,21 @@ from blowfishdb.engine.compile import (
     QuantileOrder,
     cell_ends,
     compile_query,
+    group_selection,
     quantile_order,
 )
 from blowfishdb.engine.infer import Estimate, estimate_answer, infer
-from blowfishdb.engine.measure import choose_quantiles, run_program
+from blowfishdb.engine.measure import choose_groups, choose_quantiles, run_program
+from blowfishdb.engine.postprocess import listed_rows
 from blowfishdb.engine.preview import (
     RANKS_ONLY,
     Preview,
+    list_words,
     program_preview,
     quantile_quote,
     quantiles_preview,
     quotes_for,
+    selection_preview,
 )
 from blowfishdb.engine.release import (
     CellsRelease,
@@ -42,6 +46,7 @@ from blowfishdb.engine.release import (
 )
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, Declined, plural
+from blowfishdb.inference.consistency import Consistent
 from blowfishdb.mechanisms.data_aware import dawa, gated
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
 from blowfishdb.mechanisms.table import DATA_AWARE
@@ -55,9 +60,16 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import COUNTS
 from blowfishdb.plan.certificate import Certificate
-from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, POSITIONS, Program, certify_program, certify_quantiles
-from blowfishdb.present.answer_values import NOISE_ONLY, Bounds
-from blowfishdb.present.words import percent, readable, upper_end
+from blowfishdb.plan.program import (
+    EXPONENTIAL_QUANTILES,
+    GROUP_SELECTION,
+    POSITIONS,
+    Program,
+    certify_program,
+    certify_quantiles,
+)
+from blowfishdb.present.answer_values import NOISE_ONLY, AnswerColumn, Bounds
+from blowfishdb.present.words import percent, question_words, readable, upper_end
 
 BIAS_TOO = (
     "Counts were spread evenly over buckets that the mechanism chose. Intervals cover the noise and a privately "
@@ -304,6 +316,67 @@ def _as_columns(table: AggregateTable, cells: Ints, axis: int) -> Ints:
     shape = [table.groups.layout[name].cells for name in names]
     by_group = np.transpose(cells.T.reshape(-1, *shape), [0, *(1 + names.index(name) for name in table.groups.axes)])
     return by_group.reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupsRelease(CellsRelease):
+    """The names of the largest groups, or of those above a least count, by one certified selection."""
+
+    compiled: Compiled
+    target: AccuracyTarget
+    best: SelectionQuote
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of the selection."""
+        return self.best.certificate
+
+    def loss_on(self, graph: CellGraph) -> Fraction:
+        """The loss of the selection on the edges of a graph of the same cells."""
+        return self.best.plan.loss(graph)
+
+    def document(self) -> dict[str, object]:
+        """The certificate that the ledger keeps."""
+        _, certificate = self.compiled.tables, self.certificate
+        details: dict[str, object] = {"alpha": self.best.alpha, "beta": self.best.beta, "witness": None}
+        details |= {"is_tight": certificate.is_tight, "together": certificate.constraint_note}
+        return ledger_document(self.compiled.query, GROUP_SELECTION, certificate, details)
+
+    def preview(self, handle: DatasetHandle) -> Preview:
+        """The price of the list."""
+        return selection_preview(handle, self.compiled, self.target, self.best)
+
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
+        """The finished answer as JSON."""
+        return described(self.answer(counts), handle, self.compiled).to_json().encode()
+
+    def answer(self, counts: Ints) -> Answer:
+        """The chosen groups; charges nothing and stores nothing."""
+        compiled, best = self.compiled, self.best
+        places = choose_groups(best.plan, compiled.problem.graph, self.certificate, counts)
+        numbers = np.arange(1.0, places.size + 1.0)
+        return Answer(
+            kind="table",
+            title=question_words(compiled.query),
+            tables=(listed_rows(compiled.tables[0], places),),
+            raw=numbers,
+            consistent=Consistent(numbers, True, list_words(best)),
+            widths=HalfWidths(np.zeros(places.size), 0.0),
+            beta=best.beta,
+            mechanism=GROUP_SELECTION,
+            certificate=self.certificate,
+            simultaneous=Bounds(numbers, numbers),
+            pointwise=Bounds(numbers, numbers),
+            columns=(AnswerColumn("place", "place"),),
+        )
+
+
+def groups_release(compiled: Compiled, target: AccuracyTarget) -> GroupsRelease:
+    """The release of the list that a query asks for; Declined where the selection does not serve it."""
+    plan, graph, beta = group_selection(compiled), compiled.problem.graph, float(target.beta)
+    if target.epsilon is not None:
+        return GroupsRelease(compiled, target, select_at(plan, graph, target.epsilon, beta))
+    return GroupsRelease(compiled, target, select_within(plan, graph, float(target.alpha or 0), beta))
 
 
 MANY = 1024

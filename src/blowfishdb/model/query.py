@@ -77,6 +77,7 @@ Kind = Literal[
     "sum",
     "mean",
     "quantiles",
+    "selection",
     "table",
     "joint",
     "synopsis",
@@ -114,6 +115,7 @@ KINDS: Mapping[Kind, KindRules] = {
     "sum": KindRules(1, 1, "sum"),
     "mean": KindRules(1, 1, "mean"),
     "quantiles": KindRules(1, 1, "value"),
+    "selection": KindRules(1, 16, "place", may_share=False),
     "table": KindRules(0, 16, "value", may_share=False),
     "joint": KindRules(0, 0, "value"),
     "synopsis": KindRules(1, 16, may_share=False, is_published=True),
@@ -164,7 +166,8 @@ class Query:
     ranges: the given boxes, or all ranges of one axis; special cells are in no range. marginals: the tables of the
     given sets of attributes, or of all sets of `ways` attributes. linear: weighted sums of counts by the rows `linear`.
     sum, mean: of one bounded numeric attribute.
-    quantiles: the values below which the shares `levels` of the records lie, read off a cdf or chosen by rank. table:
+    quantiles: the values below which the shares `levels` of the records lie, read off a cdf or chosen by rank.
+    selection: the names of the `most` largest cells, or of those with at least `above` records, without counts. table:
     several `aggregates` of every group. Means, spreads and shares keep an accuracy over at least `rows` records.
     joint: several questions, the `parts`, in one release; `groups` say how they are measured, once that is planned.
     synopsis: a histogram whose noisy counts are published, to be asked for ever. points: weights on a grid over numeric
@@ -184,6 +187,8 @@ class Query:
     linear: tuple[LinearRow, ...] = ()
     parts: tuple[Part, ...] = ()
     groups: tuple[PartGroup, ...] = ()
+    most: int | None = None
+    above: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind not in KINDS:
@@ -214,6 +219,11 @@ class Query:
             raise QueryError("only quantiles take levels")
         if bool(self.aggregates) != (self.kind == "table"):
             raise QueryError("a table has aggregates, and nothing else has them")
+        given = [number for number in (self.most, self.above) if number is not None]
+        if len(given) != (1 if self.kind == "selection" else 0):
+            raise QueryError("a selection has a number of groups or a least count, and nothing else has one")
+        if any(type(number) is not int or not 1 <= number <= MOST_ROWS for number in given):
+            raise QueryError(f"the number of groups, or of records, is a whole number from 1 to {MOST_ROWS:,}")
         self._check_parts()
         titles = [part.title for part in self.aggregates]
         if len(set(titles)) < len(titles):

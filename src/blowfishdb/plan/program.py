@@ -360,6 +360,69 @@ def _is_complete(graph: CellGraph) -> bool:
     return all(isinstance(f, WindowGraph) and int(f.reach[0]) == f.size - 1 for f in graph.factors)
 
 
+GROUP_SELECTION = "group-selection"
+
+
+@dataclass(frozen=True)
+class GroupSelection:
+    """Publishes which groups have the most records, the largest first, or which have at least `above`; no counts.
+
+    `most` rounds each publish the group whose count plus one-sided noise of scale `unit` is the largest of those that
+    are left. With `above`, each group is listed whose count plus two-sided noise of that scale reaches it. Ties go to
+    the group that is declared first. The proof is docs/proofs/selection.md.
+    """
+
+    unit: Fraction
+    groups: int
+    most: int | None = None
+    above: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("the unit of a selection of groups", self.unit)
+        if (self.most is None) == (self.above is None):
+            raise PlanError("groups are chosen by their place or by a least count, one of the two")
+        if self.groups < 1 or (self.most is not None and not 1 <= self.most <= self.groups):
+            raise PlanError("at least one group is chosen, and no more than there are")
+
+    @property
+    def draws(self) -> int:
+        """The number of noise variables."""
+        return self.groups * (self.most or 1)
+
+    def digest(self) -> str:
+        """A hash of everything above."""
+        return digest(("groups", self.unit, self.groups, self.most, self.above))
+
+    def loss(self, graph: CellGraph) -> Fraction:
+        """At least the loss on every edge: a record that comes or goes changes one count, one that moves two."""
+        if graph.cells != self.groups:
+            raise PlanError(f"the selection is among {self.groups} groups, the policy graph has {graph.cells} cells")
+        moves = graph.value_edge_bound > 0 or graph.constraint_moves is not None
+        changes = 2 if moves else 1 if bool(np.any(graph.to_zero)) else 0
+        return Fraction(changes * (self.most or 1) * graph.rows_per_person) / self.unit
+
+    def choose(self, counts: Ints, noise: Ints) -> Ints:
+        """The places of the chosen groups, in the order in which they are published."""
+        if self.above is not None:
+            return np.flatnonzero(counts + noise >= self.above)
+        left = np.ones(self.groups, dtype=np.bool_)
+        chosen = []
+        for draws in noise.reshape(-1, self.groups):
+            place = np.flatnonzero(left)
+            best = int(place[np.argmax((counts + draws)[place])])
+            left[best] = False
+            chosen.append(best)
+        return np.array(chosen, dtype=np.int64)
+
+
+def certify_selection(plan: GroupSelection, graph: CellGraph) -> Certificate:
+    """The certificate of a selection of groups; CannotCertify where nothing is hidden, and so nothing is to be paid."""
+    loss = plan.loss(graph)
+    if loss == 0:
+        raise CannotCertify("no hidden move changes these counts: release them exactly, at no cost")
+    return bounded(loss, plan.digest(), graph)
+
+
 EXPONENTIAL_QUANTILES = "exponential-quantiles"
 POSITIONS = 2**16
 """Each cell has this many positions; its records are spread evenly over them, so that equal values break no order."""

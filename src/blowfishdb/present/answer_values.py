@@ -263,7 +263,12 @@ class Released:
     @property
     def is_exact(self) -> bool:
         """Whether no noise is in the measured numbers."""
-        return self.epsilon == 0 or self.widths.exact.size == self.raw.size
+        return self.epsilon == 0 or 0 < self.widths.exact.size == self.raw.size
+
+    @property
+    def is_list(self) -> bool:
+        """Whether groups are listed without their numbers, only their places."""
+        return any(column.function == "place" for column in self.columns)
 
     @property
     def leaves_out(self) -> bool:

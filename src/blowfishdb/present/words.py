@@ -144,6 +144,8 @@ def accuracy_words(answer: Released) -> str:
     """The simultaneous accuracy of all values: "every value within 50 (95 %)"."""
     if answer.is_true:
         return "exact"
+    if answer.is_list:
+        return f"names of groups, without counts ({percent(answer.beta)})"
     digits, one = digits_of(answer), answer.raw.size == 1
     if answer.simultaneous is None:
         what = "noise within" if answer.caveat else "within" if one else "every value within"
@@ -203,6 +205,8 @@ def _price_sentence(answer: Released) -> str:
 def _accuracy_sentence(answer: Released) -> str:
     if answer.is_true:
         return "No noise is in these numbers." if answer.epsilon else ""
+    if answer.is_list:
+        return answer.consistent.note
     sure = percent(answer.beta)
     width = digits_of(answer).high(answer.widths.simultaneous)
     if answer.caveat and answer.simultaneous is not None:
@@ -251,6 +255,10 @@ def _title(query: Query) -> str:
             columns = ", ".join(part.words for part in query.aggregates)
             named = f"{columns} by {by}" if by else columns
             return f"{named[:1].upper()}{named[1:]}"
+        case "selection":
+            if query.most is None:
+                return f"Groups of {by} with at least {plural(query.above or 0, 'record')}"
+            return f"{plural(query.most, 'group')} of {by} with the most records"
         case "linear":
             return f"{plural(len(query.linear), 'weighted sum')} of {by}"
         case "joint":

@@ -203,11 +203,11 @@ class SpendingCap:
 
 def stated_question(table: Table, statement: Statement) -> Question:
     """The question that a statement asks of a table, and what it does to the answer."""
-    from blowfishdb.sql import names_of, query_of, selection_of, without_joins
+    from blowfishdb.sql import is_names_only, names_of, query_of, selection_of, without_joins
 
     statement = without_joins(statement, table.joins)
-    query = query_of(statement, table.domain)
-    return table.question(query, selection_of(statement, names_of(statement, table.domain), query))
+    query, names = query_of(statement, table.domain), names_of(statement, table.domain)
+    return table.question(query, selection_of(statement, names, query), names_only=is_names_only(statement, names))
 
 
 def stated_items(

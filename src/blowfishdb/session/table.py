@@ -14,12 +14,12 @@ from scipy.sparse import issparse
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Released, Run
 from blowfishdb.engine.points import PointPreview, PointWeights
-from blowfishdb.engine.postprocess import EVERYTHING, Selection, SortKey, select_rows
+from blowfishdb.engine.postprocess import EVERYTHING, Selection, SortKey, Threshold, select_rows
 from blowfishdb.engine.preview import AnyPreview, Preview
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import SynopsisPreview
 from blowfishdb.engine.target import AccuracyTarget, Number, accuracy_target, spending_cap
-from blowfishdb.errors import AccuracyError, QueryError, plural
+from blowfishdb.errors import AccuracyError, Declined, QueryError, plural
 from blowfishdb.model.aggregates import UNCHANGED, Affine, Aggregate
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Bins, Domain, Integers
@@ -235,6 +235,8 @@ class Question:
     _backend: Backend = field(repr=False)
     selection: Selection = EVERYTHING
     """What is done to the answer before it is shown."""
+    listing: Query | None = None
+    """The certified selection that gives the same list, where only names of groups are asked for."""
 
     def __repr__(self) -> str:
         return f"<{question_words(self.query)} of {self.dataset}: preview(alpha=...) is free, release(...) answers>"
@@ -266,6 +268,8 @@ class Question:
 
     def preview_at(self, target: AccuracyTarget) -> AnyPreview:
         """What a release at a target would cost or bring, for a query of any kind."""
+        if self._is_listed(target):
+            return self._listed().preview_at(target)
         sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
         preview = self._backend.preview(self.dataset, sized.query, self.domain, sized.target)
         return replace(preview, relative=sized.note) if isinstance(preview, Preview) else preview
@@ -297,17 +301,39 @@ class Question:
 
     def release_at(self, target: AccuracyTarget, run: Run) -> Released:
         """What a query of any kind gives at a target, charged."""
+        if self._is_listed(target):
+            return self._listed().release_at(target, run)
         sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
         released = self._backend.release(self.dataset, sized.query, self.domain, sized.target, run)
         return (
             select_rows(with_note(released, sized.note), self.selection) if isinstance(released, Answer) else released
         )
 
+    def _listed(self) -> Question:
+        return self if self.listing is None else replace(self, query=self.listing, selection=EVERYTHING, listing=None)
+
+    def _is_listed(self, target: AccuracyTarget) -> bool:
+        """Whether the names of groups are chosen without counts: where that costs less, or promises a better list."""
+        if self.listing is None or target.mechanism is not None:
+            return False
+        try:
+            names = expect(self._listed().preview_at(target), Preview)
+        except Declined:
+            return False
+        counts = expect(replace(self, listing=None).preview_at(target), Preview)
+        if target.epsilon is None or counts.is_exact or counts.alpha is None or names.alpha is None:
+            return names.epsilon < counts.epsilon
+        return names.alpha < counts.alpha
+
     def widget(self, alpha: Number, confidence: Number = "0.95") -> QuestionWidget:
         """For a notebook: a slider around alpha with the live price, a button that asks before it charges, a chart."""
         from blowfishdb.session.widget import QuestionWidget
 
         return QuestionWidget(self, self._backend, alpha, confidence)
+
+    def chosen(self, selection: Selection, *, names_only: bool = False) -> Question:
+        """The same question, of whose answer some rows are shown, or only the names of groups."""
+        return replace(self, selection=selection, listing=_listing(self.query, selection) if names_only else None)
 
     def for_groups_of(self, rows: int) -> Question:
         """The same question, whose accuracy of means, shares and in percent is promised from so many records on."""
@@ -333,6 +359,19 @@ class Question:
         target = accuracy_target(epsilon=epsilon, mechanism=mechanism)
         run = Run(key, progress, deadline, spending_cap(spend))
         return expect(self._backend.release(self.dataset, synopsis_of(self.query), self.domain, target, run), Synopsis)
+
+
+def _listing(query: Query, selection: Selection) -> Query | None:
+    """The largest groups, or those above a least count, as a selection of its own; None for other choices of rows."""
+    if query.kind != "histogram":
+        return None
+    match selection:
+        case Selection(None, (SortKey("count", True),), int(most), 0) if most > 0:
+            return replace(query, kind="selection", rows=None, most=most)
+        case Selection(Threshold("count", ">" | ">=" as op, value), (), None, 0) if value >= 1:
+            least = math.floor(value) + 1 if op == ">" else math.ceil(value)
+            return replace(query, kind="selection", rows=None, above=least)
+    return None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -403,17 +442,20 @@ class Table(Questions[Question]):
             raise QueryError("persons are counted where the policy protects them; here each row is on its own: count()")
         return self.aggregate(Aggregate("people", (unit.id,), name="people"), by=axes)
 
-    def top(self, most: int, *axes: Grouped) -> Question:
-        """The groups with the most records: all are counted, and the `most` largest counts are shown."""
+    def top(self, most: int, *axes: Grouped, names_only: bool = False) -> Question:
+        """The groups with the most records: all are counted, and the `most` largest counts are shown.
+
+        With `names_only` the groups may be chosen without counting the others, where that costs less.
+        """
         if type(most) is not int or most < 1:
             raise QueryError("a top list has at least one group: top(10, 'ward')")
-        return replace(self.histogram(*axes), selection=Selection(order=(SortKey("count", True),), limit=most))
+        selection = Selection(order=(SortKey("count", True),), limit=most)
+        return self.histogram(*axes).chosen(selection, names_only=names_only)
 
-    def question(self, query: Query, selection: Selection | None = None) -> Question:
+    def question(self, query: Query, selection: Selection = EVERYTHING, *, names_only: bool = False) -> Question:
         """The question that a query asks of these records; its condition is added to the filter."""
         table = self if query.where is None else self.where(query.where)
-        question = table._ask(replace(query, where=table.filter))
-        return question if selection is None else replace(question, selection=selection)
+        return table._ask(replace(query, where=table.filter)).chosen(selection, names_only=names_only)
 
     def _ask(self, query: Query) -> Question:
         factors = (name for part in query.aggregates if part.function != "people" for name in part.factors)

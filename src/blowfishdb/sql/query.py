@@ -211,6 +211,11 @@ CONDITION = "a condition is written ward = 'A3' AND age >= 18"
 GROUPS = "groups are written sex, bin(age, 5), bin_edges(age, 0, 18, 65) or DATE_TRUNC('month', day)"
 
 
+def is_names_only(statement: Statement, names: Names) -> bool:
+    """Whether a statement shows groups alone, and no number."""
+    return all(_is_group(_without_alias(item), names) for item in statement.select.expressions)
+
+
 def read_where(text: str, attributes: Iterable[str]) -> Predicate:
     """The condition that the text writes: `ward = 'A3' AND age >= 18`."""
     piece = _piece("SELECT COUNT(*) FROM t WHERE", text, "", attributes, CONDITION)
