@@ -306,7 +306,7 @@ def test_names_alone_are_chosen_without_counts_where_that_costs_less(db: Session
     assert isinstance(names, Preview)
     assert isinstance(counts, Preview)
     assert (names.mechanism, counts.mechanism == names.mechanism) == ("group-selection", False)
-    assert names.epsilon < counts.epsilon / 2
+    assert names.epsilon < counts.epsilon * Fraction(6, 10)
     answer = db.sql(largest, alpha=50, spend=names.epsilon)
     assert (answer.epsilon, answer.is_list, answer.row_count) == (names.epsilon, True, 1)
     above = db.sql("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) >= 20", epsilon="0.1")

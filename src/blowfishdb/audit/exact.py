@@ -329,10 +329,12 @@ def _list_chances(plan: GroupSelection, table: Table) -> dict[Table, float]:
     """The chance of each list of groups; lists above a count as one 0 or 1 for each group."""
     odds, places = math.exp(-1.0 / float(plan.unit)), range(plan.groups)
     if plan.above is not None:
+        # Of two chances that add up to 1 the small one is exact, and so is its logarithm.
         short = [plan.above - count for count in table]
-        reached = [odds**n / (1 + odds) if n > 0 else 1 - odds ** (1 - n) / (1 + odds) for n in short]
+        small = [odds ** (n if n > 0 else 1 - n) / (1 + odds) for n in short]
+        chances = [(1 - p, p) if n > 0 else (p, 1 - p) for n, p in zip(short, small, strict=True)]
         listed = itertools.product((0, 1), repeat=plan.groups)
-        return {one: math.prod(p if is_in else 1 - p for p, is_in in zip(reached, one, strict=True)) for one in listed}
+        return {one: math.prod(pair[is_in] for pair, is_in in zip(chances, one, strict=True)) for one in listed}
     lists: dict[Table, float] = {(): 1.0}
     for _ in range(plan.most or 0):
         lists = {
