@@ -27,6 +27,7 @@ KINDS = {
 # Wall clocks and literals are read in UTC, and no cast or sum may fail on a value.
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
 FOLDER = TableName("blowfish_rows")
+CONNECT_PORT = 15002
 _STARTING = threading.Lock()
 
 
@@ -50,16 +51,21 @@ class Spark(Engine):
         self._location = location
 
     def _session(self) -> SparkSession:
-        """A copy of the running session with settings of our own; it sees the same tables and views."""
+        """A session with settings of our own."""
         with _STARTING:
-            running = self._pyspark.SparkSession.getActiveSession() or self._start()
-            copy: SparkSession = type(running)(running.sparkContext, running._jsparkSession.cloneSession())
+            session = self._opened()
         # PySpark would print errors, and with them values, before we see them.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         for name, value in SETTINGS.items():
-            copy.conf.set(name, value)
+            session.conf.set(name, value)
         if self._folder:
-            copy.read.parquet(self._folder).createOrReplaceTempView(FOLDER.name)
+            session.read.parquet(self._folder).createOrReplaceTempView(FOLDER.name)
+        return session
+
+    def _opened(self) -> SparkSession:
+        """A copy of the running session, which sees the same tables and views."""
+        running = self._pyspark.SparkSession.getActiveSession() or self._start()
+        copy: SparkSession = type(running)(running.sparkContext, running._jsparkSession.cloneSession())
         return copy
 
     @property
@@ -114,8 +120,37 @@ class Spark(Engine):
         return function("unix_seconds", "int64")(instant)
 
 
+class SparkConnect(Spark):
+    """A Spark Connect server, which runs the session; Java is not needed here. It sees catalog tables and folders."""
+
+    def __init__(self, location: Location) -> None:
+        driver("grpc", "sc", "connect")
+        super().__init__(location)
+        self._kept: SparkSession | None = None
+
+    def _opened(self) -> SparkSession:
+        where = self._location
+        options = "".join(f";{name}={value}" for name, value in where.options)
+        if self._kept is None or self._kept.is_stopped:
+            address = f"sc://{where.host}:{where.port or CONNECT_PORT}/{options}"
+            self._kept = self._pyspark.SparkSession.builder.remote(address).create()
+        return self._kept
+
+    def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        session, tag = self._session(), uuid.uuid4().hex
+        session.addTag(tag)
+        try:
+            with interrupted_after(deadline, lambda: session.interruptTag(tag)):
+                return [tuple(row) for row in session.sql(sql).collect()]
+        finally:
+            session.removeTag(tag)
+
+
 def open_session(location: Location) -> tuple[Spark, TableName]:
-    """The engine and table of `spark://master#schema.table`, or of a Parquet folder `spark://master/folder`."""
-    engine = Spark(location)
+    """The engine and table of `spark://master#schema.table`, or of a Parquet folder `spark://master/folder`.
+
+    `sc://` in place of `spark://` names a Spark Connect server.
+    """
+    engine = (SparkConnect if location.scheme == "sc" else Spark)(location)
     folder = location.path not in ("", "/")
     return engine, FOLDER if folder and location.table is None else location.required_table()

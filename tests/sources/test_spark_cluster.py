@@ -1,0 +1,185 @@
+"""Spark as a cluster of processes: the conformance suite, a worker killed during a count, and Spark Connect."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.errors import ReleaseFailed, SourceFailed
+from blowfishdb.sources import Source, open_source
+from tests.sources import stores
+from tests.sources.cases import CASES
+from tests.sources.people import check_people
+from tests.sources.reference import expected_counts
+from tests.sources.spark_session import ON_A_CLUSTER, daemon, free_port, running_cluster, running_spark, wait_for
+from tests.sources.tables import LISTS, MEMBERS, SAMPLES, SHOPS, TOWNS, VISITS
+from tests.sources.test_conformance import check
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.java, pytest.mark.nightly]
+SLOW = 400_000_000
+"""Rows that take two executors some seconds."""
+EPSILON = Fraction(1, 2)
+
+
+def conforms(url: str) -> dict[str, str]:
+    wrong = {}
+    for case in CASES:
+        try:
+            check(url, case)
+        except AssertionError as difference:
+            wrong[case.name] = str(difference)
+    return wrong
+
+
+def write_parquet(folder: Path, database: Path) -> dict[str, str]:
+    """The file of each sample table."""
+    files = {sample.name: str(folder / f"{number}.parquet") for number, sample in enumerate(SAMPLES)}
+    with duckdb.connect(str(database), read_only=True) as connection:
+        for name, file in files.items():
+            connection.execute(f"COPY {stores.double_quoted(name)} TO '{file}' (FORMAT parquet)")
+    return files
+
+
+def connected(url: str, files: dict[str, str]) -> dict[str, str]:
+    """The cases that a Spark Connect server counts in another way than the rows say."""
+    sources, wrong = dict[tuple[str, ...], Source](), {}
+    for case in CASES:
+        name, joins = case.table.name, [join for join, _ in case.joined]
+        key = (name, *(join.table for join in joins))
+        if key not in sources:
+            sources[key] = open_source(f"{url}#{name}" if joins else f"{url}{files[name]}", joins)
+        cells = case.cells()
+        counts = sources[key].prepare(cells, case.unit).run()
+        if not np.array_equal(counts, expected_counts(case.table, cells, case.unit, case.joined)):
+            wrong[case.name] = str(counts)
+    return wrong
+
+
+def configured(folder: Path, source: str) -> Path:
+    config = folder / "blowfish.toml"
+    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    with bf.curate(config, by="cora") as curator:
+        curator.add(bf.Dataset("t", source=source, domain={"x": bf.integers(0, 9, null=0)}, epsilon="9"))
+    return config
+
+
+def during_a_job(session: SparkSession, act: Callable[[], object]) -> threading.Thread:
+    """Acts once tasks have run for a moment."""
+    tracker = session.sparkContext.statusTracker()
+
+    def wait() -> None:
+        while not any(
+            stage and stage.numActiveTasks for stage in map(tracker.getStageInfo, tracker.getActiveStageIds())
+        ):
+            time.sleep(0.05)
+        time.sleep(1.0)
+        act()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def make_slow(session: SparkSession) -> None:
+    for name, value in (("wholeStage", "true"), ("factoryMode", "FALLBACK")):
+        session.conf.set(f"spark.sql.codegen.{name}", value)
+    rows = session.range(0, SLOW, 1, 16).selectExpr("CAST(pmod(xxhash64(id), 10) AS BIGINT) AS x")
+    rows.createOrReplaceTempView("slow")
+
+
+def spent(config: Path) -> Fraction:
+    with bf.curate(config, by="cora") as curator:
+        report = curator.verify()
+        assert report.is_sound, report.fault
+        return curator.account("t").spent
+
+
+def test_a_cluster_counts_alike_and_survives_a_worker_that_is_killed(tmp_path: Path) -> None:
+    with (
+        running_cluster(tmp_path) as cluster,
+        running_spark(tmp_path, cluster.address, ON_A_CLUSTER) as session,
+    ):
+        stores.load_duckdb(tmp_path / "samples.duckdb", SAMPLES)
+        stores.load_spark(tmp_path / "samples.duckdb", tmp_path, SAMPLES)
+        assert session.sparkContext.master == cluster.address
+        assert conforms(cluster.address) == {}
+        check_people(cluster.address)
+        make_slow(session)
+        config = configured(tmp_path, f"{cluster.address}#slow")
+        with bf.connect(config, analyst="ann") as db:
+            question = db["t"].histogram("x")
+            killing = during_a_job(session, cluster.kill_worker)
+            answer = question.release(mechanism="identity", epsilon=str(EPSILON))
+            killing.join()
+            assert len(cluster.workers) == 1
+            # No row is lost or counted twice; the noise of ten cells is beyond 1000 with probability e^-200.
+            assert abs(sum(answer.raw) - SLOW) < 10_000
+            assert spent(config) == EPSILON
+            # A cluster that is gone: the release fails with its charge, and finishes on the same charge later.
+            stopping = during_a_job(session, session.stop)
+            with pytest.raises(ReleaseFailed) as failed:
+                question.release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True)
+            stopping.join()
+            assert failed.value.can_retry
+    with running_spark(tmp_path) as session:
+        session.range(1000).selectExpr("CAST(id % 10 AS BIGINT) AS x").createOrReplaceTempView("slow")
+        with bf.connect(config, analyst="ann") as db:
+            before = spent(config)
+            db["t"].histogram("x").release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True)
+            assert spent(config) == before == EPSILON * 3 / 2
+
+
+def test_spark_connect_counts_like_every_other_engine(tmp_path: Path) -> None:
+    pytest.importorskip("grpc")
+    from pyspark.sql import SparkSession
+
+    port = free_port()
+    settings = {
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.ui.enabled": "false",
+    }
+    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    server = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    submit = (
+        "org.apache.spark.deploy.SparkSubmit",
+        "--master",
+        "local[2]",
+        *options,
+        "--class",
+        server,
+        "spark-internal",
+    )
+    with daemon(*submit, folder=tmp_path):
+        wait_for(port)
+        stores.load_duckdb(tmp_path / "samples.duckdb", SAMPLES)
+        url = f"sc://127.0.0.1:{port}"
+        session = SparkSession.builder.remote(url).create()
+        files = write_parquet(tmp_path, tmp_path / "samples.duckdb")
+        for sample in (VISITS, SHOPS, TOWNS, MEMBERS, LISTS):
+            session.read.parquet(files[sample.name]).write.saveAsTable(sample.name)
+        # Catalog tables where tables are joined, and folders otherwise: a catalog takes no odd names.
+        assert connected(url, files) == {}
+        check_people(url)
+        by_connect, by_duckdb = open_source(f"{url}{tmp_path}/0.parquet"), open_source(f"{tmp_path}/0.parquet")
+        assert by_connect.identity() == by_duckdb.identity()
+        cells = CASES[0].cells()
+        assert list(by_connect.prepare(cells).run()) == list(by_duckdb.prepare(cells).run())
+        session.stop()
+        with pytest.raises(SourceFailed):
+            open_source(f"sc://127.0.0.1:{free_port()}#numbers").columns()
