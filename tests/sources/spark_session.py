@@ -79,7 +79,7 @@ def daemon(*arguments: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_SCALA_VERSION": "2.13",
-        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_MEMORY": "512m",
         "SPARK_DAEMON_JAVA_OPTS": QUICK,
     }
     with (folder / f"{uuid.uuid4().hex}.log").open("wb") as log:

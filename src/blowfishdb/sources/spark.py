@@ -126,15 +126,16 @@ class SparkConnect(Spark):
     def __init__(self, location: Location) -> None:
         driver("grpc", "sc", "connect")
         super().__init__(location)
-        self._kept: SparkSession | None = None
+        self._remote: Any = None
 
     def _opened(self) -> SparkSession:
         where = self._location
         options = "".join(f";{name}={value}" for name, value in where.options)
-        if self._kept is None or self._kept.is_stopped:
+        if self._remote is None or self._remote.is_stopped:
             address = f"sc://{where.host}:{where.port or CONNECT_PORT}/{options}"
-            self._kept = self._pyspark.SparkSession.builder.remote(address).create()
-        return self._kept
+            self._remote = self._pyspark.SparkSession.builder.remote(address).create()
+        session: SparkSession = self._remote
+        return session
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         session, tag = self._session(), uuid.uuid4().hex
