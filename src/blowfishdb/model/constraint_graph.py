@@ -127,10 +127,11 @@ def longest_lifted(differences: tuple[Vector, ...]) -> Lifting:
             last.append(place)
     first = [place for place in range(len(differences)) if place not in last]
     weights = np.rint(columns[first] @ np.linalg.pinv(columns[last].astype(np.float64))).astype(np.int64)
+    from blowfishdb.model.kernels import LARGEST, lifted
+
     # Checked in whole numbers: then the rows span every combination of the columns that cancels.
-    if not np.array_equal(weights @ columns[last], columns[first]):
+    if not np.array_equal(weights @ columns[last], columns[first]) or np.abs(weights).max(initial=0) > LARGEST:
         return Lifting(None)
-    from blowfishdb.model.kernels import lifted
 
     start = np.concatenate([np.eye(len(first), dtype=np.int64), -weights], axis=1)
     basis, work = lifted(start, MOST_LIFTED, MOST_LIFTING)
