@@ -169,7 +169,7 @@ class Quotes:
         reasons = dict(ranking.reasons)
         offers: list[Quote] = []
         for place, entry in enumerate(entries):
-            assessment = entry.assessment(self.guarantee)
+            assessment = entry.assessment
             is_close = place < SIMULATED and (entry.is_overpriced or entry.price <= CLOSE * entries[0].price)
             if offers and (assessment.is_large or (not is_close and is_behind(entry.candidate, offers[0]))):
                 later.append(entry)
@@ -201,7 +201,7 @@ class Quotes:
         winner = contest.offers[0] if contest.offers else None
         for entry in (*contest.later, *rest.ranked):
             try:
-                offers.append(self.make(entry.candidate, entry.assessment(self.guarantee), False, winner))
+                offers.append(self.make(entry.candidate, entry.assessment, False, winner))
             except (Declined, TooLarge) as refusal:
                 reasons[entry.name] = reason_of(refusal)
         for name, early in (*contest.behind.items(), *rest.behind.items()):

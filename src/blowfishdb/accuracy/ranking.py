@@ -50,6 +50,7 @@ class RankedCandidate:
     price: float
     name: str
     candidate: CertifiedCandidate
+    guarantee: Guarantee
     bound: Bound | None
 
     @property
@@ -57,9 +58,10 @@ class RankedCandidate:
         """Whether the price is a bound from variances alone, which may be several times too high."""
         return self.bound is not None and not self.bound.is_sharp
 
-    def assessment(self, guarantee: Guarantee) -> Assessment:
-        """The accuracy of the strategy."""
-        return Assessment(self.candidate, guarantee, self.bound)
+    @cached_property
+    def assessment(self) -> Assessment:
+        """The accuracy of the strategy, with what a simulation found for any epsilon."""
+        return Assessment(self.candidate, self.guarantee, self.bound)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +151,7 @@ def _ranked(name: str, rough: RoughPrice, guarantee: Guarantee, best: float) -> 
         candidate = certified_strategy(problem, strategy)
         assessment = Assessment(candidate, guarantee)
         bound = None if candidate.is_exact or strategy.direct is not None else assessment.bound
-        return RankedCandidate(_price(assessment, RoughPrice(candidate)), name, candidate, bound)
+        return RankedCandidate(_price(assessment, RoughPrice(candidate)), name, candidate, guarantee, bound)
     early = Assessment(rough.candidate, guarantee)
     limit = best if early.is_large else DOMINATED * best
     if rough.least_price() > limit:
@@ -158,7 +160,7 @@ def _ranked(name: str, rough: RoughPrice, guarantee: Guarantee, best: float) -> 
     if price_per_loss * rough.loss > limit:
         return None
     candidate = certified_strategy(problem, strategy)
-    return RankedCandidate(price_per_loss * float(candidate.plan.unit), name, candidate, None)
+    return RankedCandidate(price_per_loss * float(candidate.plan.unit), name, candidate, guarantee, None)
 
 
 def _price(assessment: Assessment, rough: RoughPrice) -> float:

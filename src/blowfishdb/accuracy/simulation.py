@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,20 @@ def allowed_failures(samples: int, beta: float, confidence: float = CONFIDENCE) 
     return bisect_right(range(samples), 1.0 - confidence, key=lambda failures: bdtr(failures, samples, beta)) - 1
 
 
+@lru_cache(maxsize=4)
+def signed_exponentials(seed: str, variables: int, samples: int) -> NDArray[np.float32]:
+    """The draws of a seed. Those of the last few problems are kept, at most 16 MB each, for their next quotes."""
+    generator = np.random.Generator(
+        np.random.Philox(key=int.from_bytes(hashlib.sha256(seed.encode()).digest()[:16], "big"))
+    )
+    size = generator.standard_exponential((variables, samples), dtype=np.float32)
+    signs = np.unpackbits(np.frombuffer(generator.bytes(size.size // 8 + 1), np.uint8))[: size.size]
+    # The highest bit of a float is its sign; a masked negation takes as long as all the draws.
+    size.view(np.uint32).reshape(-1)[:] |= signs.astype(np.uint32) << 31
+    size.flags.writeable = False
+    return size
+
+
 @dataclass(frozen=True, eq=False)
 class Simulation:
     """The same random numbers serve every epsilon; `together` looks at the largest error of each sample."""
@@ -75,7 +90,8 @@ class Simulation:
         Whole-number noise may stay within alpha a little sooner, so the search starts below that estimate.
         """
         rounding = 1.0 / (1.0 + alpha / 10.0)
-        start = Fraction(self._quantile(self._continuous_errors, beta) / (alpha + rounding))
+        errors = self._largest_errors if self.together else self._continuous_errors()
+        start = Fraction(self._quantile(errors, beta) / (alpha + rounding))
         first, last = self.candidate.served()
         return first_passing(lambda epsilon: self.passes(epsilon, alpha, beta), max(start, first, lowest), last)
 
@@ -124,19 +140,18 @@ class Simulation:
         place = self.samples - 1 - self._allowed(beta)
         return float(np.partition(errors, place, axis=1)[:, place].max())
 
-    @cached_property
+    @property
     def _draws(self) -> NDArray[np.float32]:
         """Signed exponentials, variables by samples."""
-        digest = hashlib.sha256(f"{self.seed} {self.candidate.strategy.mechanism}".encode()).digest()
-        generator = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
-        shape = (self.candidate.weights.size, self.samples)
-        size = generator.standard_exponential(shape, dtype=np.float32)
-        signs = np.unpackbits(np.frombuffer(generator.bytes(size.size // 8 + 1), np.uint8))[: size.size]
-        # The highest bit of a float is its sign; a masked negation takes as long as all the draws.
-        size.view(np.uint32).reshape(-1)[:] |= signs.astype(np.uint32) << 31
-        return size
+        return signed_exponentials(
+            f"{self.seed} {self.candidate.strategy.mechanism}", self.candidate.weights.size, self.samples
+        )
 
     @cached_property
+    def _largest_errors(self) -> Floats:
+        """Errors at epsilon 1 if noise were continuous, the largest of each sample: few enough to be kept."""
+        return self._continuous_errors()
+
     def _continuous_errors(self) -> Floats:
         """Errors at epsilon 1 if noise were continuous."""
         scales = self.candidate.scales(Fraction(1))
@@ -158,9 +173,9 @@ class Simulation:
             yield self._decoded(np.copysign(np.floor(noise, out=noise), part, out=noise), variances)
 
     def _batches(self) -> Iterator[Floats]:
-        step = max(1, BATCH // self._width)
+        step, draws = max(1, BATCH // self._width), self._draws
         for start in range(0, self.samples, step):
-            yield self._draws[:, start : start + step].astype(np.float64)
+            yield draws[:, start : start + step].astype(np.float64)
 
     def _decoded(self, noise: Floats, variances: Floats) -> Floats:
         """What the noise alone makes of the answers; the largest error of most ranges comes from the prefixes."""
