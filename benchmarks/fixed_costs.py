@@ -37,7 +37,7 @@ PREVIEWS = {
     "first preview, CDF of 1,000 bins": "cdf('z')",
     "first preview, histogram of 100,000 cells": "histogram('w')",
 }
-FIRST, RELEASE, VERIFY = 0.3, 0.025, 1.0
+FIRST, WARM, RELEASE, VERIFY = 0.3, 0.02, 0.025, 1.0
 DOMAIN = {name: bf.integers(0, size - 1, null=0) for name, size in (("x", 64), ("y", 64), ("z", 1000), ("w", 10**5))}
 ROWS = "SELECT i % 64 AS x, i % 63 AS y, i % 1000 AS z, i AS w FROM range(10000) made(i)"
 CHARGES = 500
@@ -61,9 +61,16 @@ def headline(data: Path | None) -> Iterator[Row]:
         table = _declared(place)
         for case, question in PREVIEWS.items():
             yield _row(case, min(_first_preview(place, question) for _ in range(ROUNDS)), FIRST)
+        bounds = iter(range(60, 60 + 2 * ROUNDS))
+        table.cdf("z").preview(alpha=50, beta=0.05)
+        warm = _least(lambda: table.cdf("z").preview(alpha=next(bounds), beta=0.05))
+        yield _row("another preview, CDF of 1,000 bins", warm, WARM)
         amounts = iter(f"0.0{number}" for number in range(100, 100 + 2 * ROUNDS))
         release = _least(lambda: table.histogram("x").release(epsilon=next(amounts)))
         yield _row("a warm release of 64 cells", release, RELEASE)
+        table.histogram("z").release(alpha=50, beta=0.05)
+        built = _least(lambda: table.cdf("z").preview(alpha=next(bounds), beta=0.05))
+        yield _row("a preview that builds on a release, CDF of 1,000 bins", built, FIRST)
         with open_ledger(f"sqlite:///{place}/full.ledger", mark=place / "full.mark") as ledger:
             account = _fill(ledger)
             each = _least(ledger.verify) / ledger.head().sequence

@@ -98,6 +98,21 @@ def run_with(arguments: Sequence[str]) -> Work:
     return sized
 
 
+PREVIEWED, OF_A_REQUEST = 2.0, 0.006
+
+
+def headline(data: Path | None) -> Iterator[Row]:
+    """All analysts at once, for a few rounds: how long a preview takes, and the CPU time of a request."""
+    del data
+    with tempfile.TemporaryDirectory() as folder:
+        seen = attack(Path(folder), Sizes(rounds=5, thinking_rounds=0))
+    ledger_row(seen.state, seen.warm + seen.rushing)
+    late = at([outcome.seconds for outcome in seen.rushing if outcome.kind == "preview"], 0.95)
+    yield Row(f"{ANALYSTS} analysts at once: 95 % of previews", late, PREVIEWED, late / PREVIEWED, aim=1.0)
+    cpu = seen.cpu / len(seen.rushing)
+    yield Row(f"{ANALYSTS} analysts at once: CPU of a request", cpu, OF_A_REQUEST, cpu / OF_A_REQUEST, aim=1.0)
+
+
 def _rows(sizes: Sizes) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         seen = attack(Path(folder), sizes)

@@ -196,7 +196,7 @@ def serving_plainly(folder: Path, answer: bytes) -> Iterator[Running]:
 def _process(command: Sequence[str], log: Path) -> Iterator[Running]:
     port = free_port(0)
     root = str(Path(__file__).resolve().parents[1])
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": root}
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": f"{root}/src{os.pathsep}{root}"}
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, *command, "--port", str(port)], stdout=out, stderr=out, env=environment

@@ -23,6 +23,7 @@ from blowfishdb.engine.combination import (
     Part,
     combine,
     family_width,
+    few_spread,
     least_level,
     least_squares,
     likely_level,
@@ -219,6 +220,39 @@ def test_rows_that_do_not_tell_the_answers_are_not_used(monkeypatch: pytest.Monk
     object.__setattr__(known.candidate, "plan", edge)
     with pytest.raises(TypeError):
         known.over([np.arange(12)], 12)
+
+
+def test_a_few_of_many_answers_tell_first_that_an_estimate_is_too_rough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MANY", 2)
+    monkeypatch.setattr(module, "FEW", 3)
+    one = Fraction(1)
+
+    def ages() -> Combined:
+        system = combine(compiled("cdf", AGE), [part(compiled("histogram", AGE), "identity", "1")])
+        assert system is not None
+        return system
+
+    whole = ages().spread(one)
+    system = ages()
+    made = Mock(side_effect=system.at)
+    monkeypatch.setattr(Combined, "at", made)
+    few = system.spread(one, whole / 100)
+    assert whole / 100 < few <= whole * (1 + 1e-9)
+    assert made.call_count == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "MANY", 2)
+    assert ages().spread(one, whole * 1.01) == whole
+    # What least squares finds for all of them has the same spread: the few are some of them.
+    variances = system.parts[0].candidate.variances(one)
+    best = least_squares(system.answers, system.rows, system.exact, variances)
+    assert best is not None
+    largest = float(np.sqrt((np.square(best[0]) @ variances).max()))
+    assert few_spread(system.answers, system.rows, system.exact, variances) == pytest.approx(largest, rel=1e-9)
+    untold = combine(compiled("histogram", AGE.bins(2)), [part(compiled("count", where=AGE < 6), "identity", "1")])
+    assert untold is not None
+    assert untold.spread(one, 1.0) == float("inf")
+    monkeypatch.setattr(module, "few_spread", Mock(side_effect=np.linalg.LinAlgError))
+    assert ages().spread(one, whole * 1.01) == float("inf")
 
 
 def test_levels_of_very_different_sizes_round_noise_up() -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse import csr_array, eye_array
 
 from blowfishdb.accuracy.candidates import CertifiedCandidate, certified_strategy, round_up
@@ -52,6 +53,8 @@ CLOSE = 1e-9
 """An estimate is unbiased to this part of the count of each cell; otherwise it is none."""
 RIDGE, REFINEMENTS = 1e-9, 4
 """A ridge keeps the normal equations regular; as many steps of refinement take its bias away."""
+MANY, FEW = 64, 8
+"""Of more than so many answers, a few tell first whether an estimate is too rough."""
 NOTABLE = 0.9
 """The part of a variance below which a known total is worth a longer sum."""
 HALVINGS = 7
@@ -231,14 +234,19 @@ class Combined:
 
     def _at(self, level: Fraction) -> CombinedCandidate | None:
         newest = self.parts[-1].candidate
-        parts = [*self.parts[:-1], replace(self.parts[-1], level=level)]
-        variances = np.concatenate([part.candidate.variances(part.level) for part in parts])
-        coefficients = self._coefficients(variances)
+        coefficients = self._coefficients(self._variances(level))
         if coefficients is None:
             return None
+        parts = self._parts(level)
         noise = _noise_plan(parts, self.exact.shape[0])
         strategy = Combination(newest.strategy.mechanism, noise, *coefficients)
         return CombinedCandidate(self.problem, strategy, noise, newest.certificate, newest)
+
+    def _parts(self, level: Fraction) -> list[Part]:
+        return [*self.parts[:-1], replace(self.parts[-1], level=level)]
+
+    def _variances(self, level: Fraction) -> Floats:
+        return np.concatenate([part.candidate.variances(part.level) for part in self._parts(level)])
 
     def _coefficients(self, variances: Floats) -> tuple[Floats, Floats] | None:
         """The coefficients on noisy and on exact rows.
@@ -305,8 +313,20 @@ class Combined:
         rough = RoughSimulation(candidate, target.guarantee == "simultaneous", self.problem.digest())
         return rough.alpha(level, float(target.beta))
 
-    def spread(self, level: Fraction) -> float:
-        """The largest standard deviation of an answer; infinite where there is no estimate."""
+    def spread(self, level: Fraction, most: float = math.inf) -> float:
+        """The largest standard deviation of an answer; infinite where there is no estimate.
+
+        Where a few of many answers vary more than `most`, it is that of these: all of them vary no less.
+        """
+        answers = self.answers.shape[0]
+        if most < math.inf and answers > MANY and level not in self._made:
+            few = self.answers[np.linspace(0, answers - 1, FEW).astype(np.int64)]
+            try:
+                spread = few_spread(few, self.rows, self.exact, self._variances(level))
+            except (BlowfishError, OverflowError, np.linalg.LinAlgError):
+                return math.inf
+            if spread > most:
+                return spread
         candidate = self.at(level)
         return math.inf if candidate is None else spread_of(candidate, level)
 
@@ -358,29 +378,63 @@ def least_squares(answers: Floats, rows: Floats, exact: Floats, variances: Float
 
     None where no combination of rows is the answers.
     """
+    system = _normal_equations(answers, rows, exact, variances)
+    free, target = system.free, system.target
+    solved = np.linalg.solve(system.gram, system.weighted.T)
+    noisy = target @ solved
+    for _ in range(REFINEMENTS):
+        noisy += (target - noisy @ free) @ solved
+    return system.estimate(noisy)
+
+
+def few_spread(answers: Floats, rows: Floats, exact: Floats, variances: Floats) -> float:
+    """The largest standard deviation of the estimates of least variance of a few answers; infinite without such."""
+    system = _normal_equations(answers, rows, exact, variances)
+    free, target = system.free, system.target
+    factors = lu_factor(system.gram)
+    noisy = lu_solve(factors, target.T).T @ system.weighted.T
+    for _ in range(REFINEMENTS):
+        noisy += lu_solve(factors, (target - noisy @ free).T).T @ system.weighted.T
+    estimate = system.estimate(noisy)
+    return math.inf if estimate is None else math.sqrt(float((np.square(estimate[0]) @ variances).max()))
+
+
+@dataclass(frozen=True, eq=False)
+class _NormalEquations:
+    """Exact rows are constraints: what they leave open is estimated from the noisy rows, by normal equations."""
+
+    answers: Floats
+    everything: Floats
+    wanted: Floats
+    rows: Floats
+    known: Floats
+    free: Floats
+    target: Floats
+    weighted: Floats
+    gram: Floats
+
+    def estimate(self, noisy: Floats) -> tuple[Floats, Floats] | None:
+        """The coefficients with those on exact rows; None where they are not the answers."""
+        beside = (self.wanted - noisy @ self.rows) @ self.known
+        missed = np.hstack([noisy, beside]) @ self.everything - self.answers
+        is_close = float(np.abs(missed).max(initial=0.0)) <= CLOSE * max(1.0, float(np.abs(self.answers).max()))
+        return (noisy, beside) if is_close else None
+
+
+def _normal_equations(answers: Floats, rows: Floats, exact: Floats, variances: Floats) -> _NormalEquations:
     everything = np.vstack([rows, exact])
     wanted = answers
     if everything.shape[1] > everything.shape[0]:
         # Only what lies in the space of the rows is estimated, which has fewer dimensions than there are cells.
         basis = np.linalg.qr(everything.T)[0]
         rows, exact, wanted = rows @ basis, exact @ basis, answers @ basis
-    known = np.linalg.pinv(exact) if exact.size else np.empty((rows.shape[1], 0))
-    # Exact rows are constraints: what they leave open is estimated from the noisy rows, by normal equations.
+    known = np.asarray(np.linalg.pinv(exact) if exact.size else np.empty((rows.shape[1], 0)), dtype=np.float64)
     free, target = rows - (rows @ known) @ exact, wanted - (wanted @ known) @ exact
     weighted = free / variances[:, None]
     gram = free.T @ weighted
     size = gram.shape[0]
-    solved = np.linalg.solve(gram + (RIDGE * np.trace(gram) / size + 1e-300) * np.eye(size), weighted.T)
-    noisy = target @ solved
-    for _ in range(REFINEMENTS):
-        noisy += (target - noisy @ free) @ solved
-    beside = (wanted - noisy @ rows) @ known
-    missed = np.hstack([noisy, beside]) @ everything - answers
-    return (
-        (noisy, beside)
-        if float(np.abs(missed).max(initial=0.0)) <= CLOSE * max(1.0, float(np.abs(answers).max()))
-        else None
-    )
+    gram = gram + (RIDGE * np.trace(gram) / size + 1e-300) * np.eye(size)
+    return _NormalEquations(answers, everything, wanted, rows, known, free, target, weighted, gram)
 
 
 def _noise_plan(parts: Sequence[Part], exact: int) -> Plan:

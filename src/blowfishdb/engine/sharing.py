@@ -462,7 +462,10 @@ class _Combining:
         """The release that measures nothing anew, in the chain of the last measurement."""
         plain, level = self.plain, last.past.link.level
         target = plain.target
-        if system is None or target is None or target.alpha is None or system.spread(level) > NEAR * self._spread:
+        if system is None or target is None or target.alpha is None:
+            return None
+        most = NEAR * self._spread
+        if system.spread(level, most) > most:
             return None
         quote = system.quote(target, level)
         if quote is None or plain.compiled.shown(quote.alpha) > float(target.alpha):
