@@ -1,4 +1,4 @@
-"""Spark as a cluster of processes: the conformance suite, a worker killed during a count, and Spark Connect."""
+"""Spark as a cluster of processes: the conformance suite, a worker killed during a count, a session stopped during one."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
-import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.errors import ReleaseFailed, SourceFailed
-from blowfishdb.sources import Source, open_source
+from blowfishdb.errors import ReleaseFailed
 from tests.sources import stores
 from tests.sources.cases import CASES
 from tests.sources.people import check_people
-from tests.sources.reference import expected_counts
-from tests.sources.spark_session import ON_A_CLUSTER, daemon, free_port, running_cluster, running_spark, wait_for
-from tests.sources.tables import LISTS, MEMBERS, SAMPLES, SHOPS, TOWNS, VISITS
+from tests.sources.spark_session import ON_A_CLUSTER, running_cluster, running_spark
+from tests.sources.tables import SAMPLES
 from tests.sources.test_conformance import check
 
 if TYPE_CHECKING:
@@ -40,30 +36,6 @@ def conforms(url: str) -> dict[str, str]:
             check(url, case)
         except AssertionError as difference:
             wrong[case.name] = str(difference)
-    return wrong
-
-
-def write_parquet(folder: Path, database: Path) -> dict[str, str]:
-    """The file of each sample table."""
-    files = {sample.name: str(folder / f"{number}.parquet") for number, sample in enumerate(SAMPLES)}
-    with duckdb.connect(str(database), read_only=True) as connection:
-        for name, file in files.items():
-            connection.execute(f"COPY {stores.double_quoted(name)} TO '{file}' (FORMAT parquet)")
-    return files
-
-
-def connected(url: str, files: dict[str, str]) -> dict[str, str]:
-    """The cases that a Spark Connect server counts in another way than the rows say."""
-    sources, wrong = dict[tuple[str, ...], Source](), {}
-    for case in CASES:
-        name, joins = case.table.name, [join for join, _ in case.joined]
-        key = (name, *(join.table for join in joins))
-        if key not in sources:
-            sources[key] = open_source(f"{url}#{name}" if joins else f"{url}{files[name]}", joins)
-        cells = case.cells()
-        counts = sources[key].prepare(cells, case.unit).run()
-        if not np.array_equal(counts, expected_counts(case.table, cells, case.unit, case.joined)):
-            wrong[case.name] = str(counts)
     return wrong
 
 
@@ -139,47 +111,3 @@ def test_a_cluster_counts_alike_and_survives_a_worker_that_is_killed(tmp_path: P
             before = spent(config)
             db["t"].histogram("x").release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True)
             assert spent(config) == before == EPSILON * 3 / 2
-
-
-def test_spark_connect_counts_like_every_other_engine(tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
-    from pyspark.sql import SparkSession
-
-    port = free_port()
-    settings = {
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.ui.enabled": "false",
-    }
-    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-    server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    submit = (
-        "org.apache.spark.deploy.SparkSubmit",
-        "--master",
-        "local[2]",
-        *options,
-        "--class",
-        server,
-        "spark-internal",
-    )
-    with daemon(*submit, folder=tmp_path):
-        wait_for(port)
-        stores.load_duckdb(tmp_path / "samples.duckdb", SAMPLES)
-        url = f"sc://127.0.0.1:{port}"
-        session = SparkSession.builder.remote(url).create()
-        files = write_parquet(tmp_path, tmp_path / "samples.duckdb")
-        for sample in (VISITS, SHOPS, TOWNS, MEMBERS, LISTS):
-            session.read.parquet(files[sample.name]).write.saveAsTable(sample.name)
-        # Catalog tables where tables are joined, and folders otherwise: a catalog takes no odd names.
-        assert connected(url, files) == {}
-        check_people(url)
-        by_connect, by_duckdb = open_source(f"{url}{tmp_path}/0.parquet"), open_source(f"{tmp_path}/0.parquet")
-        assert by_connect.identity() == by_duckdb.identity()
-        cells = CASES[0].cells()
-        assert list(by_connect.prepare(cells).run()) == list(by_duckdb.prepare(cells).run())
-        session.stop()
-        with pytest.raises(SourceFailed):
-            open_source(f"sc://127.0.0.1:{free_port()}#numbers").columns()

@@ -27,7 +27,6 @@ KINDS = {
 # Wall clocks and literals are read in UTC, and no cast or sum may fail on a value.
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
 FOLDER = TableName("blowfish_rows")
-CONNECT_PORT = 15002
 _STARTING = threading.Lock()
 
 
@@ -51,21 +50,16 @@ class Spark(Engine):
         self._location = location
 
     def _session(self) -> SparkSession:
-        """A session with settings of our own."""
+        """A copy of the running session with settings of our own; it sees the same tables and views."""
         with _STARTING:
-            session = self._opened()
+            running = self._pyspark.SparkSession.getActiveSession() or self._start()
+            copy: SparkSession = type(running)(running.sparkContext, running._jsparkSession.cloneSession())
         # PySpark would print errors, and with them values, before we see them.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         for name, value in SETTINGS.items():
-            session.conf.set(name, value)
+            copy.conf.set(name, value)
         if self._folder:
-            session.read.parquet(self._folder).createOrReplaceTempView(FOLDER.name)
-        return session
-
-    def _opened(self) -> SparkSession:
-        """A copy of the running session, which sees the same tables and views."""
-        running = self._pyspark.SparkSession.getActiveSession() or self._start()
-        copy: SparkSession = type(running)(running.sparkContext, running._jsparkSession.cloneSession())
+            copy.read.parquet(self._folder).createOrReplaceTempView(FOLDER.name)
         return copy
 
     @property
@@ -120,38 +114,8 @@ class Spark(Engine):
         return function("unix_seconds", "int64")(instant)
 
 
-class SparkConnect(Spark):
-    """A Spark Connect server, which runs the session; Java is not needed here. It sees catalog tables and folders."""
-
-    def __init__(self, location: Location) -> None:
-        driver("grpc", "sc", "connect")
-        super().__init__(location)
-        self._remote: Any = None
-
-    def _opened(self) -> SparkSession:
-        where = self._location
-        options = "".join(f";{name}={value}" for name, value in where.options)
-        if self._remote is None or self._remote.is_stopped:
-            address = f"sc://{where.host}:{where.port or CONNECT_PORT}/{options}"
-            self._remote = self._pyspark.SparkSession.builder.remote(address).create()
-        session: SparkSession = self._remote
-        return session
-
-    def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
-        session, tag = self._session(), uuid.uuid4().hex
-        session.addTag(tag)
-        try:
-            with interrupted_after(deadline, lambda: session.interruptTag(tag)):
-                return [tuple(row) for row in session.sql(sql).collect()]
-        finally:
-            session.removeTag(tag)
-
-
 def open_session(location: Location) -> tuple[Spark, TableName]:
-    """The engine and table of `spark://master#schema.table`, or of a Parquet folder `spark://master/folder`.
-
-    `sc://` in place of `spark://` names a Spark Connect server.
-    """
-    engine = (SparkConnect if location.scheme == "sc" else Spark)(location)
+    """The engine and table of `spark://master#schema.table`, or of a Parquet folder `spark://master/folder`."""
+    engine = Spark(location)
     folder = location.path not in ("", "/")
     return engine, FOLDER if folder and location.table is None else location.required_table()
