@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 SHORT = 3
-"""One case of so many in every run; by night all of them, here, on a cluster and over Spark Connect."""
+"""One case of so many in every run; by night all of them, here and on a cluster."""
 
 
 @pytest.mark.java

@@ -1,4 +1,4 @@
-"""Spark as a cluster of processes: the conformance suite, a worker killed during a count, a session stopped during one."""
+"""Spark as a cluster of processes: the conformance suite, a worker killed and a session stopped during a count."""
 
 from __future__ import annotations
 
