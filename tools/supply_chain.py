@@ -31,7 +31,6 @@ RUN_TIME = (
     "postgres",
     "mysql",
     "spark",
-    "connect",
     "delta",
 )
 """Extras that users install; the engines that are reached through Ibis alone are not installed here."""

@@ -356,7 +356,7 @@ def test_hostile_names_and_values_on_every_page_of_a_curator(calm: Page, place: 
     watcher.check("the columns", COLUMN, LONG, VALUES[1])
     for attribute, text in ((COLUMN, VALUES[1]), (LONG, LONG)):
         open_page(calm, place, f"/policies?{urlencode({'dataset': hostile, 'attribute': attribute})}")
-        calm.locator(".bf-graph svg").wait_for()
+        calm.get_by_test_id("question-picture").locator("svg").wait_for()
         watcher.check("policies", hostile, text)
         open_page(calm, place, f"/trade-off?{urlencode({'dataset': hostile, 'attribute': attribute})}")
         expect(calm.get_by_text("no data was read")).to_be_visible()

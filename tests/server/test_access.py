@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -194,12 +195,14 @@ def calls(work: Callable[[], object]) -> list[str]:
         if event == "call":
             names.append(f"{frame.f_code.co_filename}:{frame.f_code.co_name}")
 
+    gc.disable()  # a collection calls others in between
     sys.setprofile(note)
     try:
         with suppress(UnknownDataset):
             work()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return names
 
 

@@ -566,7 +566,7 @@ def check_parallel(domain: Domain, policy: Policy, name: str) -> None:
     attribute = domain.find(name, PolicyError)
     if policy.joint_of(name) is not None and policy.presence != "only":
         raise PolicyError(
-            f"{name} is hidden together with others; only an attribute of its own can be accounted side by side"
+            f"{name} is hidden jointly with others; only an attribute of its own can be accounted side by side"
         )
     if policy.constraints:
         raise PolicyError("public constraints tie records together, so nothing can be accounted side by side")
