@@ -37,30 +37,31 @@ def selection(most: int | None = None, above: int | None = None) -> Query:
     return Query("selection", as_axes("ward"), most=most, above=above)
 
 
-def release(asked: Query, policy: bf.Policy | None = None, **target: object) -> GroupsRelease:
+def release(selected: Query, policy: bf.Policy | None = None, **target: object) -> GroupsRelease:
     place = handle(policy)
-    ready = prepare(place, make_request(place, asked, accuracy_target(**target)))  # type: ignore[arg-type]
-    assert isinstance(ready, GroupsRelease)
-    return ready
+    prepared = prepare(place, make_request(place, selected, accuracy_target(**target)))  # type: ignore[arg-type]
+    assert isinstance(prepared, GroupsRelease)
+    return prepared
 
 
 @pytest.mark.parametrize(
-    ("asked", "wanted"), [(selection(2), ["W1", "W4"]), (selection(above=100), ["W1", "W4", "W6"])]
+    ("selected", "wanted"), [(selection(2), ["W1", "W4"]), (selection(above=100), ["W1", "W4", "W6"])]
 )
-def test_little_noise_lists_the_right_groups(asked: Query, wanted: list[str]) -> None:
-    ready = release(asked, epsilon=20)
-    answer = decode(ready.payload(COUNTS, handle()))
+def test_little_noise_lists_the_right_groups(selected: Query, wanted: list[str]) -> None:
+    prepared = release(selected, epsilon=20)
+    answer = decode(prepared.payload(COUNTS, handle()))
     assert isinstance(answer, Answer)
     assert list(answer.tables[0].axes[0].labels) == wanted
     assert answer.values.tolist() == [place + 1.0 for place in range(len(wanted))]
     assert (answer.mechanism, answer.epsilon, answer.is_list, answer.is_true) == (GROUP_SELECTION, 20, True, False)
     assert "without counts" in repr(answer) or "names of groups" in repr(answer)
+    assert " from " not in repr(answer)
     assert "400" not in repr(answer)
     assert answer.evidence is not None
     assert worked_out(answer.evidence, answer.mechanism, answer.epsilon) == answer.certificate
-    assert ready.document()["epsilon"] == "20"
-    assert ready.preview(handle()).offers[0].mechanism == GROUP_SELECTION
-    assert read_query(write_query(asked)) == asked
+    assert prepared.document()["epsilon"] == "20"
+    assert prepared.preview(handle()).offers[0].mechanism == GROUP_SELECTION
+    assert read_query(write_query(selected)) == selected
 
 
 def test_nobody_reaches_a_high_count() -> None:
@@ -110,8 +111,8 @@ def test_what_it_does_not_serve_is_refused() -> None:
     with pytest.raises(QueryError):
         Query("histogram", as_axes("ward"), most=1)
     assert group_selection(compile_query(DOMAIN, bf.Policy(), selection(100))).most == 8
-    ready = release(selection(1), epsilon=1)
-    finer = replace(ready.best.plan, unit=ready.best.plan.unit / 2)
+    prepared = release(selection(1), epsilon=1)
+    finer = replace(prepared.best.plan, unit=prepared.best.plan.unit / 2)
     with pytest.raises(DigestMismatch):
-        choose_groups(finer, ready.compiled.problem.graph, ready.certificate, COUNTS)
-    assert ready.loss_on(ready.compiled.problem.graph) == 1
+        choose_groups(finer, prepared.compiled.problem.graph, prepared.certificate, COUNTS)
+    assert prepared.loss_on(prepared.compiled.problem.graph) == 1

@@ -96,7 +96,8 @@ def _bars(chart: Chart, marks: range) -> RenderableType:
         solid, end = (round(BAR_WIDTH * max(float(column[mark]), 0.0) / top) for column in (chart.low, chart.high))
         bar = Text.assemble(("█" * solid, "cyan"), ("▒" * max(end - solid, 0), "blue"))
         if chart.half_width is None:
-            bar = Text(f"from {chart.interval(mark)}", style="cyan")
+            is_certain = chart.low[mark] == chart.high[mark]  # the place in a list of names
+            bar = Text("" if is_certain else f"from {chart.interval(mark)}", style="cyan")
         longest = LABEL + len(chart.label(mark)) - len(chart.marks[mark])
         grid.add_row(Text(f"  {shortened(chart.label(mark), longest)}"), chart.value(mark), bar)
     return grid

@@ -258,7 +258,7 @@ def _title(query: Query) -> str:
         case "selection":
             if query.most is None:
                 return f"Groups of {by} with at least {plural(query.above or 0, 'record')}"
-            return f"{plural(query.most, 'group')} of {by} with the most records"
+            return f"The {'group' if query.most == 1 else plural(query.most, 'group')} of {by} with the most records"
         case "linear":
             return f"{plural(len(query.linear), 'weighted sum')} of {by}"
         case "joint":
