@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import blowfishdb as bf
 from blowfishdb.accuracy.quote import promised_reach, select_at, select_within
@@ -21,6 +23,7 @@ from blowfishdb.errors import Declined, DigestMismatch, QueryError
 from blowfishdb.model.predicate import as_axes
 from blowfishdb.model.query import Query
 from blowfishdb.plan.program import GROUP_SELECTION, GroupSelection
+from blowfishdb.present.chart_terminal import drawing
 from tests.engine.held import Rows
 from tests.plan.test_group_selection import first_chances
 
@@ -55,7 +58,9 @@ def test_little_noise_lists_the_right_groups(selected: Query, wanted: list[str])
     assert answer.values.tolist() == [place + 1.0 for place in range(len(wanted))]
     assert (answer.mechanism, answer.epsilon, answer.is_list, answer.is_true) == (GROUP_SELECTION, 20, True, False)
     assert "without counts" in repr(answer) or "names of groups" in repr(answer)
-    assert " from " not in repr(answer)
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(drawing(answer))
+    assert "W1 1" in (text := console.export_text()) and " from " not in text
     assert "400" not in repr(answer)
     assert answer.evidence is not None
     assert worked_out(answer.evidence, answer.mechanism, answer.epsilon) == answer.certificate
