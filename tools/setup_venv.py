@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SAY_EVERY = 10
+PROCESSES = 4
 
 
 def succeeds(command: Sequence[str]) -> bool:
@@ -85,12 +86,13 @@ def install(folder: Path) -> bool:
     project = [*pip, "--no-build-isolation", "-e", ".[test,docs]"]
     if not run_quietly(backend, log):
         return False
-    # Two processes take half of the pinned packages each; whatever they miss comes with the project.
+    # An index answers each question after a while, so several processes ask; what they miss comes with the project.
     pins = [line for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line]
-    halves = [[*pip, "--no-deps", "--no-build-isolation", *pins[part::2]] for part in (0, 1)]
+    parts = [[*pip, "--no-deps", "--no-build-isolation", *pins[part::PROCESSES]] for part in range(PROCESSES)]
     with ThreadPoolExecutor() as pool:
-        pool.submit(succeeds, halves[0])
-        run_quietly(halves[1], log)
+        for part in parts[1:]:
+            pool.submit(succeeds, part)
+        run_quietly(parts[0], log)
     return run_quietly(project, log)
 
 
