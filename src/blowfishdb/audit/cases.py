@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +12,7 @@ from types import ModuleType
 
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit.definitions import Adjacency
+from blowfishdb.audit.scratch import swapped
 from blowfishdb.catalog import Dataset, read_config
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
@@ -104,17 +105,13 @@ LISTS: tuple[Limit, ...] = (
 @contextmanager
 def limited(limits: Sequence[Limit], to: int = 0) -> Iterator[None]:
     """Small questions dealt with as large ones are, as if these limits were passed: they are `to` meanwhile."""
-    usual = [getattr(module, name) for module, name in limits]
-    for module, name in limits:
-        setattr(module, name, to)
-    # What was certified in the other way must not be remembered.
-    ranking.forget()
-    try:
-        yield
-    finally:
-        for (module, name), limit in zip(limits, usual, strict=True):
-            setattr(module, name, limit)
+    with ExitStack() as swaps:
+        # What was certified in the other way must not be remembered.
+        swaps.callback(ranking.forget)
+        for module, name in limits:
+            swaps.enter_context(swapped(module, name, to))
         ranking.forget()
+        yield
 
 
 MOST_CELLS = 4096

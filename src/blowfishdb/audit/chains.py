@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from blowfishdb.audit.report import Line, Losses, amount, broken, judged, refused
-from blowfishdb.audit.scratch import READ, Scratch, listening, scratch
+from blowfishdb.audit.scratch import READ, Scratch, listening, scratch, swapped
 from blowfishdb.engine import sharing
 from blowfishdb.engine.charge import Run, charged_payload, check_receipt, prepare
 from blowfishdb.engine.compile import ANALYSTS, OWN, DatasetHandle, compile_query
-from blowfishdb.engine.measure import Level, measure_given
+from blowfishdb.engine.measure import Level
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
@@ -184,10 +184,11 @@ class Tape:
     A silent one draws no noise at all: what is published is then the truth.
     """
 
-    played: list[Drawn] = field(default_factory=list)
-    is_silent: bool = False
+    usual: Callable[..., Measured]
+    """The engine's own draw."""
+    played: list[Drawn]
+    is_silent: bool
     draws: list[Drawn] = field(default_factory=list)
-    usual: Callable[..., Measured] = measure_given
 
     def draw(
         self, certified: CertifiedPlan, counts: Ints | None, finer: Level | None, coarser: Level | None
@@ -203,17 +204,6 @@ class Tape:
             measured = Measured(self.played[len(self.draws)].noisy, measured.exact)
         self.draws.append(Drawn(plan, counts, finer, coarser, measured.noisy))
         return measured
-
-
-@contextmanager
-def _taped(tape: Tape) -> Iterator[None]:
-    usual = getattr(sharing, DRAW)
-    tape.usual = usual
-    setattr(sharing, DRAW, tape.draw)
-    try:
-        yield
-    finally:
-        setattr(sharing, DRAW, usual)
 
 
 Asked = tuple[str, Query, AccuracyTarget]
@@ -238,8 +228,8 @@ def _session(
     policy: Policy, values: Sequence[int], steps: Sequence[Asked], played: list[Drawn], *, is_silent: bool = False
 ) -> Session:
     """A real session of analysts over a table in memory."""
-    session, tape, apart = Session(), Tape(played, is_silent), list[Charge]()
-    with scratch(DECLARED, policy) as world, _taped(tape):
+    session, tape, apart = Session(), Tape(getattr(sharing, DRAW), played, is_silent), list[Charge]()
+    with scratch(DECLARED, policy) as world, swapped(sharing, DRAW, tape.draw):
         world.fill([{"x": value} for value in values])
         handle = replace(world.handle, sharing=ANALYSTS, read_only=True)
         for analyst, question, target in steps:
@@ -459,17 +449,12 @@ class Room:
 
     def fail(self, analyst: str, epsilon: Fraction) -> None:
         """A release that fails once its noise is drawn."""
-        usual = PlanRelease.shared_payload
 
         def broken_payload(*_: object) -> bytes:
             raise RuntimeError("audit")
 
-        setattr(PlanRelease, "shared_payload", broken_payload)  # noqa: B010  # the failure itself
-        try:
-            with suppress(ReleaseFailed):
-                self.ask(analyst, epsilon)
-        finally:
-            setattr(PlanRelease, "shared_payload", usual)  # noqa: B010
+        with swapped(PlanRelease, "shared_payload", broken_payload), suppress(ReleaseFailed):
+            self.ask(analyst, epsilon)
 
 
 def chain_drill_lines() -> Iterator[Line]:
@@ -495,8 +480,8 @@ def _room() -> Iterator[Room]:
     with scratch(DECLARED, Policy({"x": line()})) as world:
         world.fill([{"x": value % 4} for value in range(10)])
         room = Room(world)
-        setattr(world.source, "content", room.content)  # noqa: B010  # of this source alone
-        yield room
+        with swapped(world.source, "content", room.content):
+            yield room
 
 
 def _changed(room: Room) -> list[str]:

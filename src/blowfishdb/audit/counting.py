@@ -24,7 +24,7 @@ from blowfishdb.audit.cases import Limit, limited
 from blowfishdb.audit.definitions import begin_of
 from blowfishdb.audit.made_up import UNITS, made_up_axis, made_up_condition, made_up_times, one_of
 from blowfishdb.audit.report import Line, judged
-from blowfishdb.audit.scratch import Watch, watched_engine
+from blowfishdb.audit.scratch import Watch, swapped, watched_engine
 from blowfishdb.audit.stages import as_counts
 from blowfishdb.errors import BlowfishError, SourceError
 from blowfishdb.model.calendar import Dates, Timestamps, find_zone
@@ -116,11 +116,8 @@ def _large_violations(engine: Engine, execute: Callable[..., object]) -> Iterato
         statements.append(sql)
         return [(*row[:-1], int(str(row[-1])) * MANY) for row in usual(sql, deadline)]
 
-    engine.fetch = fetch  # type: ignore[method-assign]
-    try:
+    with swapped(engine, "fetch", fetch):
         large = IbisSource(engine, TableName(NAME)).prepare(cells).run(None)
-    finally:
-        engine.fetch = usual  # type: ignore[method-assign]
     records = [{"x": x} for x in range(6) for _ in range(counts[x])]
     if not np.array_equal(large, MANY * as_counts(cells, records)):
         yield "very many rows are not counted one by one"

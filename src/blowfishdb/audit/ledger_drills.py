@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from blowfishdb.audit.report import Line, broken, findings, judged, refused
+from blowfishdb.audit.scratch import swapped
 from blowfishdb.errors import (
     BlowfishError,
     BudgetExceeded,
@@ -301,11 +302,8 @@ def _durability(one: Ledger, account: str, path: Path) -> list[str]:
         synchronised.append(descriptor)
         usual(descriptor)
 
-    try:
-        mark_file._sync_content = noted
+    with swapped(mark_file, "_sync_content", noted):
         receipt = one.charge(replace(_charge(account, "durable", Fraction(0)), snapshot=one.account(account).snapshot))
-    finally:
-        mark_file._sync_content = usual
     return broken(
         {
             "a charge returns before the disk has it": level not in (FULL, EXTRA) or journal != "wal",
@@ -387,11 +385,8 @@ def _torn(folder: Path) -> Iterator[str]:
         for head in heads[:-1]:
             mark.advance(head)
         writes.clear()
-        try:
-            os.pwrite = partial(cut, size, place)
+        with swapped(os, "pwrite", partial(cut, size, place)):
             is_unnoticed = not refused(partial(mark.advance, heads[-1]))
-        finally:
-            os.pwrite = usual
         yield from broken(
             {
                 "a mark that could not be written is taken for written": is_unnoticed,

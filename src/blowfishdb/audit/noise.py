@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from blowfishdb.audit.report import Line, broken, judged
-from blowfishdb.audit.scratch import REAL, replaced
+from blowfishdb.audit.scratch import REAL, in_this_thread, replaced, swapped
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise import coupling
 from blowfishdb.noise.quantile_sampler import Proposal, SpreadRecords, draw_quantiles
@@ -86,18 +84,6 @@ class NoiseLaw:
 
 KEY = 32
 """Bytes of randomness that each call takes at least: keys that can be guessed make noise that can be taken away."""
-ENTROPY = "urandom"
-
-
-@contextmanager
-def _system_says(given: Callable[[int], bytes]) -> Iterator[None]:
-    """The operating system's randomness replaced, for this thread alone."""
-    usual, owner = os.urandom, threading.get_ident()
-    setattr(os, ENTROPY, lambda size: given(size) if threading.get_ident() == owner else usual(size))
-    try:
-        yield
-    finally:
-        setattr(os, ENTROPY, usual)
 
 
 def _drawn(function: str, bit: int | None) -> tuple[bytes, list[int]]:
@@ -111,7 +97,7 @@ def _drawn(function: str, bit: int | None) -> tuple[bytes, list[int]]:
             content[bit // 8] = 1 << (bit % 8)
         return bytes(content)
 
-    with _system_says(given):
+    with swapped(os, "urandom", in_this_thread(os.urandom, given)):
         size_or_scale = (64, 62) if function == "sample_words" else (Fraction(10**8), 1, 64)
         drawn = REAL[function](*size_or_scale)
     return drawn.tobytes(), sizes

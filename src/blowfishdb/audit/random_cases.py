@@ -264,26 +264,22 @@ def _underpriced(true: Fraction, priced: Plan, claimed: Certificate, price: Frac
 
 
 POINT_PLANS, MOST_POINT_RECORDS = 5, 150
+SHARES: tuple[Limit, ...] = ((point_plans, "SHARES"), (point_plans, "LEAST_SHARES"))
 
 
 def point_lines(*, quick: bool, seed: int) -> list[Line]:
     """One line: grids near and far, weights rounded much and not at all, exact counts of blocks that may not be."""
     random, tried, violations = np.random.default_rng([seed, 29]), 0, list[str]()
-    usual = point_plans.SHARES, point_plans.LEAST_SHARES
     for number in range(150 if quick else 500):
         adjacency = replace(made_up_places(random), by_value=True) if number % 4 == 0 else made_up(random, numeric=True)
-        try:
-            # A joint threshold is shared out finely, as it is for short columns, or coarsely, as for long ones.
-            point_plans.SHARES = point_plans.LEAST_SHARES = (usual[0], 2, 1)[number % 3]
+        # A joint threshold is shared out finely, as it is for short columns, or coarsely, as for long ones.
+        shares = (point_plans.SHARES, 2, 1)[number % 3]
+        with suppress(BlowfishError), limited(SHARES, to=shares):
             points = compile_points(adjacency.domain, adjacency.policy, adjacency.axes, adjacency.where)
             places, ends = _moves(adjacency, points)
             for _ in range(POINT_PLANS):
                 violations += _violations(random, points.graph, places, ends)
                 tried += 1
-        except BlowfishError:
-            continue
-        finally:
-            point_plans.SHARES, point_plans.LEAST_SHARES = usual
     for _ in range(400 if quick else 2000):
         violations += _violations(random, *_point_graph(random))
         tried += 1

@@ -10,12 +10,11 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from types import ModuleType, TracebackType
 from typing import Any, Literal, cast
 
 import duckdb
@@ -119,28 +118,34 @@ def _spread(weights: Ints | int, size: int | None = None) -> Ints:
 
 
 @contextmanager
+def swapped(holder: object, name: str, substitute: object) -> Iterator[None]:
+    """Puts a substitute in place of an attribute of a module, a class or a value, while the block runs."""
+    usual = getattr(holder, name)
+    setattr(holder, name, substitute)
+    try:
+        yield
+    finally:
+        setattr(holder, name, usual)
+
+
+@contextmanager
 def replaced(substitutes: dict[Function, Function]) -> Iterator[None]:
     """Puts substitutes in place of functions in every module of the package that holds them by name.
 
     They serve this thread alone: what other threads of the process release has noise of its own.
     """
-    wanted = {id(original): _in_this_thread(original, substitute) for original, substitute in substitutes.items()}
-    changed: list[tuple[ModuleType, str, Function]] = []
-    for name, module in list(sys.modules.items()):
-        if not name.startswith("blowfishdb.") or name.startswith("blowfishdb.audit"):
-            continue
-        for key, value in list(vars(module).items()):
-            if id(value) in wanted:
-                changed.append((module, key, value))
-                setattr(module, key, wanted[id(value)])
-    try:
+    wanted = {id(original): in_this_thread(original, substitute) for original, substitute in substitutes.items()}
+    with ExitStack() as swaps:
+        for name, module in list(sys.modules.items()):
+            if not name.startswith("blowfishdb.") or name.startswith("blowfishdb.audit"):
+                continue
+            for key, value in list(vars(module).items()):
+                if id(value) in wanted:
+                    swaps.enter_context(swapped(module, key, wanted[id(value)]))
         yield
-    finally:
-        for module, key, value in changed:
-            setattr(module, key, value)
 
 
-def _in_this_thread(original: Function, substitute: Function) -> Function:
+def in_this_thread(original: Function, substitute: Function) -> Function:
     """The substitute for the thread that asks for it now, the original for all others."""
     owner = threading.get_ident()
 
@@ -265,9 +270,7 @@ class WatchedConnection:
     def __enter__(self) -> WatchedConnection:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._inner.close()
 
     def execute(self, sql: str, values: Sequence[object] | None = None) -> Any:

@@ -12,12 +12,11 @@ import numpy as np
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.infer import Estimate
-from blowfishdb.errors import QueryError, plural
+from blowfishdb.errors import QueryError
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds, chosen_numbers
-from blowfishdb.present.chart_svg import element, escaped
-from blowfishdb.present.page import BOX, headline, html_table
-from blowfishdb.present.table import axis_columns, column_names, needed, row_labels, shown_rows
+from blowfishdb.present.page import fragment, rows_table
+from blowfishdb.present.table import axis_columns, column_names, needed, row_labels, text_table
 from blowfishdb.present.words import Digits, digits_of, percent, printable
 
 if TYPE_CHECKING:
@@ -111,23 +110,13 @@ class Comparison:
         return cells
 
     def __repr__(self) -> str:
-        first, last = shown_rows(self.first.raw.size)
-        lines = [self.head(), *self.cells(first)]
-        if last:
-            lines += [["..."] + [""] * (len(lines[0]) - 1), *self.cells(last)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        body = ["  " + "  ".join(part.rjust(wide) for part, wide in zip(line, widths, strict=True)) for line in lines]
-        return "\n".join([*map(printable, self.words()), *(line.rstrip() for line in body)])
+        body = text_table(self.head(), self.cells, self.first.raw.size)
+        return "\n".join([*map(printable, self.words()), *body])
 
     def _repr_html_(self) -> str:
-        first, last = shown_rows(self.first.raw.size)
-        rows: list[list[str] | str] = [*self.cells(first)]
-        more = plural(self.first.raw.size - len(first) - len(last), "more row")
-        rows += [f"… {more} …", *self.cells(last)] if last else []
-        table = html_table("Both answers", self.head(), rows, range(len(column_names(self.first))))
-        words = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in self.words()]
-        title = headline("Two answers compared", self.first.dataset, "div")
-        return element("div", {"style": BOX}, title, table, *words)
+        lefts = len(column_names(self.first))
+        table = rows_table("Both answers", self.head(), self.cells, self.first.raw.size, lefts)
+        return fragment("Two answers compared", self.first.dataset, table, self.words())
 
 
 RATIO_DIGITS = Digits(3)

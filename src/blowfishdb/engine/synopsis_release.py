@@ -27,8 +27,8 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 from blowfishdb.present.answer_values import NOISE_ONLY
-from blowfishdb.present.chart_svg import element, escaped
-from blowfishdb.present.page import BOX, headline, html_table
+from blowfishdb.present.page import fragment, html_table
+from blowfishdb.present.table import aligned
 from blowfishdb.present.words import (
     budget_words,
     counted_words,
@@ -265,18 +265,12 @@ class SynopsisPreview(AnyPreview):
         return str(self)
 
     def __str__(self) -> str:
-        lines = [COLUMNS, *self.rows()] if self.errors else []
-        wide = [max(len(line[place]) for line in lines) for place in range(len(COLUMNS))] if lines else []
-        table = [
-            "   ".join([f"  {line[0]:<{wide[0]}}", *(f"{line[place]:>{wide[place]}}" for place in (1, 2, 3))])
-            for line in lines
-        ]
+        table = aligned([COLUMNS, *self.rows()], "   ", (0,)) if self.errors else []
         return "\n".join([self.head(), *table, *self.notes()])
 
     def _repr_html_(self) -> str:
         table = html_table("What it will answer", COLUMNS, self.rows(), (0,)) if self.errors else ""
-        sentences = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in self.notes()]
-        return element("div", {"style": BOX}, headline(self.head(), "nothing is charged yet", "div"), table, *sentences)
+        return fragment(self.head(), "nothing is charged yet", table, self.notes())
 
 
 def _error_words(error: float) -> str:

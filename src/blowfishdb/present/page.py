@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from blowfishdb.errors import plural
 from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped, picture
-from blowfishdb.present.table import cells, column_names, headings, shown_rows
+from blowfishdb.present.table import ROWS, cells, column_names, headings, shown_rows
 from blowfishdb.present.words import caption_words, note
 
 BOX = f"font:13px system-ui,sans-serif;color:{INK};background:{PAPER};padding:10px 12px;max-width:744px"
@@ -83,11 +84,24 @@ def _heading(answer: Released, tag: str) -> str:
 
 def table(answer: Released, most: int) -> str:
     """The values with their intervals as an HTML table; of many rows the first and the last."""
-    first, last = shown_rows(answer.row_count, most)
-    rows: list[list[str] | str] = [*cells(answer, first)]
+    lefts = len(column_names(answer))
+    return rows_table(answer.title, headings(answer), partial(cells, answer), answer.row_count, lefts, most)
+
+
+def rows_table(
+    caption: str,
+    head: Sequence[str],
+    cells: Callable[[range], list[list[str]]],
+    size: int,
+    lefts: int,
+    most: int = ROWS,
+) -> str:
+    """The first and the last rows as an HTML table, whose first columns, `lefts` of them, begin at the left."""
+    first, last = shown_rows(size, most)
+    rows: list[list[str] | str] = [*cells(first)]
     if last:
-        rows += [f"… {plural(answer.row_count - len(first) - len(last), 'more row')} …", *cells(answer, last)]
-    return html_table(answer.title, headings(answer), rows, range(len(column_names(answer))))
+        rows += [f"… {plural(size - len(first) - len(last), 'more row')} …", *cells(last)]
+    return html_table(caption, head, rows, range(lefts))
 
 
 COLUMNS = ("mechanism", "epsilon", "within", "usual error", "")
@@ -96,9 +110,13 @@ LEFTS = (0, 4)
 
 def preview_fragment(title: str, price: str, offers: Sequence[tuple[str, ...]], notes: Sequence[str]) -> str:
     """A preview in a notebook; an offer has a text for each of the columns."""
-    table = html_table("What each mechanism offers", COLUMNS, offers, LEFTS)
+    return fragment(title, price, html_table("What each mechanism offers", COLUMNS, offers, LEFTS), notes)
+
+
+def fragment(title: str, below: str, table: str, notes: Sequence[str]) -> str:
+    """What a notebook shows of something: its title, a quiet line, a table, and sentences."""
     paragraphs = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in notes]
-    return element("div", {"style": BOX}, headline(title, price, "div"), table, *paragraphs)
+    return element("div", {"style": BOX}, headline(title, below, "div"), table, *paragraphs)
 
 
 @dataclass(frozen=True)

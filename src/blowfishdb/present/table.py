@@ -8,7 +8,8 @@ import importlib
 import io
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -148,6 +149,23 @@ def shown_rows(size: int, most: int = ROWS) -> tuple[range, range]:
     return range(most // 2), range(size - most // 2, size)
 
 
+def aligned(lines: Sequence[Sequence[str]], gap: str = "  ", lefts: Container[int] = ()) -> list[str]:
+    """The lines with their columns below each other; those in `lefts` begin at the left."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = (
+        (part.ljust(width) if place in lefts else part.rjust(width) for place, (part, width) in enumerate(columns))
+        for columns in (zip(line, widths, strict=True) for line in lines)
+    )
+    return [f"  {gap.join(parts)}".rstrip() for parts in padded]
+
+
+def text_table(head: Sequence[str], cells: Callable[[range], list[list[str]]], size: int) -> list[str]:
+    """The first and the last rows of a table below its headings, as lines of text."""
+    first, last = shown_rows(size)
+    between = [["...", *[""] * (len(head) - 1)]] if last else []
+    return aligned([head, *cells(first), *between, *cells(last)])
+
+
 def row_labels(answer: Released, places: Sequence[int]) -> list[list[str]]:
     """The labels of the given answers, one per attribute, "" where a marginal does not have it."""
     names = column_names(answer)
@@ -195,15 +213,10 @@ def as_text(answer: Released) -> str:
         return "\n\n".join(map(as_text, answer.parts))
     parts = (answer.title, price_words(answer), accuracy_words(answer), answer.counted)
     heading = "   ".join(map(printable, filter(None, parts)))
-    first, last = shown_rows(answer.row_count)
-    lines = [headings(answer), *cells(answer, first)]
-    if last:
-        lines += [["..."] + [""] * (len(lines[0]) - 1), *cells(answer, last)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    body = ["  " + "  ".join(part.rjust(width) for part, width in zip(line, widths, strict=True)) for line in lines]
-    tail = [f"  {plural(answer.row_count, 'row')}"] if last else []
+    body = text_table(headings(answer), partial(cells, answer), answer.row_count)
+    tail = [f"  {plural(answer.row_count, 'row')}"] if answer.row_count > ROWS else []
     remarks = [f"  {printable(remark)}" for remark in (answer.consistent.note, answer.caveat) if remark]
-    return "\n".join([heading, *(line.rstrip() for line in body), *tail, *remarks])
+    return "\n".join([heading, *body, *tail, *remarks])
 
 
 End: TypeAlias = float | datetime.date | None

@@ -6,7 +6,6 @@ import hmac
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from types import TracebackType
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import Depends, Request, Response
@@ -146,9 +145,7 @@ class Payment:
     def __enter__(self) -> Payment:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if not self._is_noted:
             self.caller.note(self.action, self.target, self.detail, durable=False)
 

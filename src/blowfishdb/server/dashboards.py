@@ -110,29 +110,26 @@ class Dashboards:
 
     def of(self, owner: str) -> list[Dashboard]:
         """Somebody's own, the one that was changed last first."""
-        with self.database.read() as cursor:
-            rows = cursor.rows("SELECT * FROM dashboard WHERE owner = ? ORDER BY changed DESC, id", owner)
-        return [_dashboard(row) for row in rows]
+        return self._listed("owner = ?", owner)
 
     def offered(self) -> list[Dashboard]:
         """Those that curators may publish, or have published."""
-        condition = "access = 'offered' OR published IS NOT NULL"
-        with self.database.read() as cursor:
-            rows = cursor.rows(f"SELECT * FROM dashboard WHERE {condition} ORDER BY changed DESC, id")
+        return self._listed("access = 'offered' OR published IS NOT NULL")
+
+    def _listed(self, condition: str, *values: str) -> list[Dashboard]:
+        rows = self.database.rows(f"SELECT * FROM dashboard WHERE {condition} ORDER BY changed DESC, id", *values)
         return [_dashboard(row) for row in rows]
 
     def open(self, dashboard: str, identity: Identity) -> Dashboard:
         """One that somebody may open; for one that they may not, the same error as for one that is not there."""
-        with self.database.read() as cursor:
-            known = _find(cursor, dashboard)
+        known = _find(self.database, dashboard)
         if not known.is_for(identity):
             raise nowhere()
         return known
 
     def edition(self, dashboard: str) -> tuple[str, Edition]:
         """The owner and what was published, for readers without an account."""
-        with self.database.read() as cursor:
-            known = _find(cursor, dashboard)
+        known = _find(self.database, dashboard)
         if known.published is None:
             raise nowhere()
         return known.owner, known.published
@@ -151,8 +148,7 @@ class Dashboards:
 
     def delete(self, dashboard: Dashboard) -> None:
         """Forgets a dashboard, its publication included; its answers stay in the history."""
-        with self.database.write() as cursor:
-            cursor.rows("DELETE FROM dashboard WHERE id = ? AND owner = ?", dashboard.id, dashboard.owner)
+        self.database.change("DELETE FROM dashboard WHERE id = ? AND owner = ?", dashboard.id, dashboard.owner)
 
     def publish(self, dashboard: Dashboard, by: str) -> Edition:
         """Publishes what a curator has seen, to whoever has the link; InvalidInput where it has changed since."""
@@ -175,8 +171,8 @@ def nowhere() -> InvalidInput:
     return InvalidInput("this link leads to no dashboard, or to one that is not shared")
 
 
-def _find(cursor: Cursor, dashboard: str) -> Dashboard:
-    row = cursor.row("SELECT * FROM dashboard WHERE id = ?", dashboard)
+def _find(database: Database | Cursor, dashboard: str) -> Dashboard:
+    row = database.row("SELECT * FROM dashboard WHERE id = ?", dashboard)
     if row is None:
         raise nowhere()
     return _dashboard(row)

@@ -36,6 +36,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import show
 from blowfishdb.model.query import MOST_PARTS, Part, Query
 from blowfishdb.model.serialize import write
+from blowfishdb.present.table import aligned
 from blowfishdb.present.words import budget_words, question_words, readable
 from blowfishdb.session.backend import Backend, ListPart, ReleaseRequest, expect
 from blowfishdb.session.table import Question, sized_question, with_note
@@ -109,11 +110,7 @@ class QuestionPlan:
 
     def __str__(self) -> str:
         rows = [("question", "accuracy", "alone", "share"), *self.rows(), ("together", "", *self._sums())]
-        wide = [max(len(row[place]) for row in rows) for place in range(4)]
-        lines = [
-            f"  {title:<{wide[0]}}   {accuracy:<{wide[1]}}   {alone:>{wide[2]}}   {share:>{wide[3]}}".rstrip()
-            for title, accuracy, alone, share in rows
-        ]
+        lines = aligned(rows, "   ", (0, 1))
         return "\n".join([f"{plural(len(self.questions), 'question')} of {self.dataset}", *lines, *self.notes()])
 
     def rows(self) -> list[tuple[str, str, str, str]]:

@@ -47,8 +47,7 @@ class Approvals:
 
     def above(self, dataset: str) -> Fraction | None:
         """The price above which questions wait; None where none does."""
-        with self.database.read() as cursor:
-            row = cursor.row("SELECT epsilon FROM approval_rule WHERE dataset = ?", dataset)
+        row = self.database.row("SELECT epsilon FROM approval_rule WHERE dataset = ?", dataset)
         return None if row is None else Fraction(row["epsilon"])
 
     def set_above(self, dataset: str, epsilon: Fraction | None) -> None:
@@ -69,13 +68,10 @@ class Approvals:
     def of(self, dataset: str, analyst: str | None = None) -> list[Approval]:
         """What was asked on a dataset and has not ended, of everybody or of one analyst, newest first."""
         condition, values = ("", ()) if analyst is None else (" AND analyst = ?", (analyst,))
-        with self.database.read() as cursor:
-            rows = cursor.rows(
-                f"SELECT * FROM approval WHERE dataset = ? AND ends > ?{condition} ORDER BY number DESC",
-                dataset,
-                self.database.clock.now(),
-                *values,
-            )
+        rows = self.database.rows(
+            f"SELECT * FROM approval WHERE dataset = ? AND ends > ?{condition} ORDER BY number DESC",
+            *(dataset, self.database.clock.now(), *values),
+        )
         return [_approval(row) for row in rows]
 
     def decide(self, dataset: str, number: int, *, yes: bool, by: str, reason: str = "") -> Approval:
@@ -124,10 +120,7 @@ class Approvals:
         return cursor.row(
             "SELECT * FROM approval WHERE dataset = ? AND analyst = ? AND digest = ? AND ends > ?"
             " ORDER BY number DESC LIMIT 1",
-            dataset,
-            analyst,
-            digest,
-            self.database.clock.now(),
+            *(dataset, analyst, digest, self.database.clock.now()),
         )
 
     def _ask(

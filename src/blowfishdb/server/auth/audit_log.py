@@ -75,8 +75,7 @@ class AuditLog:
         """Lines from a number on, read in pieces until there are enough of them."""
         wanted, lines = min(most, 1000), list[AuditEntry]()
         while len(lines) < wanted:
-            with self.database.read() as cursor:
-                rows = cursor.rows(select, start, PIECE)
+            rows = self.database.rows(select, start, PIECE)
             lines += filter(shows, (AuditEntry(number=row["number"], **json.loads(row["body"])) for row in rows))
             if len(rows) < PIECE:
                 break
@@ -85,10 +84,8 @@ class AuditLog:
 
     def first_fault(self) -> int | None:
         """The number of the first line that is missing or was changed; None when all is well."""
-        with self.database.read() as cursor:
-            rows = cursor.rows("SELECT number, body, hash FROM audit_log ORDER BY number")
-        previous = START
-        for expected, row in enumerate(rows, 1):
+        previous, lines = START, self.database.rows("SELECT number, body, hash FROM audit_log ORDER BY number")
+        for expected, row in enumerate(lines, 1):
             if row["number"] != expected or row["hash"] != digest(f"{previous}:{expected}:{row['body']}"):
                 return expected
             previous = row["hash"]
@@ -126,13 +123,11 @@ class Pauses:
 
     def resume(self, dataset: str) -> None:
         """Lets a dataset go on."""
-        with self.database.write() as cursor:
-            cursor.rows("DELETE FROM pause WHERE dataset = ?", dataset)
+        self.database.change("DELETE FROM pause WHERE dataset = ?", dataset)
 
     def of(self, dataset: str) -> Pause | None:
         """The pause of a dataset, if it has one."""
-        with self.database.read() as cursor:
-            row = cursor.row('SELECT dataset, who AS "by", at, reason FROM pause WHERE dataset = ?', dataset)
+        row = self.database.row('SELECT dataset, who AS "by", at, reason FROM pause WHERE dataset = ?', dataset)
         return Pause(**row) if row else None
 
     def check(self, dataset: str) -> None:

@@ -158,6 +158,20 @@ class Database:
         with self._reading, self._connection("reader") as connection:
             yield Cursor(connection, self.mark)
 
+    def rows(self, sql: str, *values: Value) -> list[Row]:
+        """The rows of one statement that only reads."""
+        with self.read() as cursor:
+            return cursor.rows(sql, *values)
+
+    def row(self, sql: str, *values: Value) -> Row | None:
+        """The first row of one statement that only reads, if it has one."""
+        return next(iter(self.rows(sql, *values)), None)
+
+    def change(self, sql: str, *values: Value) -> None:
+        """One statement as a transaction of its own."""
+        with self.write() as cursor:
+            cursor.rows(sql, *values)
+
     def copy(self, target: Database) -> None:
         """Puts all rows in the place of those of another database: as they were at one moment, all of them or none."""
         with self.write(durable=False) as source, target.write() as cursor:

@@ -130,17 +130,15 @@ class Grants:
 
     def of(self, dataset: str) -> list[Grant]:
         """The grants of a dataset, by holder; those that hold because nothing was granted yet have no date."""
-        with self.database.read() as cursor:
-            return self._of(cursor, dataset)
+        return self._of(self.database, dataset)
 
-    def _of(self, cursor: Cursor, dataset: str) -> list[Grant]:
-        grants = _grants(cursor.rows(f"{GRANTS} WHERE dataset = ? ORDER BY holder, role", dataset))
+    def _of(self, database: Database | Cursor, dataset: str) -> list[Grant]:
+        grants = _grants(database.rows(f"{GRANTS} WHERE dataset = ? ORDER BY holder, role", dataset))
         return grants or [Grant(dataset, holder, role) for holder, roles in self.usual.items() for role in roles]
 
     def to(self, holder: str) -> list[Grant]:
         """What a user or a group was granted, as such."""
-        with self.database.read() as cursor:
-            return _grants(cursor.rows(f"{GRANTS} WHERE holder = ? ORDER BY dataset, role", holder))
+        return _grants(self.database.rows(f"{GRANTS} WHERE holder = ? ORDER BY dataset, role", holder))
 
     def give(self, dataset: str, holder: str, role: str, *, by: str, epsilon: Fraction | None = None) -> Grant:
         """Grants a role on a dataset to a user or a group; to analysts perhaps with what each may spend."""
@@ -203,10 +201,8 @@ class Grants:
 
     def groups(self) -> dict[str, list[str]]:
         """The members of each group."""
-        with self.database.read() as cursor:
-            rows = cursor.rows("SELECT name, member FROM user_group ORDER BY name, member")
         groups: dict[str, list[str]] = {}
-        for row in rows:
+        for row in self.database.rows("SELECT name, member FROM user_group ORDER BY name, member"):
             groups.setdefault(row["name"], []).append(row["member"])
         return groups
 

@@ -85,25 +85,22 @@ class LoginSessions:
     def resume(self, secret: str) -> Identity | None:
         """Whose login session this is; None when it ended."""
         now = self.database.clock.now()
-        with self.database.read() as cursor:
-            row = cursor.row(
-                "SELECT v.name, v.csrf_token, v.seen, v.ends, p.must_change, p.role FROM login_session v"
-                " JOIN users p ON p.name = v.name WHERE v.secret_hash = ? AND p.disabled = 0",
-                hash_secret(secret),
-            )
+        row = self.database.row(
+            "SELECT v.name, v.csrf_token, v.seen, v.ends, p.must_change, p.role FROM login_session v"
+            " JOIN users p ON p.name = v.name WHERE v.secret_hash = ? AND p.disabled = 0",
+            hash_secret(secret),
+        )
         if row is None or row["ends"] <= now or row["seen"] <= now - IDLE:
             return None
         if row["seen"] < now - STALE:
-            with self.database.write() as cursor:
-                cursor.rows("UPDATE login_session SET seen = ? WHERE secret_hash = ?", now, hash_secret(secret))
+            self.database.change("UPDATE login_session SET seen = ? WHERE secret_hash = ?", now, hash_secret(secret))
         role = role_of(row["role"])
         scopes = self.users.grants.scopes(row["name"], role)
         return Identity(row["name"], role, scopes, row["csrf_token"], bool(row["must_change"]))
 
     def sign_out(self, secret: str) -> None:
         """Ends a login session."""
-        with self.database.write() as cursor:
-            cursor.rows("DELETE FROM login_session WHERE secret_hash = ?", hash_secret(secret))
+        self.database.change("DELETE FROM login_session WHERE secret_hash = ?", hash_secret(secret))
 
     def _check_waiting(self, cursor: Cursor, parties: tuple[str, ...]) -> None:
         now = self.database.clock.now()

@@ -96,13 +96,11 @@ class Users:
 
     def all(self) -> list[User]:
         """Everybody, by name."""
-        with self.database.read() as cursor:
-            return [_user(row) for row in cursor.rows("SELECT * FROM users ORDER BY name")]
+        return [_user(row) for row in self.database.rows("SELECT * FROM users ORDER BY name")]
 
     def find(self, name: str) -> User:
         """One user; InvalidInput when there is none."""
-        with self.database.read() as cursor:
-            return _find(cursor, name)
+        return _find(self.database, name)
 
     def set_password(self, name: str, password: str, *, must_change: bool = False) -> None:
         """A new password; every login session of the user ends."""
@@ -119,16 +117,14 @@ class Users:
             _find(cursor, name)
             cursor.rows("UPDATE users SET disabled = ? WHERE name = ?", int(disabled), name)
             if disabled:
-                cursor.rows("DELETE FROM login_session WHERE name = ?", name)
                 cursor.rows("DELETE FROM token_cap WHERE id IN (SELECT id FROM token WHERE name = ?)", name)
-                cursor.rows("DELETE FROM token WHERE name = ?", name)
-                cursor.rows("DELETE FROM token_verifier WHERE name = ?", name)
-                cursor.rows("DELETE FROM draft WHERE name = ?", name)
+                for table in ("login_session", "token", "token_verifier", "draft"):
+                    cursor.rows(f"DELETE FROM {table} WHERE name = ?", name)
             return _find(cursor, name)
 
 
-def _find(cursor: Cursor, name: str) -> User:
-    row = cursor.row("SELECT * FROM users WHERE name = ?", name)
+def _find(database: Database | Cursor, name: str) -> User:
+    row = database.row("SELECT * FROM users WHERE name = ?", name)
     if row is None:
         raise InvalidInput("there is no user of that name")
     return _user(row)
@@ -218,17 +214,15 @@ class Tokens:
 
     def verifiers(self, name: str) -> list[Verifier]:
         """What SCRAM checks somebody's tokens with; none for those that were made before there were any."""
-        with self.database.read() as cursor:
-            rows = cursor.rows("SELECT id, stored_key, server_key FROM token_verifier WHERE name = ?", name)
+        rows = self.database.rows("SELECT id, stored_key, server_key FROM token_verifier WHERE name = ?", name)
         return [Verifier(row["id"], bytes.fromhex(row["stored_key"]), bytes.fromhex(row["server_key"])) for row in rows]
 
     def _identity(self, condition: str, value: str) -> Identity | None:
-        with self.database.read() as cursor:
-            row = cursor.row(
-                "SELECT t.id, t.name, t.scopes, t.ends, p.role FROM token t JOIN users p ON p.name = t.name"
-                f" WHERE {condition} AND p.disabled = 0",
-                value,
-            )
+        row = self.database.row(
+            "SELECT t.id, t.name, t.scopes, t.ends, p.role FROM token t JOIN users p ON p.name = t.name"
+            f" WHERE {condition} AND p.disabled = 0",
+            value,
+        )
         if row is None or row["ends"] <= self.database.clock.now():
             return None
         role = role_of(row["role"])
@@ -237,18 +231,15 @@ class Tokens:
 
     def of(self, name: str) -> list[Token]:
         """Somebody's tokens."""
-        with self.database.read() as cursor:
-            return [_token(row) for row in cursor.rows(f"{TOKENS} WHERE t.name = ? ORDER BY t.created", name)]
+        return [_token(row) for row in self.database.rows(f"{TOKENS} WHERE t.name = ? ORDER BY t.created", name)]
 
     def all(self) -> list[Token]:
         """Everybody's tokens, by name."""
-        with self.database.read() as cursor:
-            return [_token(row) for row in cursor.rows(f"{TOKENS} ORDER BY t.name, t.created")]
+        return [_token(row) for row in self.database.rows(f"{TOKENS} ORDER BY t.name, t.created")]
 
     def find(self, token: str) -> Token:
         """The token of this id; InvalidInput when there is none."""
-        with self.database.read() as cursor:
-            return _find_token(cursor, token)
+        return _find_token(self.database, token)
 
     def set_cap(self, token: str, epsilon: Fraction | None) -> Token:
         """Sets the most that may be spent with a token in all, what was spent before included; None takes it away."""
@@ -282,9 +273,8 @@ class Tokens:
         with self.database.write() as cursor:
             if not cursor.rows("SELECT 1 FROM token WHERE id = ? AND name = ?", token, name):
                 raise InvalidInput("there is no such token")
-            cursor.rows("DELETE FROM token WHERE id = ? AND name = ?", token, name)
-            cursor.rows("DELETE FROM token_verifier WHERE id = ?", token)
-            cursor.rows("DELETE FROM token_cap WHERE id = ?", token)
+            for table in ("token", "token_verifier", "token_cap"):
+                cursor.rows(f"DELETE FROM {table} WHERE id = ?", token)
 
 
 TOKENS = (
@@ -293,8 +283,8 @@ TOKENS = (
 )
 
 
-def _find_token(cursor: Cursor, token: str) -> Token:
-    row = cursor.row(f"{TOKENS} WHERE t.id = ?", token)
+def _find_token(database: Database | Cursor, token: str) -> Token:
+    row = database.row(f"{TOKENS} WHERE t.id = ?", token)
     if row is None:
         raise InvalidInput("there is no such token")
     return _token(row)
@@ -380,12 +370,10 @@ class Drafts:
 
     def of(self, name: str, page: str) -> dict[str, Any] | None:
         """What somebody had typed last; None when there is nothing."""
-        with self.database.read() as cursor:
-            row = cursor.row("SELECT body FROM draft WHERE name = ? AND page = ?", name, page)
+        row = self.database.row("SELECT body FROM draft WHERE name = ? AND page = ?", name, page)
         content = None if row is None else json.loads(row["body"])
         return content if isinstance(content, dict) else None
 
     def drop(self, name: str, page: str) -> None:
         """Forgets it, once it was sent or is not wanted any more."""
-        with self.database.write() as cursor:
-            cursor.rows("DELETE FROM draft WHERE name = ? AND page = ?", name, page)
+        self.database.change("DELETE FROM draft WHERE name = ? AND page = ?", name, page)

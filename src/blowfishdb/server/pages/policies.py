@@ -70,7 +70,7 @@ from blowfishdb.server.pages.policy_form import (
     read_joint_form,
     usual_joint,
 )
-from blowfishdb.server.pages.query_draft import grouped, steps_of
+from blowfishdb.server.pages.query_draft import AxisChoice, steps_of
 from blowfishdb.server.rest.datasets import policy_tag
 from blowfishdb.server.rest.policies import account_by, put_domain_in_force, put_in_force
 from blowfishdb.sources.base import ColumnType
@@ -158,7 +158,7 @@ class QuestionPicture:
 
     def _first_step(self, name: str) -> str:
         attribute = self._domain[name]
-        groups = {step: grouping(grouped(attribute, name, step), attribute).count for step in steps_of(attribute)}
+        groups = {step: grouping(AxisChoice(name, step).axis(), attribute).count for step in steps_of(attribute)}
         return next(
             (step for step, count in groups.items() if count <= SHOWN_GROUPS), min(groups, key=groups.__getitem__)
         )
@@ -201,7 +201,7 @@ class QuestionPicture:
         if self._where.strip():
             constraint = read_constraint(f"count({self._where})")
             where = constraint.condition if isinstance(constraint, CountConstraint) else None
-        axes = [grouped(self._domain[name], name, step) for name, step in zip(self._axes, self._steps, strict=True)]
+        axes = [AxisChoice(name, step).axis() for name, step in zip(self._axes, self._steps, strict=True)]
         return view_cells(compile_cells(self._domain, policy, axes, where))
 
     def draw(self, policy: Policy | None) -> None:

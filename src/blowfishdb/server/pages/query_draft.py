@@ -51,13 +51,6 @@ def steps_of(attribute: Attribute) -> dict[str, str]:
     return {"": whole} | {step: f"by {step} ({plural(groups, 'bin')})" for step, groups in _widths(attribute).items()}
 
 
-def grouped(attribute: Attribute, name: str, step: str) -> Axis:
-    """An attribute in groups: by a unit of the calendar, in bins of one width, or value by value without a step."""
-    if not step:
-        return Axis(name)
-    return Axis(name, unit=step) if is_calendar(attribute) else Axis(name, width=Fraction(step))
-
-
 def usual_step(attribute: Attribute) -> str:
     """The finest grouping that is easy to read."""
     if attribute.size <= COMFORTABLE:
