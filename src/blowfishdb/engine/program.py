@@ -220,9 +220,31 @@ BY_RANK = (
 )
 
 
+class ChoiceRelease(CellsRelease):
+    """A release whose outcome is chosen at once by one certified selection."""
+
+    best: QuantileQuote | SelectionQuote
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of the selection."""
+        return self.best.certificate
+
+    def loss_on(self, graph: CellGraph) -> Fraction:
+        """The loss of the selection on the edges of a graph of the same cells."""
+        return self.best.plan.loss(graph)
+
+    def document(self) -> dict[str, object]:
+        """The certificate that the ledger keeps."""
+        _, certificate = self.compiled.tables, self.certificate
+        details: dict[str, object] = {"alpha": self.best.alpha, "beta": self.best.beta, "witness": None}
+        details |= {"is_tight": certificate.is_tight, "together": certificate.constraint_note}
+        return ledger_document(self.compiled.query, self.best.mechanism, certificate, details)
+
+
 @dataclass(frozen=True, eq=False)
-class QuantilesRelease(ColumnsRelease):
-    """Quantiles chosen at once by one certified selection. `quotes` are those of CDFs, where they were worked out."""
+class QuantilesRelease(ChoiceRelease, ColumnsRelease):
+    """Quantiles chosen by their ranks. `quotes` are those of CDFs, where they were worked out."""
 
     compiled: Compiled
     target: AccuracyTarget
@@ -237,11 +259,6 @@ class QuantilesRelease(ColumnsRelease):
             raise Declined(EXPONENTIAL_QUANTILES, RANKS_ONLY)
         return order
 
-    @property
-    def certificate(self) -> Certificate:
-        """The certificate of the selection."""
-        return self.best.certificate
-
     def checked(self) -> Certificate:
         """The certificate, worked out anew."""
         return certify_quantiles(self.best.plan, self.compiled.problem.graph)
@@ -249,22 +266,6 @@ class QuantilesRelease(ColumnsRelease):
     def column_alphas(self) -> Mapping[str, float | None]:
         """The ranks within which every quantile lies."""
         return {part.title: self.best.alpha for part in self.compiled.query.aggregates}
-
-    def loss_on(self, graph: CellGraph) -> Fraction:
-        """The loss of the selection on the edges of a graph of the same cells."""
-        return self.best.plan.loss(graph)
-
-    def document(self) -> dict[str, object]:
-        """The certificate that the ledger keeps."""
-        _, certificate = self.compiled.tables, self.certificate
-        details: dict[str, object] = {
-            "alpha": self.best.alpha,
-            "beta": self.best.beta,
-            "witness": None,
-            "is_tight": certificate.is_tight,
-            "together": certificate.constraint_note,
-        }
-        return ledger_document(self.compiled.query, EXPONENTIAL_QUANTILES, certificate, details)
 
     def preview(self, handle: DatasetHandle) -> Preview:
         """The price of the selection, beside what a CDF promises."""
@@ -319,28 +320,12 @@ def _as_columns(table: AggregateTable, cells: Ints, axis: int) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupsRelease(CellsRelease):
-    """The names of the largest groups, or of those above a least count, by one certified selection."""
+class GroupsRelease(ChoiceRelease):
+    """The names of the largest groups, or of those above a least count."""
 
     compiled: Compiled
     target: AccuracyTarget
     best: SelectionQuote
-
-    @property
-    def certificate(self) -> Certificate:
-        """The certificate of the selection."""
-        return self.best.certificate
-
-    def loss_on(self, graph: CellGraph) -> Fraction:
-        """The loss of the selection on the edges of a graph of the same cells."""
-        return self.best.plan.loss(graph)
-
-    def document(self) -> dict[str, object]:
-        """The certificate that the ledger keeps."""
-        _, certificate = self.compiled.tables, self.certificate
-        details: dict[str, object] = {"alpha": self.best.alpha, "beta": self.best.beta, "witness": None}
-        details |= {"is_tight": certificate.is_tight, "together": certificate.constraint_note}
-        return ledger_document(self.compiled.query, GROUP_SELECTION, certificate, details)
 
     def preview(self, handle: DatasetHandle) -> Preview:
         """The price of the list."""
