@@ -82,12 +82,8 @@ def proposed_form(column: ColumnType, proposal: ColumnProposal) -> ColumnForm:
         return ColumnForm()
     if not proposal.domain:
         return suggested(column, usual[0])
-    entry = write_attribute(read_words(proposal.domain, column.kind))
-    form = {"integers": WHOLE, "bins": STEPS, "dates": DAYS, "timestamps": MOMENTS}.get(entry["kind"], LISTED)
-    if form == LISTED:
-        return suggested(column, form)
-    low, high = (str(entry[end]) for end in (("low", "high") if form in (WHOLE, STEPS) else ("start", "end")))
-    return ColumnForm(form, low, high, str(entry.get("width") or entry.get("by") or ""))
+    form = column_form_of(read_words(proposal.domain, column.kind))
+    return suggested(column, LISTED) if form is None or form.is_list else form
 
 
 def column_form_of(attribute: Attribute) -> ColumnForm | None:
