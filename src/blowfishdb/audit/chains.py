@@ -1,6 +1,6 @@
 """Chains of answers that share their noise: exact joint laws, sessions on neighbouring tables, and drills.
 
-Drilled are rows that change meanwhile, draws that fail, chains that end, and who reads.
+The drills: rows that change meanwhile, draws that fail, chains that end, and whose rows are read.
 """
 
 from __future__ import annotations
@@ -528,11 +528,11 @@ def _read(room: Room) -> list[str]:
     room.ask("ana", CHEAP)
     others = READ in room.world.watch.events
     room.ask("bob", CHEAP)
-    own = READ in room.world.watch.events
+    mine = READ in room.world.watch.events
     return broken(
         {
             "time tells that others have asked: no rows are read for what follows from their answer": not others,
-            "rows are read for what follows from an analyst's own answer": own,
+            "rows are read for what follows from an analyst's own answer": mine,
         }
     )
 

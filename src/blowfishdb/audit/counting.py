@@ -135,10 +135,10 @@ def _file_violations(random: np.random.Generator, folder: Path) -> Iterator[str]
 
     A line longer than any that is read counts nowhere, and stops no count.
     """
-    written = [
+    listed = [
         each for each in (_attribute(random) for _ in range(12)) if "TEXT" in _types(each, SQLite, is_native=False)
     ]
-    declared = Domain((("x", written[0]), ("y", written[1])))
+    declared = Domain((("x", listed[0]), ("y", listed[1])))
     pools = {
         name: sorted({str(value) for value in _pool(attribute, "TEXT") if value})
         for name, attribute in declared.attributes

@@ -207,7 +207,7 @@ def listening() -> Iterator[list[str]]:
     root, package, printed = logging.getLogger(), logging.getLogger("blowfishdb"), io.StringIO()
     levels, usual, handlers = (root.level, package.level), curator_log.disabled, root.handlers
     root.handlers, curator_log.disabled = [_Listener(heard)], True
-    # Compilers tell their life at the lowest level.
+    # Compilers log every step at the lowest level.
     root.setLevel(logging.INFO)
     package.setLevel(logging.DEBUG)
     try:

@@ -131,14 +131,14 @@ def selection_loss(ran: Selected, other: Ints, enough: float = 0.0) -> float:
     """
     if ran.is_refinement:
         return abs(_log_chance(ran, ran.counts) - _log_chance(ran, other))
-    own = _own_items(ran)
+    mine = _own_items(ran)
     least = math.inf
-    for items in itertools.chain(itertools.combinations(own, 1), itertools.combinations(own, 2)):
+    for items in itertools.chain(itertools.combinations(mine, 1), itertools.combinations(mine, 2)):
         least = min(least, _loss_of(ran, other, items))
         if least <= enough:
             return least
     # Where not all of its items were tried, not finding a proof shows nothing.
-    return enough if len(own) == MOST_OWN else least
+    return enough if len(mine) == MOST_OWN else least
 
 
 def _loss_of(ran: Selected, other: Ints, items: tuple[int, ...]) -> float:

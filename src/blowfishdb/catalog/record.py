@@ -186,11 +186,11 @@ def _released(account: Account, budgets: Sequence[AnalystBudget], entries: Seque
         (one.analyst, epsilon_words(one.spent), "" if one.limit is None else epsilon_words(one.limit))
         for one in budgets
     ]
-    asked = [(*_when(entry), entry.words, epsilon_words(Fraction(str(entry.fields["epsilon"])))) for entry in listed]
+    answers = [(*_when(entry), entry.words, epsilon_words(Fraction(str(entry.fields["epsilon"])))) for entry in listed]
     terms = [(*_when(entry), entry.words) for entry in changes]
     tables = [
         html_table("Analysts", ("analyst", "spent", "limit"), people, (0,)) if people else "",
-        html_table("Answers", ("no.", "when (UTC)", "who", "what", "epsilon"), asked, (1, 2, 3)) if asked else "",
+        html_table("Answers", ("no.", "when (UTC)", "who", "what", "epsilon"), answers, (1, 2, 3)) if answers else "",
         element("p", {}, "What was declared and changed:"),
         html_table("Declarations", ("no.", "when (UTC)", "who", "what"), terms, (1, 2, 3)),
     ]

@@ -92,7 +92,7 @@ def restore(
       blowfish restore monday.backup --checkpoint visits.checkpoint
     """
     with opened_backup(file) as (folder, manifest):
-        restored, kept = _restore(
+        restored, beside = _restore(
             folder, config, manifest["at"], replace=replace, key=checkpoint_key, signed=checkpoint, accept=accept, by=by
         )
     counted = {account: str(spent.amount) for account, spent in restored.counted.items()}
@@ -103,8 +103,8 @@ def restore(
         lines.append(f"Later spending is counted for {plural(len(counted), 'account')}: see blowfish ledger show.")
     if restored.aside is not None:
         lines.append(f"The ledger that was here is kept as {restored.aside.name}.")
-    if kept is not None:
-        lines.append(f"The configuration here was left as it is; that of the backup is {kept.name}.")
+    if beside is not None:
+        lines.append(f"The configuration here was left as it is; that of the backup is {beside.name}.")
     for name in _misplaced(config):
         lines.append(
             f"Mind: the ledger has no account of {name} at its address here. Put the data where it was (the same path "

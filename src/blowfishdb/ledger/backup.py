@@ -139,7 +139,7 @@ def _set_aside(target: Cursor, head: Head, aside: Path | None) -> bool:
     if aside is None:
         entries = plural(head.sequence, "entry", "entries")
         raise BackupRefused(f"there is a ledger of {entries} in this place. To replace it, and keep a copy: --replace")
-    with closing(open_sqlite(aside)) as kept, kept.write() as copy:
+    with closing(open_sqlite(aside)) as spare, spare.write() as copy:
         _copy(target, copy, copy)
     return True
 

@@ -136,11 +136,10 @@ class Approvals:
         last = cursor.row("SELECT MAX(number) AS number FROM approval WHERE dataset = ?", dataset)
         number = 1 + ((last or {}).get("number") or 0)
         question = "; ".join(dict.fromkeys(_words(one) for one in charges))
-        asked = Approval(
-            dataset, number, analyst, question, epsilon, "waiting", clock.text(), clock.now() + DAYS * 86_400
-        )
-        cursor.insert("approval", {**vars(asked), "epsilon": str(epsilon), "digest": digest})
-        return asked
+        ends = clock.now() + DAYS * 86_400
+        approval = Approval(dataset, number, analyst, question, epsilon, "waiting", clock.text(), ends)
+        cursor.insert("approval", {**vars(approval), "epsilon": str(epsilon), "digest": digest})
+        return approval
 
 
 @dataclass(eq=False)

@@ -134,8 +134,8 @@ def _asked_first(context: PageContext, session: Session) -> list[Approval]:
     return [one for dataset in session.datasets() for one in store.of(dataset, name) if one.state != "used"]
 
 
-def _approvals(asked: list[Approval]) -> None:
-    if not asked:
+def _approvals(approvals: list[Approval]) -> None:
+    if not approvals:
         return
     with card():
         heading("Asked of a curator first")
@@ -144,7 +144,7 @@ def _approvals(asked: list[Approval]) -> None:
         columns += [Column("Epsilon", "is-number"), Column("State")]
         rows: list[list[Cell]] = [
             [one.dataset, str(one.number), one.question, figure(one.epsilon), partial(approval_state, one)]
-            for one in asked
+            for one in approvals
         ]
         plain_table(columns, rows, "Asked of a curator first")
 
