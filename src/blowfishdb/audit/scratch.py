@@ -10,7 +10,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -260,15 +260,12 @@ class Watch:
             raise self.failure
 
 
-class WatchedConnection:
+class WatchedConnection(AbstractContextManager["WatchedConnection"]):
     """A connection of DuckDB whose statements are recorded before they run."""
 
     def __init__(self, inner: Any, watch: Watch) -> None:
         self._inner = inner
         self._watch = watch
-
-    def __enter__(self) -> WatchedConnection:
-        return self
 
     def __exit__(self, *raised: object) -> None:
         self._inner.close()

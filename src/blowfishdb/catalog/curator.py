@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,7 +81,7 @@ def table_roles(policy: Policy, source: IbisSource) -> TableRoles:
     return TableRoles(source.identity(), protected, public)
 
 
-class Curator:
+class Curator(AbstractContextManager["Curator"]):
     """The keeper of a configuration and its ledger. Reads schemas and public joined tables.
 
     Rows are read in `true_counts`, `look_at_column` and `look_at_caps` alone.
@@ -101,9 +102,6 @@ class Curator:
         self._by = by
         self._shares_ledger = shares_ledger
         self._compute = compute
-
-    def __enter__(self) -> Curator:
-        return self
 
     def __exit__(self, *raised: object) -> None:
         self.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -66,7 +66,7 @@ from blowfishdb.ledger.values import (
 from blowfishdb.ledger.verification import LedgerWatch, Progress, verify_since
 
 
-class Ledger(Charging):
+class Ledger(Charging, AbstractContextManager["Ledger"]):
     """An open ledger: charges of analysts, actions of curators with their authors, and look-ups for both."""
 
     def register(self, terms: Terms, *, name: str, by: str) -> Account:
@@ -254,9 +254,6 @@ class Ledger(Charging):
         """Lets go of the database."""
         self.store.close()
         self.mark.close()
-
-    def __enter__(self) -> Ledger:
-        return self
 
     def __exit__(self, *raised: object) -> None:
         self.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -117,7 +118,7 @@ class Caller:
 
 
 @dataclass(eq=False)
-class Payment:
+class Payment(AbstractContextManager["Payment"]):
     """What is kept of a release beside the ledger: its line in the audit log, and what its token has spent.
 
     `Run.before_charge` calls it with the price, and with what is taken back. The line is on disk before anything is
@@ -141,9 +142,6 @@ class Payment:
         if price and token is not None:
             self.caller.app_state.tokens.spend(token, price)
         self.price += price
-
-    def __enter__(self) -> Payment:
-        return self
 
     def __exit__(self, *raised: object) -> None:
         if not self._is_noted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -29,7 +30,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Session:
+class Session(AbstractContextManager["Session"]):
     """One analyst's view of the datasets of a configuration."""
 
     analyst: str
@@ -41,9 +42,6 @@ class Session:
     def __getitem__(self, name: str) -> Table:
         domain, _ = self._backend.declared(name)
         return Table(name, domain, self._backend)
-
-    def __enter__(self) -> Session:
-        return self
 
     def __exit__(self, *raised: object) -> None:
         self.close()

@@ -120,8 +120,7 @@ def _form(context: PageContext, name: str, holders: list[str]) -> None:
             typed = (limit.value or "").strip() if role.value == "analyst" else ""
             sent = rest.NewGrant(role=role.value, epsilon=typed or None)
             with blaming(limit if typed else who):
-                await context.change(partial(rest.grant, name, str(who.value or ""), sent))
-                ui.navigate.reload()
+                await context.change_here(partial(rest.grant, name, str(who.value or ""), sent))
 
         ui.button("Grant", icon="key", on_click=grant).props('unelevated data-testid="grant"')
     small("A limit holds before they first ask; for a group it is what each member may spend.", "margin-top:4px")
@@ -141,8 +140,7 @@ def _ask_above(context: PageContext, name: str, above: Fraction | None) -> None:
         async def set_above() -> None:
             sent = rest.NewThreshold(epsilon=(field.value or "").strip() or None)
             with blaming(field):
-                await context.change(partial(rest.set_threshold, name, sent))
-                ui.navigate.reload()
+                await context.change_here(partial(rest.set_threshold, name, sent))
 
         decision(dialog, "Set it", set_above, test_id="set-above")
 
@@ -184,8 +182,7 @@ def _approval_row(context: PageContext, one: Approval) -> list[Cell]:
 async def _decide(context: PageContext, one: Approval, approve: bool) -> None:
     async def decide(reason: str = "") -> None:
         sent = rest.Decision(approve=approve, reason=reason)
-        await context.change(partial(rest.decide, one.dataset, one.number, sent))
-        ui.navigate.reload()
+        await context.change_here(partial(rest.decide, one.dataset, one.number, sent))
 
     if approve:
         await decide()

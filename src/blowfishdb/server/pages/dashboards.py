@@ -348,13 +348,7 @@ class Board:
             dashboards.withdraw(dashboard.id)
             caller.note("withdrew a dashboard", dashboard.id)
 
-        async def publish() -> None:
-            await self._context.change(published)
-            ui.navigate.reload()
-
-        async def withdraw() -> None:
-            await self._context.change(withdrawn)
-            ui.navigate.reload()
+        publish, withdraw = (partial(self._context.change_here, work) for work in (published, withdrawn))
 
         def ask() -> None:
             text = (

@@ -123,14 +123,10 @@ def pause_button(context: PageContext, name: str, *, is_paused: bool) -> None:
     """Pauses a dataset, with a reason that analysts read, or lets it go on."""
 
     async def pause(reason: str) -> None:
-        await context.change(partial(rest.pause, name, rest.Reason(reason=reason)))
-        ui.navigate.reload()
-
-    async def resume() -> None:
-        await context.change(partial(rest.go_on, name))
-        ui.navigate.reload()
+        await context.change_here(partial(rest.pause, name, rest.Reason(reason=reason)))
 
     if is_paused:
+        resume = partial(context.change_here, partial(rest.go_on, name))
         ui.button("Go on", icon="play_circle", on_click=resume).props('flat dense data-testid="resume"')
         return
     text = "Nobody can preview or release until it goes on. Analysts read the reason; earlier answers stay readable."

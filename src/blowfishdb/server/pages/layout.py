@@ -134,6 +134,11 @@ class PageContext:
         self.alert.clear()
         return result
 
+    async def change_here(self, work: Callable[[Caller], object]) -> None:
+        """Makes a curator's change, and shows the page anew."""
+        await self.change(work)
+        ui.navigate.reload()
+
     def note(self, action: str, target: str = "", detail: Mapping[str, str | int | None] = NOTHING) -> None:
         """Writes a line into the audit log."""
         self.app_state.audit_log.note(self.identity.name, action, target, detail)

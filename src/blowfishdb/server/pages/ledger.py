@@ -179,8 +179,7 @@ def _bar(budget: AnalystBudget) -> None:
 
 def _buttons(context: PageContext, name: str, analyst: str) -> None:
     async def revoke(reason: str) -> None:
-        await context.change(partial(rest.limit_analyst, name, analyst, rest.NewLimit(epsilon="0", reason=reason)))
-        ui.navigate.reload()
+        await context.change_here(partial(rest.limit_analyst, name, analyst, rest.NewLimit(epsilon="0", reason=reason)))
 
     text = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
     ask = partial(ask_reason, f"Revoke {analyst}?", text, "Revoke", revoke, is_grave=True)
@@ -212,8 +211,7 @@ def _ask_limit(context: PageContext, name: str, whose: str, analyst: str = "") -
             "everyone": partial(rest.limit_everyone, name, sent),
             "analyst": partial(rest.limit_analyst, name, analyst, sent),
         }
-        await context.change(changes[whose])
-        ui.navigate.reload()
+        await context.change_here(changes[whose])
 
     ask_reason(title.format(name=name, analyst=analyst), text, "Set it", work, first=amount)
 

@@ -379,8 +379,7 @@ class DeclarationCard:
         tip.move(target_index=-1)
 
         async def save(reason: str) -> None:
-            await self._context.change(partial(account_by, dataset.name, str(ways.value), reason))
-            ui.navigate.reload()
+            await self._context.change_here(partial(account_by, dataset.name, str(ways.value), reason))
 
         text = "What was spent so far stays spent: the worst of it counts for every part from now on."
         ask = partial(ask_reason, "Add up losses in another way?", text, "Change it", save)

@@ -117,10 +117,7 @@ def _row(context: PageContext, user: User) -> list[Cell]:
 
 
 def _buttons(context: PageContext, user: User) -> None:
-
-    async def disable() -> None:
-        await context.change(partial(rest.disable, user.name, rest.Disabled(disabled=not user.is_disabled)))
-        ui.navigate.reload()
+    disable = partial(rest.disable, user.name, rest.Disabled(disabled=not user.is_disabled))
 
     async def renew() -> None:
         _show_password(await context.change(partial(rest.new_one, user.name)))
@@ -129,7 +126,7 @@ def _buttons(context: PageContext, user: User) -> None:
         if user.name != context.identity.name:
             ui.button("New password", on_click=renew).props("flat dense")
             word, colour = ("Let in again", "primary") if user.is_disabled else ("Shut out", "negative")
-            button = ui.button(word, on_click=disable).props(f"flat dense color={colour}")
+            button = ui.button(word, on_click=partial(context.change_here, disable)).props(f"flat dense color={colour}")
             called(button, test_id=f"disable-{user.name}")
         else:
             small("you", "padding:6px 8px")
@@ -157,8 +154,7 @@ def _ask_group(context: PageContext, name: str, members: list[str]) -> None:
         async def save() -> None:
             sent = access.Members(members=list(chosen.value or []))
             with blaming(chosen if name else field):
-                await context.change(partial(access.set_group, (field.value or "").strip(), sent))
-                ui.navigate.reload()
+                await context.change_here(partial(access.set_group, (field.value or "").strip(), sent))
 
         decision(dialog, "Save it", save, test_id="save-group")
 
@@ -186,8 +182,7 @@ def _ask_cap(context: PageContext, token: Token) -> None:
         async def set_cap() -> None:
             typed = (field.value or "").strip() or None
             with blaming(field):
-                await context.change(partial(rest.set_cap, token.name, token.id, rest.Cap(epsilon=typed)))
-                ui.navigate.reload()
+                await context.change_here(partial(rest.set_cap, token.name, token.id, rest.Cap(epsilon=typed)))
 
         decision(dialog, "Set it", set_cap, test_id="set-cap")
 
