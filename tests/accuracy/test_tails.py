@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.accuracy.candidates import index_at_least, point
-from blowfishdb.accuracy.intervals import noise_widths
+from blowfishdb.accuracy.intervals import noise_widths, pair_widths
 from blowfishdb.accuracy.tails import (
     KEPT,
     ExactTails,
+    Pairs,
     equal_sums,
     from_coefficients,
     from_terms,
@@ -204,3 +205,21 @@ def test_answers_without_noise_are_exact() -> None:
 def test_beta_is_a_probability(beta: float) -> None:
     with pytest.raises(AccuracyError):
         noise_widths(np.ones(1), beta)
+
+
+@effort(100)
+@given(st.integers(1, 4), st.integers(0, 4), st.floats(0.2, 8.0), st.floats(0.2, 8.0), st.floats(0.0, 60.0))
+def test_two_weighted_terms_are_never_below_the_truth(first, second, one, two, alpha):
+    pairs = Pairs(np.array([[float(first), -float(second)]]), np.array([one, two]))
+    terms = [(c, t) for c, t in ((first, one), (second, two)) if c]
+    truth = true_tail([c for c, _ in terms], [t for _, t in terms], alpha)
+    assert pairs.failure(1.0, alpha) >= truth * (1 - 1e-9) - 1e-14
+
+
+@pytest.mark.parametrize("second", [0, 1, 3, 4])
+def test_two_weighted_terms_are_close_to_the_truth_where_noise_is_large(second):
+    """A shift of half the norm too few would not be: at scale 60 the half-width is within 2 % of the true one."""
+    coefficients, scales = np.array([[4.0, float(second)]]), np.array([60.0, 60.0])
+    wide = float(pair_widths(coefficients, scales, 0.05)[0])
+    terms = [4, second] if second else [4]
+    assert true_tail(terms, [60.0] * len(terms), wide) <= 0.05 < true_tail(terms, [60.0] * len(terms), 0.98 * wide - 4)

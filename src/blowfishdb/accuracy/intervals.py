@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from typing import Literal
@@ -15,6 +15,7 @@ from blowfishdb.accuracy.simulation import LargeSimulation, Simulation, large_si
 from blowfishdb.accuracy.tails import (
     Bound,
     ExactTails,
+    Pairs,
     Tails,
     equal_sums,
     least_alpha,
@@ -156,12 +157,14 @@ NO_NOISE = 1e-9
 class HalfWidths:
     """With probability 1 - beta an answer is off by at most its `per_answer`, and all by at most `simultaneous`.
 
-    `exact` are the places of answers without any noise.
+    `exact` are the places of answers without any noise. `scales` are those of the answers' noise, 0 for exact ones,
+    where each has a discrete Laplace variable to itself and `simultaneous` is a whole number of its steps; else None.
     """
 
     per_answer: Floats
     simultaneous: float
     exact: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    scales: Floats | None = None
 
     @property
     def together(self) -> Floats:
@@ -172,7 +175,21 @@ class HalfWidths:
 
     def at(self, places: Ints) -> HalfWidths:
         """The half-widths of some of the answers."""
-        return replace(self, per_answer=self.per_answer[places], exact=np.flatnonzero(np.isin(places, self.exact)))
+        exact = np.flatnonzero(np.isin(places, self.exact))
+        return HalfWidths(self.per_answer[places], self.simultaneous, exact)
+
+    @property
+    def beyond(self) -> Floats:
+        """For each answer a bound on the probability that it alone is off by more than `simultaneous`; needs scales."""
+        scales = np.zeros(self.per_answer.size) if self.scales is None else self.scales
+        # P(|X| > w) = 2 q^(w + 1) / (1 + q) <= q^w for whole w, with q = exp(-1 / scale).
+        ratio = np.divide(self.simultaneous, scales, out=np.full(scales.size, np.inf), where=scales > 0)
+        return np.asarray(np.exp(-ratio))
+
+    def divided(self, by: float) -> HalfWidths:
+        """The half-widths of answers divided by a number."""
+        scales = None if self.scales is None else self.scales / by
+        return HalfWidths(self.per_answer / by, self.simultaneous / by, self.exact, scales)
 
     def widened(self, by: Floats) -> HalfWidths:
         """Half-widths of answers that may be off by more, each by its entry of `by`."""
@@ -198,7 +215,28 @@ def intervals(
     exact = _exact_places(candidate)
     alone = np.minimum(_per_answer(candidate, beta), together)
     alone[exact] = 0.0
-    return HalfWidths(alone, together, exact)
+    return HalfWidths(alone, together, exact, _own_scales(candidate) if float(together).is_integer() else None)
+
+
+def _own_scales(candidate: Candidate) -> Floats | None:
+    """The scale of each answer's noise variable, where no two answers share one; 0 for exact answers."""
+    direct = candidate.strategy.direct
+    if direct is None:
+        return None
+    noisy = direct[direct != NO_VARIABLE]
+    if np.unique(noisy).size < noisy.size:
+        return None
+    return np.where(direct == NO_VARIABLE, 0.0, candidate.scales(Fraction(1))[direct])
+
+
+def pair_widths(coefficients: Floats, scales: Floats, beta: float) -> Floats:
+    """The half-widths at beta of c X + d Y, for each row (c, d), of two discrete Laplace variables of these scales."""
+    noisy = np.abs(coefficients) @ scales > 0
+    widths = np.zeros(coefficients.shape[0])
+    if np.any(noisy):
+        pairs = Pairs(coefficients[noisy], scales)
+        widths[noisy] = _solve(pairs, 1.0, beta, np.abs(coefficients[noisy]) @ scales)
+    return widths
 
 
 def _exact_places(candidate: Candidate) -> Ints:

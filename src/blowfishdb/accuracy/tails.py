@@ -26,6 +26,8 @@ SHIFTS = np.array([1.0, 1.5, 2.0, 2.5, 3.0])
 
 DUST = 1e-12
 """Coefficients below this are rounding errors of an answer that does not depend on the variable."""
+ROUNDED = 1e-9
+"""By how much a tail in closed form is raised for the rounding of floats."""
 LEAST_CAP = 1e-100
 """A larger cap is sound too; this one has a square that floats can hold."""
 
@@ -224,6 +226,54 @@ def two_terms_tail(scale: float, k: Floats) -> Floats:
     least = np.floor(k) + 1.0
     inner = least + 1.0 + 2.0 * q**2 / (gap * (1.0 + q)) + q / gap
     return np.asarray(2.0 * gap / (1.0 + q) ** 2 * np.exp(-least / scale) * inner)
+
+
+ALIKE = 0.999
+"""Two sizes whose ratio is nearer to 1 are both taken as the larger one, which only widens the tail."""
+LEAST_RATIO = 1e-9
+PAIR_SHIFTS = np.array([0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0])
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs(Tails):
+    """Answers c X + d Y of two independent noise variables, one for each row of `coefficients`, of these `scales`.
+
+    Their continuous tail is known in closed form; the whole-number one is at most that a little further in
+    (docs/proofs/accuracy.md).
+    """
+
+    coefficients: Floats
+    scales: Floats
+
+    @cached_property
+    def count(self) -> Floats:
+        """One answer for each row."""
+        return np.ones(self.coefficients.shape[0])
+
+    def tails(self, unit: float, alpha: Floats) -> Floats:
+        """For each row a bound on P(|sum| > alpha), noise of scale unit times scale."""
+        sizes = unit * np.sort(np.abs(self.coefficients) * self.scales, axis=1)
+        norm = np.sqrt(np.sum(self.coefficients**2, axis=1))
+        best = self._sums.tails(unit, alpha)
+        for shift in PAIR_SHIFTS:
+            inner = np.maximum(alpha - shift * norm, 0.0)
+            best = np.minimum(best, _two_laplace_tail(sizes[:, 1], sizes[:, 0], inner) / -np.expm1(-(shift**2)))
+        return best
+
+    @cached_property
+    def _sums(self) -> LaplaceSums:
+        return from_coefficients(self.coefficients, self.scales, self.count)
+
+
+def _two_laplace_tail(large: Floats, small: Floats, alpha: Floats) -> Floats:
+    """P(|X + Y| > alpha) for continuous Laplace variables of these scales: (a^2 e^-x/a - b^2 e^-x/b) / (a^2 - b^2)."""
+    size = np.where(large > 0, large, 1.0)
+    ratio, far = small / size, alpha / size
+    is_alike = ratio > ALIKE
+    apart = np.where(is_alike, 0.5, np.maximum(ratio, LEAST_RATIO))
+    unequal = (np.exp(-far) - apart**2 * np.exp(-far / apart)) / (1.0 - apart**2)
+    tail = np.where(is_alike, (1.0 + far / 2.0) * np.exp(-far), unequal)
+    return np.where(large > 0, np.minimum(1.0, tail * (1.0 + ROUNDED)), 0.0)
 
 
 @dataclass(frozen=True, eq=False)

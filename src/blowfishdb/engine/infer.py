@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from blowfishdb.accuracy.intervals import HalfWidths
+from blowfishdb.accuracy.intervals import HalfWidths, pair_widths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, cell_ends
 from blowfishdb.inference.consistency import (
@@ -117,7 +117,7 @@ def infer(
     certificate: Certificate,
 ) -> Answer:
     """The answer that measured rows and their half-widths tell; `total` is the number of records where it is public."""
-    estimate = _estimate(compiled, raw, widths, total)
+    estimate = _estimate(compiled, raw, widths, total, beta)
     if estimate is not None:
         return estimate_answer(compiled, estimate, beta, mechanism, certificate)
     even = Estimate(raw, around(raw, widths.together))
@@ -148,11 +148,10 @@ def estimate_answer(
     )
 
 
-def _estimate(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Estimate | None:
+def _estimate(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None, beta: float) -> Estimate | None:
     """The sum, mean, quantiles or columns that the measured rows tell; None for counts."""
     if compiled.table is not None:
-        is_exact = np.isin(np.arange(raw.size), widths.exact)
-        return table_columns(compiled.table, raw, is_exact, widths.simultaneous)
+        return table_columns(compiled.table, raw, widths, beta)
     kind, measure = compiled.query.kind, compiled.measure
     if kind == "quantiles":
         return _quantiles(compiled, raw, widths, total)
@@ -161,21 +160,28 @@ def _estimate(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float 
     if measure is None:
         return None
     if kind == "mean":
-        return _mean(measure, raw, widths)
+        return _mean(measure, raw, widths, beta)
     values = raw / measure.scale
     return Estimate(values, around(values, widths.simultaneous / measure.scale))
 
 
-def _mean(measure: Measure, raw: Floats, widths: HalfWidths) -> Estimate:
-    """offset + sum / count over the box of both, cut to the declared values; all of them when the count may be 0."""
+def _mean(measure: Measure, raw: Floats, widths: HalfWidths, beta: float) -> Estimate:
+    """offset + sum / count, cut to the declared values; all of them when the count may be 0."""
+    wide, spread = widths.together, float(measure.spread)
     total, count = (
-        Interval(value, value - wide, value + wide)
-        for value, wide in zip(np.split(raw, 2), np.split(widths.together, 2), strict=True)
+        Interval(value / unit, (value - off) / unit, (value + off) / unit)
+        for value, off, unit in zip(np.split(raw, 2), np.split(wide, 2), (1.0, spread), strict=True)
     )
     ends = (measure.numerators[[0, -1]] - measure.offset).tolist()
-    mean = total.over(count.times(1.0 / measure.spread)).within(*ends)
+    pair = None
+    if widths.scales is not None:
+        pair = NoisePair(np.array([1.0, 1.0 / spread]), widths.scales, beta)
+        most = np.abs(ends).max(keepdims=True)
+        pair = pair if pair.widths(most)[0] <= wide[0] + most[0] * wide[1] / spread else None
+    mean = ratio(total, count, ends, pair)
+    few = bool(np.any(mean.high - mean.low >= ends[1] - ends[0])) and wide[1] > 0
     mean = (mean + _constant(mean, float(measure.offset))).times(1.0 / measure.scale)
-    note = "so few records may be counted that the mean can be any declared value" if count.low[0] <= 0 else ""
+    note = "so few records may be counted that the mean can be any declared value" if few else ""
     return Estimate(mean.value, Bounds(mean.low, mean.high), note)
 
 
@@ -265,19 +271,100 @@ class Interval:
         return Interval(self.value**2, low, ends.max(axis=0))
 
 
-def table_columns(table: AggregateTable, raw: Floats, is_exact: Bools, wide: float) -> Estimate:
-    """The columns that measured blocks tell, one after the other; noisy rows are within `wide` of the measured ones.
+RATIO_STEPS = 64
+"""The ratios for which the noise of a quotient is bounded; those between two are given the larger bound."""
 
-    A mean is a ratio of intervals, a spread comes from three, a share from two counts (docs/proofs/joint.md).
+
+@dataclass(frozen=True, eq=False)
+class NoisePair:
+    """The noise of two measured numbers: variables of these `scales`, each in units of its factor.
+
+    Every statement about one pair of them may fail with probability `beta`.
     """
+
+    factors: Floats
+    scales: Floats
+    beta: float
+
+    def widths(self, ratios: Floats) -> Floats:
+        """For each ratio r how far the first number less r times the second is off at most."""
+        return pair_widths(np.stack([np.ones_like(ratios), ratios], axis=1) * self.factors, self.scales, self.beta)
+
+
+def ratio(total: Interval, count: Interval, ends: Sequence[float], pair: NoisePair | None) -> Interval:
+    """The quotient of two measured numbers, which lies between two ends.
+
+    Without `pair` from the box of both. With it the interval has every ratio r for which the first less r times the
+    second is as near to 0 as its noise is: the true ratio is one of them (docs/proofs/accuracy.md, "Quotients").
+    """
+    low, high = ends
+    if pair is None:
+        return total.over(count).within(low, high)
+    first, second = total.value, count.value
+    value = np.clip(first / np.maximum(second, 1.0), low, high)
+    least, most = np.full_like(value, np.inf), np.full_like(value, -np.inf)
+    edges = max(abs(low), abs(high)) * np.arange(RATIO_STEPS + 1) / RATIO_STEPS
+    sign, size = np.where(second < 0, -1.0, 1.0), np.abs(second)
+    for start, stop, wide in zip(edges, edges[1:], pair.widths(edges[1:]), strict=False):
+        for bottom, top in ((start, stop), (-stop, -start)):
+            # |first - r second| <= wide, for r in this step.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                lower, upper = (sign * first - wide) / size, (sign * first + wide) / size
+            is_any = (size == 0) & (np.abs(first) <= wide)
+            lower = np.maximum(np.where(is_any, -np.inf, np.where(size == 0, np.inf, lower)), max(bottom, low))
+            upper = np.minimum(np.where(is_any, np.inf, np.where(size == 0, -np.inf, upper)), min(top, high))
+            holds = lower <= upper
+            least, most = (
+                np.where(holds, np.minimum(least, lower), least),
+                np.where(holds, np.maximum(most, upper), most),
+            )
+    # No ratio at all happens with probability at most beta; the interval is then the estimate alone.
+    least, most = np.minimum(least, np.where(np.isinf(least), value, np.inf)), np.where(np.isinf(most), value, most)
+    return Interval(np.clip(value, least, most), least, most)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredBlock:
+    """The measured rows of a block over its groups, in units of the rows, each with its interval in the box of all."""
+
+    rows: BlockRows
+    measured: Floats
+    box: Interval
+    scale: float | None
+    """The scale of the noise of each row times the block's multiplier, 0 for exact ones; None where rows differ."""
+    beyond: float
+    """A bound on the probability that some row is outside its interval in the box."""
+    wide: float
+    """How far off a row is at most, in the box."""
+
+    @property
+    def plain(self) -> Interval:
+        """The numbers as they were measured, without intervals."""
+        return Interval(self.measured, self.measured, self.measured)
+
+    def __len__(self) -> int:
+        return self.measured.size
+
+
+def table_columns(table: AggregateTable, raw: Floats, widths: HalfWidths, beta: float) -> Estimate:
+    """The columns that measured blocks tell, one after the other.
+
+    A mean is a ratio, a spread comes from three intervals, a share from two counts (docs/proofs/joint.md).
+    """
+    is_exact = np.isin(np.arange(raw.size), widths.exact)
     ends = np.cumsum([block.rows.shape[0] for block in table.blocks])[:-1]
-    pieces = zip(table.blocks, np.split(raw, ends), np.split(is_exact, ends), strict=True)
-    blocks = [(block, _block(table, block, rows, exact, wide)) for block, rows, exact in pieces]
+    places = np.split(np.arange(raw.size), ends)
+    blocks = [
+        _block(table, block, raw[rows], is_exact[rows], widths, rows)
+        for block, rows in zip(table.blocks, places, strict=True)
+    ]
+    named = [{role: blocks[place] for role, place in roles.items()} for roles in table.places]
+    pairs = _pairs(table, named, beta)
     columns, has_few = [], False
-    for aggregate, roles in zip(table.aggregates, table.places, strict=True):
-        columns.append(_column(table, aggregate, {role: blocks[place] for role, place in roles.items()}))
+    for aggregate, roles, pair in zip(table.aggregates, named, pairs, strict=True):
+        columns.append(_column(table, aggregate, roles, pair))
         if "count" in roles and aggregate.function not in ("count", "people", "sum"):
-            has_few = has_few or bool(np.any(blocks[roles["count"]][1].low <= 0))
+            has_few = has_few or bool(np.any(roles["count"].box.low <= 0))
     values, low, high = (
         np.concatenate([np.broadcast_to(numbers, column.value.shape).reshape(-1) for column, numbers in each])
         for each in zip(*([(c, c.value), (c, c.low), (c, c.high)] for c in columns), strict=True)
@@ -285,7 +372,63 @@ def table_columns(table: AggregateTable, raw: Floats, is_exact: Bools, wide: flo
     return Estimate(values, Bounds(low, high), FEW if has_few else "")
 
 
-def _block(table: AggregateTable, block: BlockRows, raw: Floats, is_exact: Bools, wide: float) -> Interval:
+PAIRED = {"mean": ("sum", "count"), "sum": ("sum", "count"), "share": ("part", "whole")}
+"""The blocks whose quotient, or weighted sum, a column is."""
+
+
+def _pairs(table: AggregateTable, named: Sequence[Mapping[str, MeasuredBlock]], beta: float) -> list[NoisePair | None]:
+    """For each column the noise of its two blocks, where that promises no less than the box of all blocks.
+
+    What the columns read off the box leave of beta is divided among the groups of the others. Nothing here depends
+    on what was measured.
+    """
+    chosen = {place for place, one in enumerate(table.aggregates) if _may_pair(one.function, named[place])}
+    while chosen:
+        boxed = {
+            id(block): block.beyond
+            for place, roles in enumerate(named)
+            if place not in chosen
+            for block in roles.values()
+        }
+        groups = sum(len(named[place][PAIRED[table.aggregates[place].function][0]]) for place in chosen)
+        each = (beta - sum(boxed.values())) / groups
+        pairs = (
+            {place: _pair(table.aggregates[place].function, named[place], each) for place in chosen} if each > 0 else {}
+        )
+        narrow = {place for place, pair in pairs.items() if _is_narrower(table.aggregates[place], named[place], pair)}
+        if narrow == chosen:
+            return [pairs.get(place) for place in range(len(named))]
+        chosen = narrow
+    return [None] * len(named)
+
+
+def _may_pair(function: str, roles: Mapping[str, MeasuredBlock]) -> bool:
+    names = PAIRED.get(function, ())
+    if not names or not set(names) <= set(roles):
+        return False
+    one, two = (roles[name] for name in names)
+    return one is not two and one.scale is not None and two.scale is not None and one.scale > 0
+
+
+def _pair(function: str, roles: Mapping[str, MeasuredBlock], beta: float) -> NoisePair:
+    one, two = (roles[name] for name in PAIRED[function])
+    factors = np.array([float(one.rows.step) / one.rows.multiplier, 1.0 / two.rows.multiplier])
+    return NoisePair(factors, np.array([one.scale, two.scale]), beta)
+
+
+def _is_narrower(aggregate: Aggregate, roles: Mapping[str, MeasuredBlock], pair: NoisePair) -> bool:
+    """Whether the noise of a pair is bounded at least as well as by the box of both, at the largest ratio."""
+    one, two = (roles[name] for name in PAIRED[aggregate.function])
+    most = 1.0 if aggregate.function == "share" else float(abs(one.rows.offset))
+    if aggregate.function == "mean":
+        most = float(one.rows.spread)
+    box = one.wide * one.rows.step + most * two.wide
+    return bool(pair.widths(np.array([most]))[0] <= box)
+
+
+def _block(
+    table: AggregateTable, block: BlockRows, raw: Floats, is_exact: Bools, widths: HalfWidths, places: Ints
+) -> MeasuredBlock:
     """The rows of a block in their own units, as an array over its groups in the order of the table's groups."""
     names = [name for name in table.cells.axes if name in block.block.by]
     order = [name for name in table.groups.axes if name in block.block.by]
@@ -303,40 +446,57 @@ def _block(table: AggregateTable, block: BlockRows, raw: Floats, is_exact: Bools
             return np.transpose(numbers.reshape(sizes), [at.index(name) for name in [*order, inner]])
         return np.transpose(numbers.reshape(shape), [names.index(name) for name in order])
 
-    value = arranged(raw / block.multiplier)
-    width = arranged(np.where(is_exact, 0.0, wide / block.multiplier))
-    interval = Interval(value, value - width, value + width)
+    measured = arranged(raw / block.multiplier)
+    width = arranged(np.where(is_exact, 0.0, widths.simultaneous / block.multiplier))
+    interval = Interval(measured, measured - width, measured + width)
     if block.block.power == 0:
         high = np.maximum(interval.high, 0.0)
-        interval = Interval(np.maximum(value, 0.0), np.minimum(np.maximum(interval.low, 0.0), high), high)
-    return interval
+        low = np.minimum(np.maximum(interval.low, 0.0), high)
+        interval = Interval(np.maximum(measured, 0.0), low, high)
+    scales = np.empty(0) if widths.scales is None else np.unique(widths.scales[places])
+    scale = float(scales[0]) if scales.size == 1 else None
+    return MeasuredBlock(
+        block, measured, interval, scale, float(widths.beyond[places].sum()), float(width.max(initial=0))
+    )
 
 
-def _column(table: AggregateTable, aggregate: Aggregate, roles: Mapping[str, tuple[BlockRows, Interval]]) -> Interval:
+def _column(
+    table: AggregateTable, aggregate: Aggregate, roles: Mapping[str, MeasuredBlock], pair: NoisePair | None
+) -> Interval:
     if aggregate.function in ("count", "people"):
-        return roles["count"][1]
+        return roles["count"].box
     if aggregate.function in ("quantile", "running"):
-        return _running(table, aggregate, roles["running"][1])
+        return _running(table, aggregate, roles["running"].box)
     if aggregate.function == "share":
-        whole = _spread_out(table, roles["whole"])
-        return roles["part"][1].over(whole).within(0.0, 1.0).times(float(aggregate.times))
-    rows, total = roles["sum"]
+        part, whole = roles["part"], _spread_out(table, roles["whole"], is_measured=pair is not None)
+        return ratio(part.box if pair is None else part.plain, whole, (0.0, 1.0), pair).times(float(aggregate.times))
+    rows, total = roles["sum"].rows, roles["sum"].box
     if aggregate.function == "sum":
-        if "count" in roles:
-            total = total + roles["count"][1].times(float(rows.offset))
-        return total.times(1.0 / rows.scale)
-    count = roles["count"][1]
+        return _sum(roles, pair).times(1.0 / rows.scale)
+    count = roles["count"].box if pair is None else roles["count"].plain
     ends = float(rows.ends[0] - rows.offset), float(rows.ends[1] - rows.offset)
-    mean = total.times(float(rows.step)).over(count).within(*ends)
+    mean = ratio(total.times(float(rows.step)), count, ends, pair)
     if aggregate.function == "mean":
         return (mean + _constant(mean, float(rows.offset))).times(1.0 / rows.scale)
-    squares, square = roles["square"]
+    squares, square = roles["square"].rows, roles["square"].box
     step = float(squares.step)
     variance = _variance(square.times(step**2).over(count), mean, rows.spread, 0.0 if step == 1.0 else step / 2)
     if not aggregate.function.endswith("_pop"):
         variance = _of_sample(variance, count)
     is_root = aggregate.function.startswith("stddev")
     return variance.map(np.sqrt).times(1.0 / rows.scale) if is_root else variance.times(1.0 / rows.scale**2)
+
+
+def _sum(roles: Mapping[str, MeasuredBlock], pair: NoisePair | None) -> Interval:
+    """The sum of values from that of values less an offset and, where there is one, the count."""
+    total, offset = roles["sum"].box, float(roles["sum"].rows.offset)
+    if "count" not in roles:
+        return total
+    if pair is None:
+        return total + roles["count"].box.times(offset)
+    value = roles["sum"].measured + offset * roles["count"].measured
+    wide = pair.widths(np.array([-offset]))[0]
+    return Interval(value, value - wide, value + wide)
 
 
 def _variance(squares: Interval, mean: Interval, spread: int, rounding: float) -> Interval:
@@ -358,10 +518,11 @@ def _constant(like: Interval, number: float) -> Interval:
     return Interval(constant, constant, constant)
 
 
-def _spread_out(table: AggregateTable, whole: tuple[BlockRows, Interval]) -> Interval:
+def _spread_out(table: AggregateTable, whole: MeasuredBlock, *, is_measured: bool) -> Interval:
     """Counts over some of the groups' attributes, shaped to stand beside all groups."""
-    rows, counts = whole
-    shape = [table.groups.layout[name].cells if name in rows.block.by else 1 for name in table.groups.axes]
+    by = whole.rows.block.by
+    shape = [table.groups.layout[name].cells if name in by else 1 for name in table.groups.axes]
+    counts = whole.plain if is_measured else whole.box
     return counts.map(lambda numbers: numbers.reshape(shape or ()))
 
 

@@ -192,10 +192,9 @@ class JointRelease(PlanRelease):
         raw, certificate = self._decoded(rows), self.certified.certificate
         answers = []
         for part, widths in zip(self._joined, self.part_widths, strict=True):
-            each = HalfWidths(widths.per_answer / part.times, widths.simultaneous / part.times, widths.exact)
             total = rows.total if part.counts_all else None
             values = raw[part.start : part.stop] / part.times
-            beta = float(part.part.beta)
+            each, beta = widths.divided(part.times), float(part.part.beta)
             answers.append(infer(part.compiled, values, each, total, beta, self.best.mechanism, certificate))
         return joined_answer(question_words(self.compiled.query), tuple(answers))
 
