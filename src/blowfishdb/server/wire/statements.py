@@ -427,7 +427,8 @@ class Statements:
         left = session.budget(statement.table).remaining
         price = f"charged epsilon {amount(payment.price)}" if payment.price else "nothing charged"
         notices = [f"{price}; epsilon {amount(left)} left of {statement.table}; {accuracy_words(answer)}"]
-        notices += [note for note in (answer.counted, answer.consistent.note, answer.caveat) if note]
+        notices += [f"records {answer.counted} are counted"] if answer.counted else []
+        notices += [note for note in (answer.consistent.note, answer.caveat) if note]
         return Result(f"SELECT {len(rows)}", self._columns(columns), rows, tuple(notices))
 
     def _written(self, text: str) -> str:
