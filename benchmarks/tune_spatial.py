@@ -24,7 +24,7 @@ from benchmarks.tuning import Knob, Setting, rows, search, seeded_run
 from blowfishdb.mechanisms import kronecker
 from blowfishdb.mechanisms.data_aware.dawa import MEASURE, REFINE, SELECT, script_2d
 from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree, KdTree
-from blowfishdb.mechanisms.data_aware.regions import RecordRule, least_squares, not_negative
+from blowfishdb.mechanisms.data_aware.regions import least_squares, not_negative
 from blowfishdb.mechanisms.data_aware.script import shared_program
 from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.numbers import Floats, Ints
@@ -98,7 +98,8 @@ def tree_answers(case: GridCase, setting: Setting) -> Floats:
     mechanism = AdaptiveTree(
         Fraction(str(setting["growth"])),
         int(setting["unseen_halvings"]),
-        RecordRule(setting["per_piece"], setting["clearance"]),
+        Fraction(str(setting["per_piece"])),
+        Fraction(str(setting["clearance"])),
     )
     program = mechanism.program(case.problem, case.epsilon)
     tree, views = seeded_run(mechanism.grown(case.problem, program), case.counts, case.seed)

@@ -82,6 +82,12 @@ class AccuracyError(InvalidInput):
     code = "invalid-accuracy"
 
 
+class ParameterError(AccuracyError):
+    """A parameter of a mechanism that it does not take, or a value outside the parameter's range."""
+
+    code = "invalid-parameter"
+
+
 class NoiseScaleError(InvalidInput):
     """A noise scale that the exact sampler does not serve."""
 

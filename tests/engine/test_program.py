@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine import program as program_module
 from blowfishdb.engine import target as target_module
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
@@ -22,7 +22,7 @@ from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined, ReleaseFailed
 from blowfishdb.mechanisms import table
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
-from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.data_aware.script import DataAware, Finding, Script
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 from blowfishdb.plan.program import Allowance, Ask, Measured, MeasurementStage, Program
@@ -56,7 +56,6 @@ class Halves:
 def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mechanisms = {"halves": Halves(), "greedy": Halves(greed=2, name="greedy")}
     monkeypatch.setattr(table, "DATA_AWARE", mechanisms)
-    monkeypatch.setattr(program_module, "DATA_AWARE", mechanisms)
     yield
 
 
@@ -126,7 +125,7 @@ def test_a_mechanism_is_known_by_its_name() -> None:
 
 
 def test_intervals_cover_a_bias_that_was_paid_for(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(program_module.DATA_AWARE, "bounded", Dawa("bounded", Fraction(1, 20)))
+    monkeypatch.setitem(cast(dict[str, DataAware], table.DATA_AWARE), "bounded", Dawa("bounded", Fraction(1, 20)))
     answer = held.release(wanted=accuracy_target(epsilon=0.5, mechanism="bounded"))
     assert "noise only" not in answer.caveat
     assert "privately estimated" in answer.caveat

@@ -49,8 +49,8 @@ def in_use() -> dict[str, dict[str, float]]:
             "meets_ends": float(RUN_RULE.meets_ends),
         },
         "adaptive-tree": {
-            "per_piece": tree.rule.per_piece,
-            "clearance": tree.rule.clearance,
+            "per_piece": float(tree.per_piece),
+            "clearance": float(tree.clearance),
             "growth": float(tree.growth),
             "unseen_halvings": tree.unseen_halvings,
             "estimate": tune_spatial.NOT_NEGATIVE,

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine import program
 from blowfishdb.errors import AccuracyError, DigestMismatch
 from blowfishdb.mechanisms import table
 from papers.baselines.spatial import AGRID, AdaptiveGrid
@@ -19,7 +18,6 @@ def test_an_old_answer_is_opened_again_and_nothing_new_is_asked(
     offered = {**table.DATA_AWARE, AGRID: AdaptiveGrid()}
     with monkeypatch.context() as before:
         before.setattr(table, "DATA_AWARE", offered)
-        before.setattr(program, "DATA_AWARE", offered)
         old = question.release(epsilon="0.5", mechanism=AGRID)
     (past,) = db.history("visits")
     again = db.reopen("visits", past.number)

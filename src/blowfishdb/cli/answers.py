@@ -93,6 +93,11 @@ def _quantiles(text: str, table: Questions[Outcome]) -> Outcome:
     return table.quantiles(_one_axis(name, table, "--quantiles"), shares)
 
 
+def parameters_text(given: Sequence[str] | None) -> str | None:
+    """Parameters as one text; None where none was given."""
+    return ", ".join(given) if given else None
+
+
 def keywords(options: AccuracyOptions) -> TargetOptions:
     """The accuracy that the options ask for."""
     return target_options(
@@ -101,6 +106,7 @@ def keywords(options: AccuracyOptions) -> TargetOptions:
         epsilon=options.epsilon,
         confidence=options.confidence,
         mechanism=options.mechanism,
+        parameters=parameters_text(options.parameter),
         per_query=options.per_query,
         fresh=options.fresh,
     )

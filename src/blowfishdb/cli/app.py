@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from blowfishdb.cli.audit import audit
 from blowfishdb.cli.backup import backup, restore
 from blowfishdb.cli.mcp import mcp
-from blowfishdb.cli.query import preview, release, sql
+from blowfishdb.cli.query import mechanisms, preview, release, sql
 from blowfishdb.cli.reproduce import reproduce
 from blowfishdb.cli.serve import demo, serve
 
@@ -81,6 +81,7 @@ for name, help_text in GROUPS.items():
 app.command("preview")(preview)
 app.command("release")(release)
 app.command("sql")(sql)
+app.command("mechanisms")(mechanisms)
 app.command("mcp")(mcp)
 app.command("backup")(backup)
 app.command("restore")(restore)

@@ -61,6 +61,13 @@ Confidence = Annotated[
 ]
 Beta = Annotated[str | None, typer.Option(metavar="NUMBER", help="... except with this probability. [0.05]")]
 Mechanism = Annotated[str | None, typer.Option(metavar="NAME", help="Use this mechanism, not the best one.")]
+Parameter = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Set a parameter of the mechanism, such as split=0.3; repeat it. 'blowfish mechanisms' lists them.",
+    ),
+]
 Where = Annotated[
     str | None, typer.Option(metavar="CONDITION", help="Only these records: \"ward = 'A3' AND age >= 18\".")
 ]
@@ -109,6 +116,7 @@ class AccuracyOptions:
         str | None, typer.Option(metavar="NUMBER", help="Instead of --within: spend this, exactly: 0.1 or 1/3.")
     ] = None
     mechanism: Mechanism = None
+    parameter: Parameter = None
     per_query: Annotated[
         bool, typer.Option("--per-query", help="The accuracy holds for each answer on its own, not for all at once.")
     ] = False
@@ -308,9 +316,9 @@ def option_words(*groups: Any) -> list[str]:
             # Inside Annotated, typer keeps the first name of an option in the place of its default.
             declared = hints[field.name].__metadata__[0]
             names = [name for name in (declared.default, *declared.param_decls) if isinstance(name, str)]
-            words.append(names[0] if names else f"--{field.name.replace('_', '-')}")
-            if value is not True:
-                words.append(str(value))
+            flag = names[0] if names else f"--{field.name.replace('_', '-')}"
+            for each in value if isinstance(value, list) else [value]:
+                words += [flag] if each is True else [flag, str(each)]
     return words
 
 

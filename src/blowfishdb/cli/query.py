@@ -36,6 +36,29 @@ def preview(
     show_preview(name, query, accuracy, analyst, as_json=as_json)
 
 
+def mechanisms(as_json: AsJson = False) -> None:
+    """Lists the mechanisms, and the parameters that experts may set with --parameter.
+
+    \b
+    Examples
+      blowfish mechanisms
+      blowfish preview visits --histogram cost --epsilon 0.1 \\
+          --mechanism dawa --parameter split=0.3
+    """
+    from blowfishdb.cli.output import print_result, table
+    from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS, PARAMETERS
+
+    names = (*MECHANISMS, *CHOICES, *DATA_AWARE)
+    content = {name: [one.to_dict() for one in PARAMETERS.get(name, ())] for name in names}
+    columns = ("parameter", "range", "default", "meaning")
+    listed = [
+        table(name, columns, [(one.name, one.range, one.usual, one.meaning) for one in taken], folds=("meaning",))
+        for name, taken in PARAMETERS.items()
+    ]
+    others = ", ".join(name for name in names if name not in PARAMETERS)
+    print_result(content, *listed, f"Without parameters: {others}.", as_json=as_json)
+
+
 @spread
 def release(
     name: Name,

@@ -14,6 +14,7 @@ from blowfishdb.cli.options import (
     FileOptions,
     Mechanism,
     Name,
+    Parameter,
     QueryOptions,
     RunOptions,
     Where,
@@ -47,6 +48,7 @@ class SynopsisOptions:
     epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="What it costs, once: 0.3 or 1/3.")]
     where: Where = None
     mechanism: Mechanism = None
+    parameter: Parameter = None
 
     def question(self, session: Session, name: str) -> Question:
         """The histogram that the synopsis is published from."""
@@ -69,12 +71,13 @@ def preview(name: Name, synopsis: SynopsisOptions, analyst: AnalystOptions, as_j
     Example
       blowfish synopsis preview visits --attributes "ward, bin(age, 5)" --epsilon 0.3
     """
-    from blowfishdb.cli.answers import say_command
+    from blowfishdb.cli.answers import parameters_text, say_command
     from blowfishdb.engine.synopsis_release import COLUMNS
 
     with analyst.session() as session:
         question = synopsis.question(session, name)
-        preview = question.publish_preview(epsilon=synopsis.epsilon, mechanism=synopsis.mechanism)
+        settings = parameters_text(synopsis.parameter)
+        preview = question.publish_preview(epsilon=synopsis.epsilon, mechanism=synopsis.mechanism, parameters=settings)
     errors = table(preview.head(), COLUMNS, preview.rows(), right=COLUMNS[1:]) if preview.errors else preview.head()
     print_result(preview.to_dict(), errors, *preview.notes(), as_json=as_json)
     if preview.is_affordable and not as_json:
@@ -101,7 +104,7 @@ def make(
           --mechanism dawa --output costs-2025.parquet
       blowfish synopsis make visits --attributes "ward, bin(age, 5)" --epsilon 0.3
     """
-    from blowfishdb.cli.answers import show_remaining, steps
+    from blowfishdb.cli.answers import parameters_text, show_remaining, steps
 
     path = output or Path(f"{name}.parquet")
     check_file(path, (".parquet",), "--output")
@@ -111,6 +114,7 @@ def make(
             published = question.publish(
                 epsilon=synopsis.epsilon,
                 mechanism=synopsis.mechanism,
+                parameters=parameters_text(synopsis.parameter),
                 key=run.key,
                 progress=report,
                 deadline=run.deadline,
@@ -187,6 +191,8 @@ def rows(
 
 
 def _description(synopsis: Synopsis) -> dict[str, object]:
+    from blowfishdb.engine.target import write_settings
+
     artefact = synopsis.artefact
     return {
         "dataset": artefact.dataset,
@@ -195,6 +201,7 @@ def _description(synopsis: Synopsis) -> dict[str, object]:
         "epsilon": str(artefact.epsilon),
         "mechanism": artefact.mechanism,
         "stages": {allowance.stage: str(allowance.epsilon) for allowance in artefact.stages},
+        **({"parameters": write_settings(artefact.parameters)} if artefact.parameters else {}),
         "policy_version": artefact.policy_version,
         "protected": list(artefact.protected),
         "unprotected": list(artefact.unprotected),

@@ -20,9 +20,11 @@ from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.accuracy.quote import propose_quantiles, select_at
 from blowfishdb.engine.compile import compile_query, group_selection, quantile_order
 from blowfishdb.engine.request import read_query, write_query
+from blowfishdb.engine.target import write_settings
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.inference.consistency import Consistent
-from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS
+from blowfishdb.mechanisms.parameters import Settings, check_settings
+from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS, PARAMETERS, data_aware_with, mechanism_with
 from blowfishdb.model.document import Document, read_document, write_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import Floats
@@ -247,6 +249,7 @@ def _document(answer: Answer) -> dict[str, Any]:
         "together": None if answer.simultaneous is None else vars(answer.simultaneous),
         "alone": None if answer.pointwise is None else vars(answer.pointwise),
         "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in answer.stages],
+        **({"parameters": write_settings(answer.parameters)} if answer.parameters else {}),
         "caveat": answer.caveat,
         "evidence": None if answer.evidence is None else vars(answer.evidence),
         **{key: part for key in LATER if (part := getattr(answer, key))},
@@ -272,11 +275,13 @@ def _read_answer(content: Fields) -> Answer:
         return replace(whole, **_read_shared(content))
     evidence, mechanism = content.optional("evidence", _read_evidence), content["mechanism"].text()
     certificate = read_certificate(content["certificate"].fields())
+    parameters = content.optional("parameters", read_parameters) or ()
     if content["epsilon"].text() != str(certificate.epsilon):
         raise InvalidInput("its epsilon is not the certificate's")
     if evidence is not None:
         version = version_of(certificate.plan_digest)
-        certificate = replace(certificate, again=partial(worked_out, evidence, mechanism, certificate.epsilon, version))
+        again = partial(worked_out, evidence, mechanism, certificate.epsilon, version, parameters)
+        certificate = replace(certificate, again=again)
     return Answer(
         kind=cast(Any, content["kind"].text()),
         title=content["title"].text(),
@@ -296,6 +301,7 @@ def _read_answer(content: Fields) -> Answer:
         simultaneous=content["together"].optional(_read_bounds),
         pointwise=content["alone"].optional(_read_bounds),
         stages=content["stages"].each(read_stage),
+        parameters=parameters,
         caveat=content["caveat"].text(),
         evidence=evidence,
         columns=content["columns"].each(_read_column) if "columns" in content else (),
@@ -367,6 +373,11 @@ def read_stage(stage: Field) -> Allowance:
     """A stage and its allowance."""
     name, epsilon = stage.pair()
     return Allowance(name.text(), epsilon.fraction())
+
+
+def read_parameters(parameters: Field) -> Settings:
+    """The parameters of the mechanism that an answer or a synopsis names."""
+    return tuple(sorted((name, value.fraction()) for name, value in parameters.fields().items()))
 
 
 def _read_evidence(evidence: Field) -> Evidence:
@@ -549,7 +560,9 @@ def evidence_of(domain: Domain, policy: Policy, query: Query) -> Evidence | None
     return None if len(declared) > LARGEST else Evidence(json.loads(declared), write_query(query))
 
 
-def worked_out(evidence: Evidence, mechanism: str, epsilon: Fraction, version: int = VERSION) -> Certificate:
+def worked_out(
+    evidence: Evidence, mechanism: str, epsilon: Fraction, version: int = VERSION, settings: Settings = ()
+) -> Certificate:
     """The certificate of the same question under the same policy by the same mechanism, computed from the start.
 
     Its digests are in the given version of their encoding.
@@ -557,10 +570,10 @@ def worked_out(evidence: Evidence, mechanism: str, epsilon: Fraction, version: i
     try:
         document = read_document(json.dumps(evidence.declared), "json")
         compiled = compile_query(document.domain, document.policy, read_query(dict(evidence.question)))
+        check_settings(PARAMETERS, mechanism, settings)
         if mechanism in DATA_AWARE:
-            return certify_program(
-                DATA_AWARE[mechanism].program(compiled.problem, epsilon), compiled.problem.graph, version
-            )
+            program = data_aware_with(mechanism, settings).program(compiled.problem, epsilon)
+            return certify_program(replace(program, parameters=settings), compiled.problem.graph, version)
         if mechanism == EXPONENTIAL_QUANTILES and (order := quantile_order(compiled)) is not None:
             graph = compiled.problem.graph
             return certify_quantiles(propose_quantiles(graph, order.cells, order.levels, epsilon, order.axis), graph)
@@ -568,7 +581,9 @@ def worked_out(evidence: Evidence, mechanism: str, epsilon: Fraction, version: i
             return select_at(group_selection(compiled), compiled.problem.graph, epsilon, 0.5).certificate
         if mechanism not in MECHANISMS:
             raise DigestMismatch(f"this version of BlowfishDB has no mechanism {mechanism!r}")
-        plan, _ = certified_strategy(compiled.problem, MECHANISMS[mechanism](compiled.problem)).at(epsilon)
+        plan, _ = certified_strategy(compiled.problem, mechanism_with(mechanism, settings)(compiled.problem)).at(
+            epsilon
+        )
     except DigestMismatch:
         raise
     except BlowfishError as error:

@@ -59,6 +59,7 @@ from blowfishdb.errors import (
     KeyReused,
     LedgerError,
     LedgerUnavailable,
+    ParameterError,
     PolicyError,
     ReleaseFailed,
     SchemaDrift,
@@ -93,6 +94,8 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
     Declined where no mechanism serves it, TooLarge for more cells than are served.
     """
     query, target = request.query, request.target
+    if target.parameters and query.kind in ("points", "selection"):
+        raise ParameterError("points and lists of groups are drawn by one mechanism, which takes no parameters")
     if query.kind == "points":
         return points_release(handle, query, target)
     if query.kind == "joint":
@@ -108,7 +111,7 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
             return groups_release(compiled, target)
         if quantile_order(compiled) is not None and not target.is_data_aware:
             _check_cells(compiled)
-            target = replace(target, mechanism=None) if target.mechanism == AUTO else target
+            target = target.by(None) if target.mechanism == AUTO else target
             return quantiles_release(handle, compiled, target)
         return _cells_release(compiled, handle, target)
     if target.epsilon is None:
@@ -157,7 +160,7 @@ def _cells_release(
     why = ""
     if target.mechanism == AUTO and target.epsilon is not None:
         choice = choose(compiled, target, declared_rows(handle.policy) if handle.rows is None else handle.rows)
-        target, why = replace(target, mechanism=choice.mechanism), choice.why
+        target, why = target.by(choice.mechanism), choice.why
     if target.is_data_aware:
         return program_release(for_ranges(compiled) if synopsis else compiled, target, why)
     return plan_release(compiled, target)

@@ -27,8 +27,9 @@ from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, qu
 from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
 from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError, plural
 from blowfishdb.mechanisms import identity, joint
+from blowfishdb.mechanisms.parameters import settings_words
 from blowfishdb.mechanisms.strategy import Mechanism
-from blowfishdb.mechanisms.table import CHOICES, MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, MECHANISMS, mechanism_with
 from blowfishdb.model.aggregates import column_alphas
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.distance import joint_parts
@@ -454,8 +455,8 @@ def program_preview(
 ) -> Preview:
     """What is known of a data-aware mechanism without data, beside what the others promise at the same price."""
     stages = ", ".join(f"{allowance.stage} {show(allowance.epsilon)}" for allowance in program.allowances)
-    how = f"was chosen ({why})" if why else "was asked for"
-    preview = bare_preview(handle, compiled, target, quotes_for(compiled, replace(target, mechanism=None)))
+    how = f"was chosen ({why})" if why else f"was asked for{_settings_words(target)}"
+    preview = bare_preview(handle, compiled, target, quotes_for(compiled, target.by(None)))
     return replace(
         preview,
         offers=(Offer(program.mechanism, program.epsilon, None, None, "not promised"), *preview.offers),
@@ -498,12 +499,16 @@ def _offer(quote: Quote, compiled: Compiled) -> Offer:
     return Offer(quote.mechanism, quote.epsilon, compiled.shown(quote.alpha), compiled.shown(quote.rmse), quote.method)
 
 
+def _settings_words(target: AccuracyTarget) -> str:
+    return f" with {settings_words(target.parameters)}" if target.parameters else ""
+
+
 def _why(offers: tuple[Quote, ...], target: AccuracyTarget, compiled: Compiled) -> str:
     first = offers[0]
     if first.epsilon == 0:
         return "the policy hides nothing that these answers depend on, so they are exact and free."
     if target.mechanism is not None:
-        return f"{first.mechanism} was asked for."
+        return f"{first.mechanism} was asked for{_settings_words(target)}."
     if compiled.measure is not None:
         return "sums and means are measured as they are, which costs the least."
     if len(offers) == 1:
@@ -547,7 +552,7 @@ def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mech
     if target.mechanism is not None:
         if compiled.table is not None and compiled.table.counts_people and target.mechanism != joint.NAME:
             raise Declined(target.mechanism, "persons are counted in each group, which only joint measures")
-        return {target.mechanism: MECHANISMS[target.mechanism]}
+        return {target.mechanism: mechanism_with(target.mechanism, target.parameters)}
     if compiled.table is not None:
         return {joint.NAME: MECHANISMS[joint.NAME]}
     # One row of large entries is answered best by measuring it (docs/proofs/direct.md); the others only take long.
@@ -568,7 +573,7 @@ def instead(
     if epsilon < SMALLEST:
         return ()
     mechanism = wanted.mechanism if wanted.mechanism in MECHANISMS else None
-    target = replace(wanted, alpha=None, epsilon=epsilon, mechanism=mechanism)
+    target = replace(wanted.by(mechanism), alpha=None, epsilon=epsilon)
     betas = dict.fromkeys([target.beta, max(target.beta, USUAL_BETA)])
     offers = [_within(compiled, replace(target, beta=beta)) for beta in betas]
     coarse = _coarser(domain, compiled.query)

@@ -43,13 +43,14 @@ from blowfishdb.engine.release import (
     ledger_document,
     plan_release,
     public_total,
+    recorded_settings,
 )
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, Declined, plural
 from blowfishdb.inference.consistency import Consistent
 from blowfishdb.mechanisms.data_aware import dawa, gated
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
-from blowfishdb.mechanisms.table import DATA_AWARE
+from blowfishdb.mechanisms.table import data_aware_with
 from blowfishdb.model.aggregates import AggregateTable
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
@@ -107,7 +108,9 @@ class ProgramRelease(CellsRelease):
         stages = {allowance.stage: str(allowance.epsilon) for allowance in self.program.allowances}
         # A synopsis fits its buckets to a few more queries than it has cells.
         self.compiled.check_answers(max(MOST_ANSWERS, 2 * self.size))
-        _, details = self.compiled.tables, {"beta": float(self.target.beta), "stages": stages}
+        details: dict[str, object] = {"beta": float(self.target.beta), "stages": stages}
+        _ = self.compiled.tables
+        details |= recorded_settings(self.program.parameters)
         return ledger_document(self.compiled.query, self.mechanism.name, self.certificate, details)
 
     def preview(self, handle: DatasetHandle) -> Preview:
@@ -133,12 +136,13 @@ class ProgramRelease(CellsRelease):
         if finding.adjusted is not None:
             widths = widths.widened(finding.adjusted)
         answer = infer(self.compiled, finding.answers, widths, None, beta, self.mechanism.name, self.certificate)
-        return replace(answer, stages=self.program.allowances, caveat=caveat)
+        settings = self.program.parameters
+        return replace(answer, stages=self.program.allowances, caveat=caveat, parameters=settings)
 
 
 def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -> ProgramRelease:
     """The release by the named data-aware mechanism; Declined where it cannot serve the query."""
-    mechanism = DATA_AWARE[target.mechanism or ""]
+    mechanism = data_aware_with(target.mechanism or "", target.parameters)
     if target.epsilon is None:
         raise Declined(
             mechanism.name,
@@ -152,7 +156,7 @@ def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -
             mechanism.name,
             "it answers counts. Publish a synopsis of the attribute, and read sums, means and quantiles off that",
         )
-    program = mechanism.program(compiled.problem, target.epsilon)
+    program = replace(mechanism.program(compiled.problem, target.epsilon), parameters=target.parameters)
     return ProgramRelease(compiled, target, mechanism, program, why)
 
 
@@ -181,7 +185,7 @@ def choose(compiled: Compiled, target: AccuracyTarget, rows: int | None) -> Choi
     if cells < fewest:
         return Choice(None, f"{plural(cells, 'cell')}: few; from {fewest:,} on, merging cells usually pays")
     if axes == 2:
-        best = quotes_for(compiled, replace(target, mechanism=None)).best if kind == "ranges" else None
+        best = quotes_for(compiled, target.by(None)).best if kind == "ranges" else None
         if best is not None and (
             best.rmse * epsilon < TREE_ERROR * counts_touched(graph) or best.mechanism not in gated.PLAIN_TABLES
         ):
@@ -372,7 +376,7 @@ COARSE = 512
 
 def quantiles_release(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget) -> ColumnsRelease:
     """The release by the mechanism that is named, or else by the one that misses by fewer ranks or costs less."""
-    order, free = quantile_order(compiled), replace(target, mechanism=None)
+    order, free = quantile_order(compiled), target.by(None)
     values = 0 if order is None else compiled.problem.graph.shape[order.axis]
     if target.mechanism == EXPONENTIAL_QUANTILES:
         quotes = quotes_for(compiled, free) if values < MANY else None
@@ -409,6 +413,6 @@ def _coarse_quotes(handle: DatasetHandle, compiled: Compiled, target: AccuracyTa
         return None
     coarse = replace(query, axes=(Axis(axis.attribute, width=step * -(-attribute.size // COARSE)),))
     try:
-        return quotes_for(compile_query(handle.domain, handle.policy, coarse), replace(target, mechanism=None))
+        return quotes_for(compile_query(handle.domain, handle.policy, coarse), target.by(None))
     except BlowfishError:
         return None

@@ -27,12 +27,13 @@ from blowfishdb.engine.preview import (
     quotes_for,
 )
 from blowfishdb.engine.request import subject_of, write_query
-from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.engine.target import AccuracyTarget, write_settings
 from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink
 from blowfishdb.mechanisms import joint
 from blowfishdb.mechanisms.kronecker import AXIS_CELLS
+from blowfishdb.mechanisms.parameters import Settings
 from blowfishdb.model.aggregates import Aggregate, column_alphas
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.domain import Domain
@@ -170,6 +171,11 @@ def ledger_document(
     }
 
 
+def recorded_settings(settings: Settings) -> dict[str, object]:
+    """The part of a certificate that names the parameters; nothing where none was set."""
+    return {"parameters": write_settings(settings)} if settings else {}
+
+
 UNPROVEN = ""
 """The mark of content that nobody can tell from other content."""
 
@@ -236,6 +242,11 @@ class PlanRelease(ColumnsRelease):
     def __getstate__(self) -> dict[str, object]:
         """What travels to another process; the offers stay behind with the preview that was made of them."""
         return {**vars(self), "quotes": None}
+
+    @property
+    def parameters(self) -> Settings:
+        """The parameters of the mechanism that were set."""
+        return () if self.target is None else self.target.parameters
 
     @property
     def plan(self) -> Plan | EdgePlan:
@@ -319,6 +330,7 @@ class PlanRelease(ColumnsRelease):
             "witness": certificate.witness,
             "is_tight": certificate.is_tight,
             "together": certificate.constraint_note,
+            **recorded_settings(self.parameters),
         }
         if self.sharing is not None:
             details["rests_on"] = sorted(past.charge for past in (self.sharing.finer, self.sharing.coarser) if past)
@@ -382,7 +394,9 @@ class PlanRelease(ColumnsRelease):
         best, raw = self.best, self._decoded(rows)
         # The total is that of the cells that were measured.
         total = rows.total if self.measures is None else None
-        return infer(self.compiled, raw, self.widths, total, best.beta, best.mechanism, self.certified.certificate)
+        certificate = self.certified.certificate
+        answer = infer(self.compiled, raw, self.widths, total, best.beta, best.mechanism, certificate)
+        return replace(answer, parameters=self.parameters) if self.parameters else answer
 
     def measured(self, counts: Ints) -> Floats:
         """Draws the noise and gives the unbiased answers."""
@@ -591,6 +605,7 @@ class PartsRelease(Release):
             part.document()
         stages = {allowance.stage: str(allowance.epsilon) for allowance in self.allowances}
         details: dict[str, object] = {"beta": float(self.target.beta), "stages": stages}
+        details |= recorded_settings(self.target.parameters)
         return ledger_document(self.query, joint.NAME, self.certificate, details)
 
     @property

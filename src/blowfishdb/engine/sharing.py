@@ -38,7 +38,7 @@ from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, ContentChanged, DigestMismatch, LedgerCorrupt
 from blowfishdb.ledger import Ledger
 from blowfishdb.ledger.values import BROKEN, Link, PastLink, Publication, Receipt, owed
-from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.mechanisms.table import mechanism_with
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.predicate import Both, Predicate, atoms
@@ -323,7 +323,7 @@ class _Offers:
         names = {past.link.chain.split(".")[1] for past in self.links if past.analyst == self.analyst}
         for name in sorted(names - {best}):
             try:
-                yield quotes_for(self.compiled, replace(target, mechanism=name)).best
+                yield quotes_for(self.compiled, target.by(name)).best
             except BlowfishError:
                 continue
 
@@ -635,7 +635,7 @@ def _shape(plan_digest: str) -> str:
 
 def _quote_at(compiled: Compiled, target: AccuracyTarget, mechanism: str, level: Fraction) -> Quote:
     """What a mechanism promises at a level."""
-    mechanisms = {mechanism: MECHANISMS[mechanism]}
+    mechanisms = {mechanism: mechanism_with(mechanism, target.by(mechanism).parameters)}
     return accuracy_at(compiled.problem, level, float(target.beta), mechanisms, target.guarantee).best
 
 

@@ -18,7 +18,7 @@ from scipy.sparse import eye_array
 
 from blowfishdb.accuracy.candidates import Guarantee
 from blowfishdb.accuracy.intervals import noise_widths
-from blowfishdb.engine.answer import Answer, read_axis, read_certificate, read_stage
+from blowfishdb.engine.answer import Answer, read_axis, read_certificate, read_parameters, read_stage
 from blowfishdb.engine.compile import (
     MOST_ANSWERS,
     Compiled,
@@ -31,10 +31,11 @@ from blowfishdb.engine.compile import (
 from blowfishdb.engine.infer import infer, told_by_parts
 from blowfishdb.engine.preview import Way
 from blowfishdb.engine.request import write_query
-from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.engine.target import AccuracyTarget, write_settings
 from blowfishdb.errors import BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
 from blowfishdb.inference.consistency import NO_CONSTRAINED_ANSWERS, ConstrainedAnswers
 from blowfishdb.ledger import Ledger
+from blowfishdb.mechanisms.parameters import Settings
 from blowfishdb.mechanisms.strategy import squared
 from blowfishdb.model.cells import NO_PART, Cells, ConstrainedParts, compile_cells
 from blowfishdb.model.document import read_attribute, write_attribute
@@ -112,6 +113,7 @@ class Artefact:
     mechanism: str
     certificate: Certificate
     stages: tuple[Allowance, ...] = ()
+    parameters: Settings = ()
     caveat: str = ""
     dataset: str = ""
     policy_version: int | None = None
@@ -256,6 +258,7 @@ def _description(artefact: Artefact) -> dict[str, Any]:
         "mechanism": artefact.mechanism,
         "epsilon": str(artefact.epsilon),
         "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in artefact.stages],
+        **({"parameters": write_settings(artefact.parameters)} if artefact.parameters else {}),
         "caveat": artefact.caveat,
         "protected": list(artefact.protected),
         "unprotected": list(artefact.unprotected),
@@ -294,6 +297,7 @@ def _read_artefact(content: Fields, counts: Floats, noise: CellNoise, known: Con
         mechanism=content["mechanism"].text(),
         certificate=read_certificate(content),
         stages=content["stages"].each(read_stage),
+        parameters=content.optional("parameters", read_parameters) or (),
         caveat=content["caveat"].text(),
         dataset=content["dataset"].text(),
         policy_version=content["policy_version"].optional(Field.whole),
@@ -447,6 +451,7 @@ def read(artefact: Artefact, query: Query, beta: float = BETA) -> Answer:
         released=artefact.released,
         version=artefact.version,
         stages=artefact.stages,
+        parameters=artefact.parameters,
         caveat=" ".join(part for part in (FREE, artefact.caveat, CUT if is_cut else "") if part),
         counted=artefact.counted,
         question=write_query(query),

@@ -121,6 +121,7 @@ class SynopsisRelease(CellsRelease):
             mechanism=self.mechanism,
             certificate=self.certificate,
             stages=stages,
+            parameters=inner.target.parameters if inner.target is not None else (),
             caveat=caveat,
             dataset=handle.name,
             policy_version=handle.policy_version,

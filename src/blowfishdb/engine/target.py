@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias, TypedDict, cast
 
 from blowfishdb.accuracy.candidates import Guarantee
-from blowfishdb.errors import AccuracyError
+from blowfishdb.errors import AccuracyError, ParameterError
+from blowfishdb.mechanisms.parameters import Settings, check_settings
 from blowfishdb.model.numbers import exact, show, suggest
 from blowfishdb.model.serialize import write
 
@@ -30,6 +31,8 @@ class Relative:
 
 
 Number: TypeAlias = str | int | float | Decimal | Fraction | Relative
+Parameters: TypeAlias = Mapping[str, Number] | Settings | str
+"""Parameters of a mechanism as people write them: {"split": "0.3"}, or "split=0.3, rounds=2"."""
 USUAL_BETA = Fraction(1, 20)
 AUTO = "auto"
 """Names no mechanism: rules choose one, data-aware ones included (engine/program.py:choose)."""
@@ -53,6 +56,8 @@ class AccuracyTarget:
     fresh: bool = False
     """Whether the noise must be independent of all earlier answers."""
     relative: Relative | None = None
+    parameters: Settings = ()
+    """The parameters of the mechanism that were set."""
 
     def __post_init__(self) -> None:
         if [self.alpha, self.epsilon, self.relative].count(None) != 2:
@@ -73,6 +78,10 @@ class AccuracyTarget:
             known = [AUTO, *MECHANISMS, *CHOICES, *DATA_AWARE]
             if self.mechanism not in known:
                 raise AccuracyError(f"there is no mechanism {self.mechanism!r}; {suggest(self.mechanism, known)}")
+        if self.parameters:
+            from blowfishdb.mechanisms.table import PARAMETERS
+
+            check_settings(PARAMETERS, self.mechanism, self.parameters)
 
     @property
     def is_data_aware(self) -> bool:
@@ -80,6 +89,10 @@ class AccuracyTarget:
         from blowfishdb.mechanisms.table import DATA_AWARE
 
         return self.mechanism in DATA_AWARE
+
+    def by(self, mechanism: str | None) -> AccuracyTarget:
+        """The same target by another mechanism, without the parameters of this one."""
+        return self if mechanism == self.mechanism else replace(self, mechanism=mechanism, parameters=())
 
     @property
     def confidence(self) -> str:
@@ -92,8 +105,8 @@ class AccuracyTarget:
         # Requests on record were written without these.
         if not self.fresh:
             del content["fresh"]
-        del content["relative"]
-        return content
+        del content["relative"], content["parameters"]
+        return content if not self.parameters else {**content, "parameters": write_settings(self.parameters)}
 
 
 class TargetOptions(TypedDict, total=False):
@@ -105,6 +118,35 @@ class TargetOptions(TypedDict, total=False):
     mechanism: str
     per_query: bool
     fresh: bool
+    parameters: Settings
+
+
+def write_settings(settings: Settings) -> dict[str, str]:
+    """The parameters as plain data, the same for every way to write them."""
+    return {name: str(value) for name, value in settings}
+
+
+def read_settings(given: Parameters) -> Settings:
+    """The parameters that an object or a text such as "split=0.3, rounds=2" sets; ParameterError for anything else."""
+    pairs: Any = given
+    if isinstance(given, str):
+        parts = [part.split("=") for part in given.split(",") if part.strip()]
+        if not all(len(part) == 2 for part in parts):
+            raise ParameterError("parameters are written as name=value, with commas between them: split=0.3, rounds=2")
+        pairs = [(name.strip(), value) for name, value in parts]
+    elif isinstance(given, Mapping):
+        pairs = given.items()
+    elif not isinstance(given, tuple):
+        raise ParameterError("parameters are an object with numbers, such as {'split': '0.3'}")
+    try:
+        settings = {name: short_number(value, f"the parameter {name}") for name, value in pairs}
+    except ParameterError:
+        raise
+    except AccuracyError as error:
+        raise ParameterError(error.message) from None
+    if len(settings) != len(pairs):
+        raise ParameterError("each parameter is set once")
+    return tuple(sorted(settings.items()))
 
 
 def target_options(
@@ -116,6 +158,7 @@ def target_options(
     mechanism: str | None = None,
     per_query: bool | None = None,
     fresh: bool | None = None,
+    parameters: Parameters | None = None,
 ) -> TargetOptions:
     """What was given, in either vocabulary: `accuracy` is alpha, `confidence` is 1 - beta. Floats count as printed.
 
@@ -137,7 +180,8 @@ def target_options(
             raise AccuracyError("confidence is a probability strictly between 0 and 1, such as 0.95")
     if fresh is not None and not isinstance(fresh, bool):
         raise AccuracyError("fresh is true or false: whether the noise must be independent of earlier answers")
-    words = {"mechanism": mechanism, "per_query": per_query, "fresh": fresh}
+    settings = None if parameters is None else read_settings(parameters)
+    words = {"mechanism": mechanism, "per_query": per_query, "fresh": fresh, "parameters": settings}
     return cast(TargetOptions, options | {name: word for name, word in words.items() if word is not None})
 
 
@@ -150,9 +194,10 @@ def accuracy_target(
     mechanism: str | None = None,
     per_query: bool = False,
     fresh: bool = False,
+    parameters: Parameters | None = None,
 ) -> AccuracyTarget:
     """An accuracy target from either vocabulary; beta is 0.05 where it is not given."""
-    options = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
+    options = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh, parameters)
     within = options.get("alpha")
     return AccuracyTarget(
         alpha=None if isinstance(within, Relative) else within,
@@ -163,6 +208,7 @@ def accuracy_target(
         mechanism=None if mechanism == AUTO and epsilon is None else mechanism,
         fresh=fresh,
         relative=within if isinstance(within, Relative) else None,
+        parameters=options.get("parameters", ()),
     )
 
 
@@ -191,7 +237,7 @@ def spending_cap(spend: Number | None) -> Fraction | None:
     return None if spend is None else short_number(spend, "spend")
 
 
-TARGET_KEYS = {"alpha", "epsilon", "beta", "guarantee", "mechanism", "fresh"}
+TARGET_KEYS = {"alpha", "epsilon", "beta", "guarantee", "mechanism", "fresh", "parameters"}
 
 
 def read_target(content: object) -> AccuracyTarget:
@@ -213,4 +259,5 @@ def read_target_options(content: object) -> TargetOptions:
         mechanism=content.get("mechanism"),
         per_query=guarantee == "per-query" or None,
         fresh=content.get("fresh"),
+        parameters=content.get("parameters"),
     )

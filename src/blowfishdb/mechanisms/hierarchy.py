@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -17,25 +18,36 @@ from blowfishdb.mechanisms.axis import (
     typical_window,
 )
 from blowfishdb.mechanisms.optimized import FAN_OUTS, TreeShape, level_energies, tree_sizes
+from blowfishdb.mechanisms.parameters import Parameter
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.plan import Problem
 
 NAME = "hierarchy"
+FAN_OUT = Parameter(
+    "fan_out",
+    "How many nodes of the tree each node above them joins.",
+    Fraction(2),
+    Fraction(1024),
+    is_whole=True,
+    worked_out="the best one",
+)
+PARAMETERS = (FAN_OUT,)
 
 
-def propose(problem: Problem) -> EstimatingStrategy:
-    """Serves one ordered attribute under any policy on it."""
+def propose(problem: Problem, fan_out: int | None = None) -> EstimatingStrategy:
+    """Serves one ordered attribute under any policy on it; the best fan-out where none is given."""
     axis = read_axis(NAME, problem)
-    best = _best_sizes(problem.workload, axis.longest_run, free=axis.has_free_runs)
+    tried = FAN_OUTS if fan_out is None else (fan_out,)
+    best = _best_sizes(problem.workload, axis.longest_run, tried, free=axis.has_free_runs)
     tree = grow(axis, axis.runs, best, roots=True)
     shares = np.full(len(tree.levels) + 2, 1.0 / (len(tree.levels) + 1))
     return EstimatingStrategy(NAME, problem, TreeCorrection(tree, tree.weights(shares)))
 
 
-def _best_sizes(workload: Rows, length: int, *, free: bool) -> tuple[int, ...]:
+def _best_sizes(workload: Rows, length: int, tried: Sequence[int], *, free: bool) -> tuple[int, ...]:
     """The node sizes above the cells with the least error at equal shares; the root counts too unless it is free."""
-    trees = list(dict.fromkeys(tree_sizes(fan_out, length) for fan_out in FAN_OUTS if fan_out < length)) or [(1,)]
+    trees = list(dict.fromkeys(tree_sizes(fan_out, length) for fan_out in tried if fan_out < length)) or [(1,)]
     levels = [(*tree, *(() if free or length == tree[-1] else (length,))) for tree in trees]
     energies = level_energies(workload, levels, length, free=free)
     errors = [
@@ -52,15 +64,27 @@ STEP_FAN_OUTS = (2, 4, 8, 16)
 FIRST_SPLITS = (0.15, 0.4)
 """Fan-outs are compared at these splits, and the split is then tuned for the best one."""
 
+ORDERED_PARAMETERS = (
+    FAN_OUT,
+    Parameter(
+        "split",
+        "The part of the loss that running sums get; the tree between them gets the rest.",
+        Fraction(1, 50),
+        Fraction(49, 50),
+        worked_out="the best one",
+    ),
+)
+
 STAND_IN = 1024
 """Fan-out and split are chosen on an axis of at most this many cells or 4 windows; errors hardly depend on it."""
 
 
-def propose_ordered(problem: Problem) -> EstimatingStrategy:
+def propose_ordered(problem: Problem, fan_out: int | None = None, split: Fraction | None = None) -> EstimatingStrategy:
     """Serves one ordered attribute whose windows end before the axis does and whose records cannot vanish.
 
     A move crosses at most one running sum and changes at most two nodes on each of the h levels inside the steps, so
-    running sums of scale 1/S and nodes of scale 2h/H cost S + H. The roots of the steps are not measured.
+    running sums of scale 1/S and nodes of scale 2h/H cost S + H. The roots of the steps are not measured. The best
+    fan-out and the best split S are used where they are not given.
     """
     axis = read_axis(ORDERED, problem)
     if not np.any(axis.chains):
@@ -71,14 +95,17 @@ def propose_ordered(problem: Problem) -> EstimatingStrategy:
     from scipy.optimize import minimize_scalar  # takes a while to load, and many questions do without
 
     shown = stand_in(axis, problem.workload, window, max(STAND_IN, 4 * window))
-    fan_outs = [fan_out for fan_out in STEP_FAN_OUTS if fan_out < window] or [window]
+    tried = STEP_FAN_OUTS if fan_out is None else (fan_out,)
+    fan_outs = [size for size in tried if size < window] or [window]
     shapes = [TreeShape(tree_sizes(fan_out, window)[1:], "steps") for fan_out in fan_outs]
     errors = [_split_error(*shown, shape) for shape in shapes]
-    best = min(range(len(shapes)), key=lambda k: min(errors[k](split) for split in FIRST_SPLITS))
-    minimum = minimize_scalar(errors[best], bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.03})
-    shape, split = shapes[best], float(minimum.x)
-    tree = shape.tree(axis)
-    return EstimatingStrategy(ORDERED, problem, TreeCorrection(tree, tree.weights(_shares(shape, split))))
+    splits = FIRST_SPLITS if split is None else (float(split),)
+    best = min(range(len(shapes)), key=lambda k: min(errors[k](each) for each in splits))
+    if split is None:
+        minimum = minimize_scalar(errors[best], bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.03})
+        splits = (float(minimum.x),)
+    tree = shapes[best].tree(axis)
+    return EstimatingStrategy(ORDERED, problem, TreeCorrection(tree, tree.weights(_shares(shapes[best], splits[0]))))
 
 
 def _shares(shape: TreeShape, split: float) -> Floats:

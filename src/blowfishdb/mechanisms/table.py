@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache, partial
 from types import MappingProxyType
+from typing import Any, cast
 
 from blowfishdb.mechanisms import (
     edge_transform,
@@ -19,6 +22,7 @@ from blowfishdb.mechanisms import (
 )
 from blowfishdb.mechanisms.data_aware import dawa, gated, kdtree, matching_transform
 from blowfishdb.mechanisms.data_aware.script import DataAware
+from blowfishdb.mechanisms.parameters import ParameterTable, Settings, arguments
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES
 
@@ -53,3 +57,37 @@ DATA_AWARE: Mapping[str, DataAware] = MappingProxyType(
         kdtree.CELLS: kdtree.Cells(),
     }
 )
+
+PARAMETERS: ParameterTable = MappingProxyType(
+    {
+        hierarchy.NAME: hierarchy.PARAMETERS,
+        hierarchy.ORDERED: hierarchy.ORDERED_PARAMETERS,
+        dawa.NAME: dawa.PARAMETERS,
+        dawa.BOUNDED: dawa.BOUNDED_PARAMETERS,
+        dawa.TRANSFORM: dawa.TRANSFORM_PARAMETERS,
+        matching_transform.NAME: matching_transform.PARAMETERS,
+        kdtree.ADAPTIVE: kdtree.ADAPTIVE_PARAMETERS,
+        gated.NAME: gated.PARAMETERS,
+        kdtree.NAME: kdtree.PARAMETERS,
+    }
+)
+"""What experts may set."""
+
+
+def mechanism_with(name: str, settings: Settings) -> Mechanism:
+    """A data-independent mechanism that follows settings which were checked."""
+    return _configured(name, settings) if settings else MECHANISMS[name]
+
+
+@lru_cache(maxsize=256)
+def _configured(name: str, settings: Settings) -> Mechanism:
+    """The same function for the same settings: rankings are cached by it."""
+    return partial(MECHANISMS[name], **arguments(PARAMETERS, name, settings))
+
+
+def data_aware_with(name: str, settings: Settings) -> DataAware:
+    """A data-aware mechanism that follows settings which were checked."""
+    mechanism = DATA_AWARE[name]
+    if not settings:
+        return mechanism
+    return cast(DataAware, replace(cast(Any, mechanism), **arguments(PARAMETERS, name, settings)))

@@ -245,6 +245,8 @@ class Program:
 
     mechanism: str
     allowances: tuple[Allowance, ...]
+    parameters: tuple[tuple[str, Fraction], ...] = ()
+    """The parameters that were set: they shape the stages, and the receipt covers them too."""
 
     def __post_init__(self) -> None:
         if not self.allowances:
@@ -256,14 +258,15 @@ class Program:
         return sum((allowance.epsilon for allowance in self.allowances), Fraction(0))
 
     def digest(self) -> str:
-        """A hash of the mechanism, the stages and their allowances."""
+        """A hash of the mechanism, the stages and their allowances, and the parameters where some were set."""
         stages = tuple((allowance.stage, allowance.epsilon) for allowance in self.allowances)
-        return digest(("program", self.mechanism, stages))
+        return digest(("program", self.mechanism, stages, *([self.parameters] if self.parameters else [])))
 
     def digest_1(self) -> str:
         """The same in the first encoding, for what was stored in it."""
         stages = (f"{allowance.stage} {allowance.epsilon}".encode() for allowance in self.allowances)
-        return hashed_1([b"program", self.mechanism.encode(), *stages])
+        settings = (f"{name}={value}".encode() for name, value in self.parameters)
+        return hashed_1([b"program", self.mechanism.encode(), *stages, *settings])
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.errors import InvalidInput
 from blowfishdb.inference.consistency import Consistent
+from blowfishdb.mechanisms.parameters import Settings
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.query import COUNTS, KINDS, PUBLISHED, Kind
@@ -190,7 +191,8 @@ class Released:
     one within its `widths.per_answer`. `consistent` lies inside the simultaneous box. Where intervals are not raw plus
     or minus a width (a quantile, a mean), `simultaneous` and `pointwise` are the intervals. `columns` name the
     aggregates of a table, whose `tables` are the same groups once for each of them. `stages` are those of a
-    data-aware mechanism, and `caveat` says what its intervals leave out. The certificate is checked with `evidence`.
+    data-aware mechanism, `parameters` those of any mechanism that were set, and `caveat` says what intervals leave out.
+    The certificate is checked with `evidence`.
     `counted` says which rows count where not all of a person's do. Answers with the same `subject` have the same true
     values; `question` is the query of an answer without evidence.
     Where an answer builds on earlier ones of the same analyst, `rests_on` are their entries and `charged` is what it
@@ -217,6 +219,7 @@ class Released:
     simultaneous: Bounds | None = None
     pointwise: Bounds | None = None
     stages: tuple[Allowance, ...] = ()
+    parameters: Settings = ()
     caveat: str = ""
     evidence: Evidence | None = None
     columns: tuple[AnswerColumn, ...] = ()

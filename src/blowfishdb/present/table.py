@@ -24,6 +24,7 @@ from blowfishdb.present.words import (
     accuracy_words,
     digits_of,
     epsilon_words,
+    mechanism_words,
     note,
     price_words,
     printable,
@@ -362,7 +363,7 @@ def _about(answer: Released) -> Iterator[tuple[str, str]]:
     if answer.counted:
         yield "Counted", answer.counted
     yield "Epsilon", epsilon_words(answer.epsilon)
-    yield "Mechanism", answer.mechanism
+    yield "Mechanism", mechanism_words(answer)
     yield "Released", answer.released
     yield "Note", note(answer)
     if answer.caveat:

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import plural
+from blowfishdb.mechanisms.parameters import settings_words
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.numbers import Floats, show
@@ -134,9 +135,14 @@ def price_words(answer: Released) -> str:
     return f"epsilon {epsilon_words(answer.epsilon)}{f' of {answer.dataset}' if answer.dataset else ''}{version}"
 
 
+def mechanism_words(answer: Released) -> str:
+    """The mechanism, with the parameters that were set: "dawa (split=0.3)"."""
+    return f"{answer.mechanism} ({settings_words(answer.parameters)})" if answer.parameters else answer.mechanism
+
+
 def caption_words(answer: Released) -> str:
     """The line below a title: price, mechanism, accuracy, and which rows are counted where not all are."""
-    parts = (price_words(answer), answer.mechanism, accuracy_words(answer), answer.counted)
+    parts = (price_words(answer), mechanism_words(answer), accuracy_words(answer), answer.counted)
     return SEPARATOR.join(filter(None, parts))
 
 
@@ -199,7 +205,7 @@ def _price_sentence(answer: Released) -> str:
         return f"The policy{version} hides nothing that these numbers tell, so they {exact} and cost nothing."
     noise = f"in {plural(len(answer.stages), 'stage')} with exact noise" if answer.stages else EXACT_NOISE
     price = f"epsilon {epsilon_words(answer.epsilon)}"
-    return f"Released with {price} under the policy{version} by the mechanism {answer.mechanism}, {noise}."
+    return f"Released with {price} under the policy{version} by the mechanism {mechanism_words(answer)}, {noise}."
 
 
 def _accuracy_sentence(answer: Released) -> str:

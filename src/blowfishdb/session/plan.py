@@ -274,7 +274,7 @@ def with_own(own: TargetOptions, given: TargetOptions) -> TargetOptions:
     return {**rest, **own}
 
 
-ITEM_OPTIONS = ("alpha", "beta", "epsilon", "accuracy", "confidence", "mechanism", "per_query", "fresh")
+ITEM_OPTIONS = ("alpha", "beta", "epsilon", "accuracy", "confidence", "mechanism", "per_query", "fresh", "parameters")
 
 
 def _joint(dataset: str, domain: Domain, questions: Sequence[PlannedQuestion], backend: Backend) -> list[JointPart]:

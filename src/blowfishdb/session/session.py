@@ -14,7 +14,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Released, Run
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.synopsis import Synopsis
-from blowfishdb.engine.target import Number, Relative, TargetOptions, spending_cap, target_options
+from blowfishdb.engine.target import Number, Parameters, Relative, TargetOptions, spending_cap, target_options
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.query import Query
 from blowfishdb.session.backend import MOST_LISTED, Backend, Budget, ListPart, Past, Published, ReleaseRequest
@@ -85,6 +85,7 @@ class Session(AbstractContextManager["Session"]):
         accuracy: Number | None = None,
         confidence: Number | None = None,
         mechanism: str | None = None,
+        parameters: Parameters | None = None,
         per_query: bool = False,
         fresh: bool = False,
         key: str | None = None,
@@ -99,7 +100,8 @@ class Session(AbstractContextManager["Session"]):
         """
         from blowfishdb.sql import merged, parse, split, write_options
 
-        given = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query or None, fresh or None)
+        numbers = (alpha, beta, epsilon, accuracy, confidence)
+        given = target_options(*numbers, mechanism, per_query or None, fresh or None, parameters)
         texts = split(text)
         if len(texts) > 1:
             return self._statements(

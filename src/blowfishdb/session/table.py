@@ -18,7 +18,7 @@ from blowfishdb.engine.postprocess import EVERYTHING, Selection, SortKey, Thresh
 from blowfishdb.engine.preview import AnyPreview, Preview
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import SynopsisPreview
-from blowfishdb.engine.target import AccuracyTarget, Number, accuracy_target, spending_cap
+from blowfishdb.engine.target import AccuracyTarget, Number, Parameters, accuracy_target, spending_cap
 from blowfishdb.errors import AccuracyError, Declined, QueryError, plural
 from blowfishdb.model.aggregates import UNCHANGED, Affine, Aggregate
 from blowfishdb.model.cells import Cells, compile_cells
@@ -250,6 +250,7 @@ class Question:
         accuracy: Number | None = None,
         confidence: Number | None = None,
         mechanism: str | None = None,
+        parameters: Parameters | None = None,
         per_query: bool = False,
         fresh: bool = False,
     ) -> Preview:
@@ -257,11 +258,12 @@ class Question:
 
         Give `alpha` (all answers within alpha, except with probability `beta`, usually 0.05) or `epsilon`;
         `accuracy` is another name for alpha, `confidence` for 1 - beta. With `per_query` each answer alone keeps alpha.
+        `mechanism` names the one to use, and `parameters` sets what it takes, such as {"split": "0.3"} of `dawa`.
         What an earlier answer to the same rows paid is not paid again, unless the noise is to be `fresh`. No row is
         read, with one exception: the accuracy of a mean, a spread or a share, an accuracy in percent and the mechanism
         `auto` need the number of records. Where that is public and `rows` is not given, it is counted.
         """
-        target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
+        target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh, parameters)
         return expect(self.preview_at(target), Preview)
 
     quote = preview
@@ -283,6 +285,7 @@ class Question:
         accuracy: Number | None = None,
         confidence: Number | None = None,
         mechanism: str | None = None,
+        parameters: Parameters | None = None,
         per_query: bool = False,
         fresh: bool = False,
         key: str | None = None,
@@ -296,7 +299,7 @@ class Question:
         step. After `deadline` seconds of waiting and planning nothing is charged any more, and what was charged runs to
         its end. A price above `spend` is refused.
         """
-        target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh)
+        target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query, fresh, parameters)
         return expect(self.release_at(target, Run(key, progress, deadline, spending_cap(spend))), Answer)
 
     def release_at(self, target: AccuracyTarget, run: Run) -> Released:
@@ -339,9 +342,11 @@ class Question:
         """The same question, whose accuracy of means, shares and in percent is promised from so many records on."""
         return replace(self, query=replace(self.query, rows=rows))
 
-    def publish_preview(self, *, epsilon: Number, mechanism: str | None = None) -> SynopsisPreview:
+    def publish_preview(
+        self, *, epsilon: Number, mechanism: str | None = None, parameters: Parameters | None = None
+    ) -> SynopsisPreview:
         """What a synopsis would answer and how far off, where that is known without data; costs nothing."""
-        target = accuracy_target(epsilon=epsilon, mechanism=mechanism)
+        target = accuracy_target(epsilon=epsilon, mechanism=mechanism, parameters=parameters)
         synopsis = synopsis_of(self.query)
         return expect(self._backend.preview(self.dataset, synopsis, self.domain, target), SynopsisPreview)
 
@@ -350,13 +355,14 @@ class Question:
         *,
         epsilon: Number,
         mechanism: str | None = None,
+        parameters: Parameters | None = None,
         key: str | None = None,
         progress: Progress | None = None,
         deadline: float | None = None,
         spend: Number | None = None,
     ) -> Synopsis:
         """A synopsis of this histogram: charged once, then asked for ever, free; `save` writes it to a file."""
-        target = accuracy_target(epsilon=epsilon, mechanism=mechanism)
+        target = accuracy_target(epsilon=epsilon, mechanism=mechanism, parameters=parameters)
         run = Run(key, progress, deadline, spending_cap(spend))
         return expect(self._backend.release(self.dataset, synopsis_of(self.query), self.domain, target, run), Synopsis)
 

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeAlias, cast
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from blowfishdb.engine.target import Relative, TargetOptions, read_alpha, short_number
+from blowfishdb.engine.target import Relative, TargetOptions, read_alpha, read_settings, short_number
 from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.mechanisms.parameters import Settings, settings_words
 from blowfishdb.model.conditions import check_depth, number, only, shown
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.sources.base import Join
@@ -76,6 +77,9 @@ class ColumnOptions:
 WITHIN = "within_"
 
 
+OptionValue: TypeAlias = Fraction | Relative | str | bool | Settings
+
+
 def read_options(tokens: Sequence[Token]) -> tuple[TargetOptions, ColumnOptions]:
     """The accuracy that stands between the brackets of OPTIONS, of the whole answer and of single columns."""
     options: dict[str, Any] = {}
@@ -105,23 +109,26 @@ def merged(statement: TargetOptions, given: TargetOptions) -> TargetOptions:
     for name in READERS:
         one, two = statement.get(name), given.get(name)
         if one is not None and two is not None and one != two:
+            one, two = (settings_words(each) if isinstance(each, tuple) else each for each in (one, two))
             raise AccuracyError(f"{name} is {one} in OPTIONS and {two} outside: say it once")
     return {**given, **statement}
 
 
 def write_options(options: TargetOptions, columns: ColumnOptions | None = None) -> str:
     """The OPTIONS (...) that say the same; nothing where nothing was said."""
-    values = {name: cast("Fraction | Relative | str | bool | None", options.get(name)) for name in READERS}
+    values = {name: cast("OptionValue | None", options.get(name)) for name in READERS}
     listed = [f"{name} = {_written(value)}" for name, value in values.items() if value is not None]
     listed += [] if columns is None else columns.written()
     return f"OPTIONS ({', '.join(listed)})" if listed else ""
 
 
-def _written(value: Fraction | Relative | str | bool) -> str:
+def _written(value: OptionValue) -> str:
     if isinstance(value, Relative):
         return f"'{value}'"
     if isinstance(value, bool):
         return str(value).upper()
+    if isinstance(value, tuple):
+        return f"'{settings_words(value)}'"
     text = show(value) if isinstance(value, Fraction) else value.replace("'", "''")
     return text if isinstance(value, Fraction) and "/" not in text else f"'{text}'"
 
@@ -141,7 +148,7 @@ def _pairs(tokens: Sequence[Token]) -> list[tuple[str, Token]]:
     return pairs
 
 
-def _known(name: str) -> tuple[str, Callable[[Token], Fraction | Relative | str | bool]]:
+def _known(name: str) -> tuple[str, Callable[[Token], OptionValue]]:
     key = ALIASES.get(name.lower(), name.lower())
     if key == "confidence":
         return "beta", lambda token: 1 - _fraction(token)
@@ -171,6 +178,12 @@ def _word(token: Token) -> str:
     return token.text
 
 
+def _settings(token: Token) -> Settings:
+    if token.token_type != TokenType.STRING:
+        raise QueryError("parameters are a text: OPTIONS (mechanism = 'dawa', parameters = 'split=0.3')")
+    return read_settings(token.text)
+
+
 def _truth(token: Token) -> bool:
     if token.text.upper() not in ("TRUE", "FALSE"):
         raise QueryError(
@@ -180,11 +193,12 @@ def _truth(token: Token) -> bool:
     return token.text.upper() == "TRUE"
 
 
-READERS: Mapping[str, Callable[[Token], Fraction | Relative | str | bool]] = {
+READERS: Mapping[str, Callable[[Token], OptionValue]] = {
     "alpha": _alpha,
     "beta": _fraction,
     "epsilon": _fraction,
     "mechanism": _word,
+    "parameters": _settings,
     "per_query": _truth,
     "fresh": _truth,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import ClassVar
@@ -38,6 +38,7 @@ from blowfishdb.mechanisms.data_aware.script import (
     measured_rows,
     shared_program,
 )
+from blowfishdb.mechanisms.parameters import Parameter
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.strategy import GOLDEN, row_variances, spread_choice
 from blowfishdb.model.graphs import CellGraph
@@ -52,6 +53,26 @@ BOUNDED = "dawa-bounded"
 GATE, SELECT, BIAS, MEASURE, REFINE = "gate", "partition", "bias", "buckets", "pieces"
 SELECT_SHARE = Fraction(1, 5)
 """The part of epsilon that finds the buckets; found by `python -m benchmarks tune-dawa` on synthetic tables."""
+SPLIT = Parameter(
+    "split",
+    "The part of epsilon that finds the buckets; their counts get the rest.",
+    Fraction(1, 100),
+    Fraction(4, 5),
+    field="select_share",
+    worked_out="0.2; 0.125 in 2-D",
+)
+PARAMETERS = (SPLIT,)
+BOUNDED_PARAMETERS = (
+    replace(SPLIT, default=SELECT_SHARE, worked_out=""),
+    Parameter(
+        "bias",
+        "The part of epsilon that bounds the bias of every answer.",
+        Fraction(1, 100),
+        Fraction(3, 20),
+        Fraction(1, 20),
+        field="bias_share",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -60,15 +81,16 @@ class Dawa:
 
     On two axes cells are taken in Hilbert order, and a tree over the buckets is measured. With a `bias_share` that part
     of epsilon bounds the bias of every answer, which then comes with the finding; `select_share` is the part that finds
-    the buckets.
+    the buckets, by default SELECT_SHARE or that of SHARES_2D.
     """
 
     name: str = NAME
     bias_share: Fraction = Fraction(0)
-    select_share: Fraction = SELECT_SHARE
+    select_share: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if self.bias_share < 0 or self.select_share <= 0 or GATE_RULE.share + self.bias_share + self.select_share >= 1:
+        select = SELECT_SHARE if self.select_share is None else self.select_share
+        if self.bias_share < 0 or select <= 0 or GATE_RULE.share + self.bias_share + select >= 1:
             raise PlanError("shares of epsilon are positive and leave something for the measurement")
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
@@ -77,8 +99,9 @@ class Dawa:
         if len(problem.graph.shape) == 2 and self.bias_share:
             raise Declined(self.name, "on two axes no bound on the bias is offered; ask for 'dawa'")
         if len(problem.graph.shape) == 2:
-            return shared_program(NAME, epsilon, list(SHARES_2D.items()))
-        return gated_program(self.name, epsilon, self.select_share, self.bias_share)
+            return shared_program(NAME, epsilon, shares_2d(self.select_share))
+        select = SELECT_SHARE if self.select_share is None else self.select_share
+        return gated_program(self.name, epsilon, select, self.bias_share)
 
     def script(self, problem: Problem, program: Program) -> Script:
         """Publishes whether to merge, then where, then the measured buckets."""
@@ -115,6 +138,16 @@ SHARES_2D = {SELECT: Fraction(1, 8), MEASURE: Fraction(1, 2), REFINE: Fraction(3
 
 Found by `python -m benchmarks tune-spatial` on synthetic grids.
 """
+
+
+def shares_2d(select: Fraction | None) -> list[tuple[str, Fraction]]:
+    """The parts of epsilon of the three stages: counts and pieces share what finding the buckets leaves."""
+    if select is None:
+        return list(SHARES_2D.items())
+    left = (1 - select) / (1 - SHARES_2D[SELECT])
+    return [(SELECT, select), (MEASURE, left * SHARES_2D[MEASURE]), (REFINE, left * SHARES_2D[REFINE])]
+
+
 BOXES_TRIED = 200
 """The number of boxes that decide how the tree is measured."""
 TRIED = ((1, 0.0), (1, 0.08), (2, 0.12), (2, 0.2), (2, 0.3))
@@ -199,6 +232,8 @@ def _tried(boxes: Rectangles | None, shape: tuple[int, int]) -> Rectangles:
 
 TRANSFORM = "dawa-transform"
 SUMS = "sums"
+TRANSFORM_SHARE = Fraction(1, 2)
+TRANSFORM_PARAMETERS = (replace(SPLIT, default=TRANSFORM_SHARE, worked_out=""),)
 
 
 @dataclass(frozen=True)
@@ -207,19 +242,21 @@ class DawaTransform:
 
     On a line, running sums of all cells cost no more than those of merged buckets: they get the whole epsilon, and
     buckets are read off them. Elsewhere, or with `sums_first` off, a little decides whether to look for buckets at all,
-    as `dawa` does, and `select_share` of epsilon finds them.
+    as `dawa` does, and `select_share` of epsilon (TRANSFORM_SHARE where it is not given) finds them.
     """
 
     name: ClassVar[str] = TRANSFORM
-    select_share: Fraction = Fraction(1, 2)
+    select_share: Fraction | None = None
     sums_first: bool = True
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """One stage on a line; gate, partition and measurement elsewhere: together exactly epsilon."""
         check_hides(TRANSFORM, problem.graph)
         if self.sums_first and ordered.is_line(problem.graph):
+            if self.select_share is not None:
+                raise Declined(TRANSFORM, "on a line of values running sums get all of epsilon: nothing is split")
             return shared_program(TRANSFORM, epsilon, [(SUMS, Fraction(1))])
-        return gated_program(TRANSFORM, epsilon, self.select_share)
+        return gated_program(TRANSFORM, epsilon, TRANSFORM_SHARE if self.select_share is None else self.select_share)
 
     def script(self, problem: Problem, program: Program) -> Script:
         """The stages of the program, as they unfold."""

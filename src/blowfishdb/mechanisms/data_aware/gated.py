@@ -18,6 +18,7 @@ from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.partition import KEEP, GateRule, gate_stage
 from blowfishdb.mechanisms.data_aware.regions import HilbertCurve
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding, Script, check_hides, measured_rows
+from blowfishdb.mechanisms.parameters import Parameter
 from blowfishdb.mechanisms.strategy import CellStrategy, row_variances
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.workload import Identity, total
@@ -29,6 +30,16 @@ NAME = "gated"
 RECORDS, BLOCKS = "records", "blocks"
 SHARE = Fraction(1, 100)
 """The part of epsilon that decides."""
+PARAMETERS = (
+    Parameter(
+        "split",
+        "The part of epsilon that decides which mechanism runs; that one gets the rest.",
+        Fraction(1, 1000),
+        Fraction(1, 2),
+        SHARE,
+        field="share",
+    ),
+)
 CLEAR = 8
 """On one axis, where an average cell holds this many times 1 / epsilon records, too few cells can be merged."""
 BLOCK_RULE = GateRule(SHARE, 64, 20.0, 0.16, 0.2, 16)
@@ -42,10 +53,11 @@ class Gated:
     """Serves one axis by the noisy number of records, two axes by how uneven small squares are; promises no accuracy.
 
     Whatever is decided gets the rest of epsilon: `dawa-transform` for cells and `dawa` for other queries of one axis,
-    `adaptive-tree` on two; or else the measurement with the least expected error.
+    `adaptive-tree` on two; or else the measurement with the least expected error. `share` of epsilon decides.
     """
 
     name: ClassVar[str] = NAME
+    share: Fraction = SHARE
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """The stage that decides, then those of the data-aware mechanism: together exactly epsilon."""
@@ -53,8 +65,8 @@ class Gated:
         axes = len(problem.graph.shape)
         if axes > 2:
             raise Declined(NAME, f"it serves one or two axes, not {axes}; ask for 'adaptive-tree'")
-        rest = _inner(problem).program(problem, epsilon * (1 - SHARE)).allowances
-        return Program(NAME, (Allowance(RECORDS if axes == 1 else BLOCKS, epsilon * SHARE), *rest))
+        rest = _inner(problem).program(problem, epsilon * (1 - self.share)).allowances
+        return Program(NAME, (Allowance(RECORDS if axes == 1 else BLOCKS, epsilon * self.share), *rest))
 
     def script(self, problem: Problem, program: Program) -> Script:
         """Publishes the number of records or whether squares are uneven, then what the mechanism so chosen does."""

@@ -12,6 +12,7 @@ import numpy as np
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.data_aware.buckets import check_mixed, measured_by_policy
 from blowfishdb.mechanisms.data_aware.script import Script, check_hides, shared_program
+from blowfishdb.mechanisms.parameters import Parameter
 from blowfishdb.model.cached import cached_property, compiled
 from blowfishdb.model.graphs import CellGraph, by_first_appearance
 from blowfishdb.model.numbers import Ints, as_ints
@@ -244,6 +245,32 @@ def matching_partition(cells_of: Ints, saving: Fraction, graph: CellGraph, epsil
 
 NAME = "matching-transform"
 MATCH, MEASURE = "matching", "buckets"
+ROUNDS, SELECT_SHARE, CAUTION = 3, Fraction(1, 2), Fraction(3)
+PARAMETERS = (
+    Parameter(
+        "rounds",
+        "In how many rounds cells are joined, each of which may double the buckets.",
+        Fraction(1),
+        Fraction(10),
+        Fraction(ROUNDS),
+        is_whole=True,
+    ),
+    Parameter(
+        "split",
+        "The part of epsilon that all rounds together get; the counts of the buckets get the rest.",
+        Fraction(1, 100),
+        Fraction(9, 10),
+        SELECT_SHARE,
+        field="select_share",
+    ),
+    Parameter(
+        "caution",
+        "How many scales of the noise of a round a join must be worth beyond the error that it saves.",
+        Fraction(0),
+        Fraction(20),
+        CAUTION,
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -255,9 +282,9 @@ class MatchingTransform:
     """
 
     name: ClassVar[str] = NAME
-    rounds: int = 3
-    select_share: Fraction = Fraction(1, 2)
-    caution: Fraction = Fraction(3)
+    rounds: int = ROUNDS
+    select_share: Fraction = SELECT_SHARE
+    caution: Fraction = CAUTION
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """The rounds and the measurement, together exactly epsilon."""

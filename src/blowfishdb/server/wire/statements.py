@@ -172,7 +172,7 @@ class Cursors:
 
 OURS = "blowfish."
 SWITCHES = ("fresh", "intervals")
-NAMES = ("within", "confidence", "epsilon", "spend", *SWITCHES, "mechanism", "synopsis")
+NAMES = ("within", "confidence", "epsilon", "spend", *SWITCHES, "mechanism", "parameters", "synopsis")
 TRUTHS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 HINT = "SET blowfish.within = 50, or SET blowfish.epsilon = '0.1', or end the statement with OPTIONS (within = 50)"
 COMMENT = "blowfish:"
@@ -496,6 +496,7 @@ def _options(settings: dict[str, str]) -> TargetOptions:
         confidence=values["confidence"],
         epsilon=values["epsilon"],
         mechanism=values["mechanism"],
+        parameters=values["parameters"],
         fresh=None if fresh is None else TRUTHS[fresh.lower()],
     )
 
