@@ -47,7 +47,7 @@ def test_a_list_of_commands_ends_no_sentence_in_dots(group: str, capsys: pytest.
 def test_the_commands_are_those_we_know() -> None:
     assert set(COMMANDS) == {
         *(f"blowfish {name}" for name in ("demo", "serve", "preview", "release", "sql", "mcp", "reproduce", "audit")),
-        *(f"blowfish {name}" for name in ("backup", "restore")),
+        *(f"blowfish {name}" for name in ("backup", "restore", "mechanisms")),
         *(
             f"blowfish dataset {name}"
             for name in ("add", "list", "show", "budget", "caps", "domain", "record", "refreshed", "remove")

@@ -218,3 +218,25 @@ def test_the_analyst_comes_from_the_environment(people: Run, monkeypatch: pytest
     monkeypatch.setenv("BLOWFISH_ANALYST", "erna")
     assert people("release", "people", "--count", "--where", "age > 3", "--epsilon", "0.1").code == 0
     assert [one["name"] for one in people("dataset", "show", "people", "--json").json["analysts"]] == ["erna"]
+
+
+def test_parameters_of_a_mechanism_are_set_listed_and_refused(people: Run) -> None:
+    ask = ("people", "--histogram", "age", "--epsilon", "0.125", "--mechanism", "matching-transform")
+    chosen = ("--parameter", "rounds=2", "--parameter", "split=0.3")
+    shown = people("preview", *ask, *chosen, *ANA)
+    assert "was asked for with rounds=2, split=0.3" in shown.out
+    assert "--parameter rounds=2 --parameter split=0.3" in " ".join(shown.out.split())
+    answer = people("release", *ask, *chosen, *ANA, "--json").json
+    assert answer["parameters"] == {"rounds": "2", "split": "3/10"}
+    for wrong, words in (
+        ("rounds=11", "from 1 to 10"),
+        ("fan_out=2", "is a parameter of hierarchy"),
+        ("x", "name=value"),
+    ):
+        refused = people("release", *ask, "--parameter", wrong, *ANA)
+        assert refused.code == 2
+        assert words in " ".join(refused.err.split())
+    assert spent(people) == "0.125"
+    listed = people("mechanisms")
+    assert "fan_out" in listed.out and "Without parameters: identity," in listed.out
+    assert people("mechanisms", "--json").json["dawa"][0]["name"] == "split"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from blowfishdb.accuracy.candidates import certified_strategy
+from blowfishdb.audit.cases import battery
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.measure import run_program
+from blowfishdb.engine.target import read_settings
 from blowfishdb.errors import AllowanceExceeded, Declined, ParameterError, PlanError
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
 from blowfishdb.mechanisms.parameters import FINEST, Parameter, Settings, check_settings, settings_words
@@ -247,3 +251,21 @@ def test_a_parameter_is_declared_with_a_default_in_its_range() -> None:
 
 def test_settings_are_written_as_they_are_given() -> None:
     assert settings_words((("rounds", Fraction(2)), ("split", Fraction(3, 10)))) == "rounds=2, split=0.3"
+
+
+def test_the_audit_sets_every_parameter() -> None:
+    audited = {case.mechanism: read_settings(case.parameters) for case in battery(quick=True) if case.parameters}
+    assert {name: {one for one, _ in chosen} for name, chosen in audited.items()} == {
+        name: {one.name for one in taken} for name, taken in PARAMETERS.items()
+    }
+    for name, chosen in audited.items():
+        check_settings(PARAMETERS, name, chosen)
+
+
+def test_the_documentation_lists_what_is_declared() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "data-aware.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([\w-]+)` \| `(\w+)` \| (.+?) \| (.+?) \| (.+?) \|$", page, re.MULTILINE)
+    assert listed == [(name, one.name, one.range, one.usual, one.meaning) for name, one in DECLARED]
+    whole = re.search(r"(`fan_out`.*) are whole numbers", page)
+    assert whole is not None
+    assert set(re.findall(r"`(\w+)`", whole[1])) == {one.name for _, one in DECLARED if one.is_whole}

@@ -92,6 +92,11 @@ QUESTIONS = [
     (QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="1 to 2\n3 to 4"), "", AccuracyDraft(alpha="9")),
     (QueryDraft("clinic", "sql"), "SELECT age, COUNT(*) FROM clinic GROUP BY age", AccuracyDraft()),
     (QueryDraft("clinic", "cdf", (AxisChoice("age"),)), "", AccuracyDraft(mechanism=CHOICES[0], fresh=True)),
+    (
+        QueryDraft("clinic", "cdf", (AxisChoice("age"),)),
+        "",
+        AccuracyDraft(mechanism="hierarchy", parameters=(("fan_out", "3"),)),
+    ),
 ]
 
 
@@ -116,6 +121,9 @@ def test_a_question_is_read_as_it_was_written(question: tuple[QueryDraft, str, A
         {"filters": [{"attribute": "age", "condition": "between", "low": 5, "values": []}]},
         {"accuracy": {"confidence": "1"}},
         {"accuracy": {"mechanism": "dawa"}},
+        {"accuracy": {"parameters": [["split", "0.3"]]}},
+        {"accuracy": {"mechanism": "hierarchy", "parameters": [["split", "0.3"]]}},
+        {"accuracy": {"mechanism": "hierarchy", "parameters": [["fan_out"]]}},
         {"accuracy": {"alpha": ["9"]}},
         {"accuracy": {"alpha": None}},
         {"accuracy": {"fresh": "no"}},

@@ -171,3 +171,21 @@ def test_a_target_by_another_mechanism_has_none_of_the_parameters() -> None:
 
 def test_parameters_are_read_in_any_order() -> None:
     assert read_settings("split=0.3, rounds = 2,") == read_settings({"rounds": 2, "split": "0.3"})
+
+
+def test_sql_states_them(folder: Path, db: Session) -> None:
+    text = "SELECT age, COUNT(*) FROM visits GROUP BY age OPTIONS (epsilon = 0.2, mechanism = 'dawa'{})"
+    chosen = text.format(", parameters = 'split=0.3'")
+    preview = db.sql(f"EXPLAIN {chosen}")
+    assert isinstance(preview, bf.Preview)
+    assert "parameters = 'split=0.3'" in str(preview)
+    answer = db.sql(chosen)
+    assert isinstance(answer, bf.Answer)
+    assert answer.parameters == (("split", SPLIT),)
+    assert db.sql(text.format(""), parameters={"split": "0.3"}).to_json() == answer.to_json()  # type: ignore[union-attr]
+    with pytest.raises(AccuracyError, match="split=0.3 in OPTIONS and split=0.4 outside"):
+        db.sql(chosen, parameters={"split": "0.4"})
+    for wrong in (", parameters = 0.3", ", parameters = 'rounds=2'", ", parameters = 'split=2'"):
+        with pytest.raises(bf.BlowfishError):
+            db.sql(text.format(wrong))
+    assert len(certificates(folder)) == 1

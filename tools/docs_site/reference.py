@@ -18,7 +18,7 @@ from blowfishdb.catalog.config import DATASET_KEYS, JOIN_KEYS, KEYS, USUAL_LEDGE
 from blowfishdb.cli.app import app
 from blowfishdb.cli.output import EXIT_CODES, KINDS
 from blowfishdb.errors import BlowfishError, error_types
-from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS, PARAMETERS
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import QuantilePlan
 from blowfishdb.server.app import ROUTERS
@@ -389,6 +389,11 @@ def mechanism_page() -> str:
     ]
     chosen = [(code(name), first_line(QuantilePlan), _link(name)) for name in CHOICES]
     aware = [(code(name), first_line(type(one)), _link(name)) for name, one in DATA_AWARE.items()]
+    settable = [
+        (code(name), code(one.name), one.range, one.usual, one.meaning)
+        for name, taken in PARAMETERS.items()
+        for one in taken
+    ]
     return "\n\n".join(
         [
             "# Mechanisms",
@@ -406,6 +411,9 @@ def mechanism_page() -> str:
             "These mechanisms spend part of their epsilon on finding where the data is uniform, and promise no "
             "accuracy: give an epsilon. [When to use them](../data-aware.md).",
             table(("name", "what it does", "proof"), aware),
+            "## Parameters",
+            "Experts set these with `parameters=` or `--parameter`. [How](../data-aware.md#parameters-for-experts).",
+            table(("mechanism", "parameter", "range", "default", "meaning"), settable),
             "`auto` is not a mechanism: it chooses one by "
             "[published rules](../data-aware.md#letting-the-rules-choose).",
         ]

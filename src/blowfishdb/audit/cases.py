@@ -68,6 +68,8 @@ class Case:
     further: tuple[Query, ...] = ()
     within: Fraction | None = None
     """The accuracy that is asked for in place of a price."""
+    parameters: str = ""
+    """The parameters of the mechanism that are set, as an expert writes them."""
 
     @cached_property
     def adjacency(self) -> Adjacency:
@@ -78,7 +80,7 @@ class Case:
 
 def prepared(case: Case, handle: DatasetHandle, question: Query) -> Release:
     """The release of one query of a case; Declined or InvalidInput where it cannot be."""
-    target = accuracy_target(epsilon=case.epsilon, mechanism=case.mechanism)
+    target = accuracy_target(epsilon=case.epsilon, mechanism=case.mechanism, parameters=case.parameters)
     if case.within is not None:
         target = accuracy_target(alpha=case.within, mechanism=case.mechanism)
     request = make_request(handle, synopsis_of(question) if case.as_synopsis else question, target)
@@ -233,6 +235,7 @@ def battery(*, quick: bool) -> list[Case]:
         *public_constraints(),
         *data_aware(quick=quick),
         *data_aware_elsewhere(),
+        *with_parameters(),
         *long_axes(),
         *other_releases(),
         *points(),
@@ -428,6 +431,27 @@ def data_aware_elsewhere() -> Iterator[Case]:
     yield Case("dawa, custom", LONG, odd, RANGES, "dawa", Fraction(2), rows=40)
     near = Policy(joint=[grid(["x", "y"], 2, "l1")])
     yield Case("kdtree, joint l1", SMALL_SQUARE, near, TABLE, "kdtree", Fraction(2), rows=40)
+
+
+SETTINGS = {
+    "hierarchy": "fan_out=3",
+    "ordered-hierarchical": "fan_out=2, split=0.7",
+    "dawa": "split=0.5",
+    "dawa-bounded": "split=0.4, bias=0.1",
+    "dawa-transform": "split=0.1",
+    "matching-transform": "rounds=1, split=0.3, caution=0",
+    "adaptive-tree": "growth=0.5, halvings=2, records=1, clearance=1",
+    "gated": "split=0.3",
+    "kdtree": "split=0.7, boxes=16, clearance=1, records=4",
+}
+"""Every parameter away from its default."""
+
+
+def with_parameters() -> Iterator[Case]:
+    """Mechanisms whose parameters were all set."""
+    policy = Policy({"x": threshold(3)})
+    for name, text in SETTINGS.items():
+        yield Case(f"{name}, {text}", LONG, policy, RANGES, name, Fraction(2), rows=40, parameters=text)
 
 
 def long_axes() -> Iterator[Case]:

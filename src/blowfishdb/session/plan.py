@@ -271,6 +271,8 @@ def with_own(own: TargetOptions, given: TargetOptions) -> TargetOptions:
     if "alpha" in own or "epsilon" in own:
         rest.pop("alpha", None)
         rest.pop("epsilon", None)
+    if "mechanism" in own:
+        rest.pop("parameters", None)
     return {**rest, **own}
 
 

@@ -113,8 +113,10 @@ def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql:
         question, code = build_query(draft, table), snippet(draft, accuracy, table.domain, url)
     # What a statement says of its accuracy counts, and the controls only where it says nothing.
     alpha, epsilon = (None, None) if "alpha" in stated or "epsilon" in stated else accuracy.keywords()
-    fresh = accuracy.fresh or None
-    options = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism, fresh=fresh)
+    fresh, mechanism = accuracy.fresh or None, accuracy.mechanism
+    # A mechanism that the statement names has parameters there, or none.
+    settings = None if "mechanism" in stated else dict(accuracy.parameters)
+    options = target_options(alpha, None, epsilon, None, accuracy.confidence, mechanism, None, fresh, settings)
     return RunnableQuery(question, with_alpha({**options, **stated}, question.query), code)
 
 

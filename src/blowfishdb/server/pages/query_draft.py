@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.request import read_query
 from blowfishdb.errors import BlowfishError, QueryError, plural
-from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS, PARAMETERS
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.calendar import NESTS, Dates, Timestamps
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
@@ -428,6 +428,7 @@ class AccuracyDraft:
     epsilon: str = "0.1"
     mechanism: str | None = None
     fresh: bool = False
+    parameters: tuple[tuple[str, str], ...] = ()
 
     def keywords(self) -> tuple[str | None, str | None]:
         """Alpha and epsilon, one of them None."""
@@ -576,7 +577,12 @@ def _is_usable_filter(one: FilterChoice, attribute: Attribute) -> bool:
 
 def _is_usable_accuracy(accuracy: AccuracyDraft) -> bool:
     mechanisms = (*MECHANISMS, *CHOICES, *(DATA_AWARE if accuracy.by == "budget" else ()))
-    return accuracy.confidence in CONFIDENCES and accuracy.mechanism in (None, *mechanisms)
+    taken = {one.name for one in PARAMETERS.get(accuracy.mechanism or "", ())}
+    return (
+        accuracy.confidence in CONFIDENCES
+        and accuracy.mechanism in (None, *mechanisms)
+        and taken.issuperset(name for name, _ in accuracy.parameters)
+    )
 
 
 def listed_values(attribute: Attribute) -> list[str]:
@@ -656,5 +662,6 @@ def _accuracy(accuracy: AccuracyDraft) -> str:
     within = alpha if alpha is None or NUMBER.fullmatch(alpha) else repr(alpha)
     main = f"alpha={within}" if epsilon is None else f'epsilon="{epsilon}"'
     chosen = "" if accuracy.mechanism is None else f", mechanism={accuracy.mechanism!r}"
+    chosen += f", parameters={dict(accuracy.parameters)!r}" if accuracy.parameters else ""
     fresh = ", fresh=True" if accuracy.fresh else ""
     return f"{main}, confidence={accuracy.confidence}{chosen}{fresh}"

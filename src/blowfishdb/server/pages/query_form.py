@@ -8,7 +8,7 @@ from typing import Any
 
 from nicegui import ui
 
-from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS
+from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS, PARAMETERS
 from blowfishdb.model.domain import Attribute, Categorical, Domain
 from blowfishdb.model.predicate import name_text
 from blowfishdb.present.words import shortened
@@ -344,12 +344,33 @@ class AccuracyForm:
         redraw(self._box, self._build)
 
     def _by(self, chosen: str) -> None:
-        self._put(by="budget" if chosen == "budget" else "accuracy", mechanism=None)
+        self._put(by="budget" if chosen == "budget" else "accuracy", mechanism=None, parameters=())
         redraw(self._box, self._build)
 
     def _put(self, **changes: Any) -> None:
         self.draft = replace(self.draft, **changes)
         self._on_change()
+
+    def _choose(self, mechanism: str | None) -> None:
+        self._put(mechanism=mechanism, parameters=())
+        redraw(self._expert, self._build_parameters)
+
+    def _set(self, name: str, value: str) -> None:
+        settings = {**dict(self.draft.parameters), name: value.strip()}
+        self._put(parameters=tuple((one, text) for one, text in settings.items() if text))
+
+    def _build_parameters(self) -> None:
+        """The parameters of the mechanism, with what each means; an empty one is at its default."""
+        taken = PARAMETERS.get(self.draft.mechanism or "", ())
+        if not taken:
+            return
+        settings = dict(self.draft.parameters)
+        with ui.expansion("Parameters, for experts", value=bool(settings)).props("dense").classes("w-full"):
+            for one in taken:
+                field = ui.input(one.name, value=settings.get(one.name, ""), placeholder=f"default: {one.usual}")
+                field.classes("w-full").props(f'debounce=300 stack-label data-testid="parameter-{one.name}"')
+                field.on_value_change(lambda e, name=one.name: self._set(name, e.value or ""))
+                ui.label(f"{one.meaning} {one.kind[0].upper()}{one.kind[1:]}.").classes("bf-quiet bf-parameter")
 
     def _build(self) -> None:
         with ui.element("div").classes("bf-pair"):
@@ -369,7 +390,9 @@ class AccuracyForm:
         with ui.expansion("Mechanism").props("dense").classes("w-full").style("margin-top:6px"):
             select = ui.select(options, value=self.draft.mechanism or AUTOMATIC)
             select.classes("w-full").props('aria-label="Mechanism"')
-            select.on_value_change(lambda e: self._put(mechanism=None if e.value == AUTOMATIC else e.value))
+            select.on_value_change(lambda e: self._choose(None if e.value == AUTOMATIC else e.value))
+            self._expert = ui.element("div")
+            redraw(self._expert, self._build_parameters)
             fresh = ui.switch("Noise independent of earlier answers", value=self.draft.fresh)
             fresh.props('dense data-testid="fresh"').style("margin-top:8px")
             fresh.on_value_change(lambda e: self._put(fresh=bool(e.value)))

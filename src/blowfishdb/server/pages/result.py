@@ -33,7 +33,15 @@ from blowfishdb.present.chart import (
 )
 from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
 from blowfishdb.present.table import TABLES, cells, column_names, headings, is_map, map_file, row_labels
-from blowfishdb.present.words import Digits, accuracy_words, digits_of, epsilon_words, note_parts, percent
+from blowfishdb.present.words import (
+    Digits,
+    accuracy_words,
+    digits_of,
+    epsilon_words,
+    mechanism_words,
+    note_parts,
+    percent,
+)
 from blowfishdb.server.pages.controls import (
     called,
     choice,
@@ -96,7 +104,7 @@ def show_answer(
                 ui.link("Edit this question", link).classes("bf-small").props('data-testid="edit"')
             _downloads(context, answer)
     version = [f"policy v{answer.policy_version}"] if answer.policy_version else []
-    answer_pills(answer, answer.mechanism, *version, cost="free: read off a synopsis" if free else "")
+    answer_pills(answer, mechanism_words(answer), *version, cost="free: read off a synopsis" if free else "")
     if answer.caveat:
         notice(answer.caveat, "" if free else "is-accent").style("margin-top:12px")
     with ui.tabs().props("dense align=left no-caps inline-label").style("margin-top:10px") as tabs:
