@@ -70,7 +70,7 @@ def test_the_port_takes_them_as_a_setting_and_in_the_statement(tmp_path: Path) -
         with pytest.raises(psycopg.Error, match="name=value"):
             connection.execute("SET blowfish.parameters = 'much'")
         connection.execute("SET blowfish.parameters = 'split=0.95'")
-        with pytest.raises(psycopg.Error, match="from 0.01 to 0.8"):
+        with pytest.raises(psycopg.Error, match=r"from 0\.01 to 0\.8"):
             connection.execute(text.encode())
         assert port.app_state.session("ana").budget("visits").spent == 0
 
