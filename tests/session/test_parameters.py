@@ -14,7 +14,7 @@ import blowfishdb as bf
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_settings, read_target
-from blowfishdb.errors import AccuracyError, DigestMismatch, ParameterError, QueryError
+from blowfishdb.errors import AccuracyError, Declined, DigestMismatch, ParameterError, QueryError
 from blowfishdb.model.predicate import as_axes
 from blowfishdb.model.query import Query
 from blowfishdb.session import Session
@@ -136,6 +136,19 @@ def test_bad_parameters_are_refused_before_anything_is_charged(
         with pytest.raises(ParameterError, match=words):
             work(epsilon="0.2", **options)
     assert certificates(folder) == []
+
+
+def test_parameters_that_leave_a_stage_too_little_are_refused_uncharged(tmp_path: Path) -> None:
+    """Its noise would be more than the sampler serves, which would be known only after the charge."""
+    held = bench(tmp_path)
+
+    def target(epsilon: str, split: str) -> AccuracyTarget:
+        return accuracy_target(epsilon=epsilon, mechanism="gated", parameters={"split": split})
+
+    with pytest.raises(Declined, match="leave stage records too little"):
+        held.release(HISTOGRAM, target("0.009", "0.001"))
+    assert held.spent == 0
+    held.release(HISTOGRAM, target("0.01", "0.001"))
 
 
 def test_points_and_lists_of_groups_take_none(tmp_path: Path) -> None:

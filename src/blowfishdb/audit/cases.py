@@ -80,9 +80,8 @@ class Case:
 
 def prepared(case: Case, handle: DatasetHandle, question: Query) -> Release:
     """The release of one query of a case; Declined or InvalidInput where it cannot be."""
-    target = accuracy_target(epsilon=case.epsilon, mechanism=case.mechanism, parameters=case.parameters)
-    if case.within is not None:
-        target = accuracy_target(alpha=case.within, mechanism=case.mechanism)
+    alpha, epsilon = (None, case.epsilon) if case.within is None else (case.within, None)
+    target = accuracy_target(alpha, epsilon=epsilon, mechanism=case.mechanism, parameters=case.parameters)
     request = make_request(handle, synopsis_of(question) if case.as_synopsis else question, target)
     return prepare(handle, request)
 

@@ -56,7 +56,7 @@ from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
 from blowfishdb.model.domain import Bins, Integers
 from blowfishdb.model.graphs import CellGraph, WindowGraph
-from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import COUNTS
@@ -108,9 +108,8 @@ class ProgramRelease(CellsRelease):
         stages = {allowance.stage: str(allowance.epsilon) for allowance in self.program.allowances}
         # A synopsis fits its buckets to a few more queries than it has cells.
         self.compiled.check_answers(max(MOST_ANSWERS, 2 * self.size))
-        details: dict[str, object] = {"beta": float(self.target.beta), "stages": stages}
-        _ = self.compiled.tables
-        details |= recorded_settings(self.program.parameters)
+        recorded = recorded_settings(self.program.parameters)
+        _, details = self.compiled.tables, {"beta": float(self.target.beta), "stages": stages, **recorded}
         return ledger_document(self.compiled.query, self.mechanism.name, self.certificate, details)
 
     def preview(self, handle: DatasetHandle) -> Preview:
@@ -136,8 +135,8 @@ class ProgramRelease(CellsRelease):
         if finding.adjusted is not None:
             widths = widths.widened(finding.adjusted)
         answer = infer(self.compiled, finding.answers, widths, None, beta, self.mechanism.name, self.certificate)
-        settings = self.program.parameters
-        return replace(answer, stages=self.program.allowances, caveat=caveat, parameters=settings)
+        stages, settings = self.program.allowances, self.program.parameters
+        return replace(answer, stages=stages, caveat=caveat, parameters=settings)
 
 
 def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -> ProgramRelease:
@@ -149,7 +148,8 @@ def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -
             "it looks at the data, so nobody can promise its accuracy beforehand. Give epsilon instead of an accuracy, "
             "or leave the mechanism out",
         )
-    if target.epsilon < LEAST_EPSILON * compiled.problem.graph.rows_per_person:
+    floor = LEAST_EPSILON * compiled.problem.graph.rows_per_person
+    if target.epsilon < floor:
         raise Declined(mechanism.name, "so small an epsilon asks for more noise in one stage than the sampler serves")
     if compiled.query.kind not in COUNTS:
         raise Declined(
@@ -157,6 +157,12 @@ def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -
             "it answers counts. Publish a synopsis of the attribute, and read sums, means and quantiles off that",
         )
     program = replace(mechanism.program(compiled.problem, target.epsilon), parameters=target.parameters)
+    least = min(program.allowances, key=lambda allowance: allowance.epsilon)
+    # With its defaults every stage works at a part of the least epsilon, so with any parameters it works at all of it.
+    if target.parameters and least.epsilon < floor:
+        raise Declined(
+            mechanism.name, f"its parameters leave stage {least.stage} too little: {show(least.epsilon)} of epsilon"
+        )
     return ProgramRelease(compiled, target, mechanism, program, why)
 
 
