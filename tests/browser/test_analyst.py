@@ -232,6 +232,27 @@ def test_filters_budget_and_refusals_teach(page: Page, place: Place) -> None:
     expect(page.get_by_test_id("refusal")).to_contain_text("Rows are never shown")
 
 
+def test_experts_set_parameters_of_a_mechanism(page: Page, place: Place) -> None:
+    sign_in(page, place)
+    page.get_by_role("radio", name="Choose budget").click()
+    page.get_by_text("Mechanism", exact=True).click()
+    choose(page, "Mechanism", "kdtree")
+    page.get_by_text("Parameters, for experts").click()
+    field = page.get_by_test_id("parameter-split")
+    field.fill("2")
+    settle(page)
+    expect(page.get_by_test_id("refusal")).to_contain_text("number from 0.01 to 0.99")
+    expect(page.locator(".q-field--error")).to_have_count(1)
+    field.fill("0.3")
+    settle(page)
+    expect(page.locator(".bf-quote")).to_contain_text("was asked for with split=0.3")
+    expect(page.locator(".q-field--error")).to_have_count(0)
+    choose(page, "Mechanism", "dawa")
+    settle(page)
+    expect(page.locator(".bf-quote")).not_to_contain_text("split=0.3")
+    expect(page.get_by_test_id("parameter-clearance")).to_have_count(0)
+
+
 def test_history_compare_budget_and_synopses(page: Page, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.app_state.users.add("hanna", "analyst", PASSWORD, must_change=False)
     session = place.app_state.session("hanna")

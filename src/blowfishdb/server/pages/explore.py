@@ -375,7 +375,7 @@ class Explorer:
             take_along = self._collect_statements if isinstance(error, SeveralStatements) else None
             quoted, draw = None, partial(show_refusal, error, take_along)
             if is_wanted() and isinstance(error, AccuracyError):
-                blame(self._accuracy.amount, sentence(_named_as_here(error)), is_focused=False)
+                blame(self._accuracy.field_at_fault(), sentence(_named_as_here(error)), is_focused=False)
         if is_wanted():
             self._quoted = quoted
             self._quote_card.classes(remove="is-stale")

@@ -8,6 +8,9 @@ from typing import Any
 
 from nicegui import ui
 
+from blowfishdb.engine.target import read_settings
+from blowfishdb.errors import ParameterError
+from blowfishdb.mechanisms.parameters import check_settings
 from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS, PARAMETERS
 from blowfishdb.model.domain import Attribute, Categorical, Domain
 from blowfishdb.model.predicate import name_text
@@ -359,17 +362,29 @@ class AccuracyForm:
         settings = {**dict(self.draft.parameters), name: value.strip()}
         self._put(parameters=tuple((one, text) for one, text in settings.items() if text))
 
+    def field_at_fault(self) -> ui.input:
+        """The field that an error of the accuracy target is about: a parameter that is refused, or else the amount."""
+        for name, text in self.draft.parameters:
+            try:
+                check_settings(PARAMETERS, self.draft.mechanism, read_settings({name: text}))
+            except ParameterError:
+                return self._fields[name]
+        return self.amount
+
     def _build_parameters(self) -> None:
         """The parameters of the mechanism, with what each means; an empty one is at its default."""
-        taken = PARAMETERS.get(self.draft.mechanism or "", ())
+        taken, self._fields = PARAMETERS.get(self.draft.mechanism or "", ()), dict[str, ui.input]()
         if not taken:
             return
         settings = dict(self.draft.parameters)
         with ui.expansion("Parameters, for experts", value=bool(settings)).props("dense").classes("w-full"):
             for one in taken:
                 field = ui.input(one.name, value=settings.get(one.name, ""), placeholder=f"default: {one.usual}")
-                field.classes("w-full").props(f'debounce=300 stack-label data-testid="parameter-{one.name}"')
+                field.classes("w-full").props(
+                    f'debounce=300 stack-label hide-bottom-space data-testid="parameter-{one.name}"'
+                )
                 field.on_value_change(lambda e, name=one.name: self._set(name, e.value or ""))
+                self._fields[one.name] = field
                 ui.label(f"{one.meaning} {one.kind[0].upper()}{one.kind[1:]}.").classes("bf-quiet bf-parameter")
 
     def _build(self) -> None:
