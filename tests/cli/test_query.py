@@ -234,7 +234,7 @@ def test_parameters_of_a_mechanism_are_set_listed_and_refused(people: Run) -> No
         ("x", "name=value"),
     ):
         refused = people("release", *ask, "--parameter", wrong, *ANA)
-        assert refused.code == 2
+        assert refused.code == 3
         assert words in " ".join(refused.err.split())
     assert spent(people) == "0.125"
     listed = people("mechanisms")

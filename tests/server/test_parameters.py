@@ -31,12 +31,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 def test_rest_takes_them_and_refuses_others(place: Place) -> None:
     ana = place.program("ana")
-    preview = ana.post(f"{ROOT}/previews", json={"query": AGES, "accuracy_target": TARGET}).json()
+    preview = ana.post(f"{ROOT}/previews", json={**AGES, "accuracy_target": TARGET}).json()
     assert "with split=0.3" in preview["why"]
-    answer = ana.post(f"{ROOT}/answers", json={"query": AGES, "accuracy_target": TARGET}).json()
+    answer = ana.post(f"{ROOT}/answers", json={**AGES, "accuracy_target": TARGET}).json()
     assert answer["parameters"] == {"split": "3/10"}
     for wrong in ({"split": "0.9"}, {"rounds": 1}, {"split": "x"}, "split", ["split"], {"split": [1]}):
-        refused = ana.post(f"{ROOT}/answers", json={"query": AGES, "accuracy_target": {**TARGET, "parameters": wrong}})
+        refused = ana.post(f"{ROOT}/answers", json={**AGES, "accuracy_target": {**TARGET, "parameters": wrong}})
         assert (refused.status_code, code(refused)) == (422, "invalid-parameter")
 
 

@@ -37,7 +37,7 @@ def preview(
 
 
 def mechanisms(as_json: AsJson = False) -> None:
-    """Lists the mechanisms, and the parameters that experts may set with --parameter.
+    """Lists the mechanisms and their parameters. Experts set those with --parameter.
 
     \b
     Examples
