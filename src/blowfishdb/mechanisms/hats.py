@@ -1,4 +1,4 @@
-"""Hats of unequal widths for running counts and all ranges on one axis: tuned tables, and the whole-number rows.
+"""Hats of unequal widths for running counts and all ranges: tuned tables, and the whole-number rows of an axis.
 
 The tables are in `hats.json`, written by `python -m benchmarks tune-hats` (docs/proofs/optimized.md).
 """
@@ -15,8 +15,10 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from blowfishdb.mechanisms.axis import GRID, Axis, CoarseCorrection
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints, distinct
-from blowfishdb.model.workload import AllRanges, Prefix, Rows
+from blowfishdb.model.workload import AllRanges, Identity, Prefix, Rows, Sparse, Stacked
+from blowfishdb.plan.plan import Measurement
 
 NEAR_END = (0, 1, 2, 4)
 """Widths and heights of a level's hats are given for these hats from either end and the middle one, others follow."""
@@ -29,6 +31,8 @@ MOST_WEIGHTS = 256
 """Cells use no more than this many different weights, for the same reason."""
 BEYOND = 1.25
 """How far beyond its sizes a table is used."""
+AXIS_WEIGHTS, AXIS_HEIGHT = 32, 1024
+"""Cells of an axis of a product use few weights: products have as many as their product. Rows are finer instead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +116,64 @@ class TunedHats:
         return CoarseCorrection(axis, few_values(np.maximum(1, left)), csr_array(entries), weights)
 
 
+@dataclass(frozen=True, eq=False)
+class HatAxis:
+    """One axis of a product: its cells and coarse rows with whole weights.
+
+    All columns have the norm TOPS x AXIS_HEIGHT or a little less.
+    """
+
+    cell_weights: Ints
+    coarse: Ints
+    coarse_weights: Ints
+
+    @classmethod
+    def of(cls, hats: TunedHats, cells: int) -> HatAxis:
+        """Cells take one of few shares of the loss near their own, and the hats over a cell what it leaves."""
+        alone, rows = hats.shares(cells)
+        dense = rows.toarray()
+        steps = np.linspace(alone.min(), alone.max(), AXIS_WEIGHTS)
+        near = steps[np.argmin(np.abs(alone[:, None] - steps), axis=1)]
+        covered = 1.0 - alone > 0.0
+        dense *= np.where(covered, (1.0 - near) / np.where(covered, 1.0 - alone, 1.0), 0.0)
+        tops = np.ceil(dense.max(axis=1) * TOPS).astype(np.int64)
+        entries = np.floor(dense / np.maximum(tops, 1)[:, None] * (TOPS * AXIS_HEIGHT)).astype(np.int64)
+        used = entries.any(axis=1)
+        return cls(np.floor(near * (TOPS * AXIS_HEIGHT)).astype(np.int64), entries[used], tops[used])
+
+    @cached_property
+    def weights(self) -> Ints:
+        """The weight of each row, cells first."""
+        return np.concatenate([self.cell_weights, self.coarse_weights])
+
+    @cached_property
+    def measurement(self) -> Measurement:
+        return Measurement(Stacked((Identity(self.cell_weights.size), Sparse(csr_array(self.coarse)))), self.weights)
+
+    @property
+    def measures_cells_alone(self) -> bool:
+        return False
+
+    @property
+    def level_starts(self) -> Ints:
+        """Every row may have a weight of its own."""
+        return np.arange(self.weights.size)
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """(A' W^2 A)^-1: the least-squares covariance of the cells when row i has variance 1 / weight_i^2."""
+        spread = 1.0 / self.cell_weights.astype(np.float64) ** 2
+        seen = self.coarse * spread
+        system = np.diag(1.0 / self.coarse_weights.astype(np.float64) ** 2) + seen @ self.coarse.T
+        return np.asarray(np.diag(spread) - seen.T @ np.linalg.solve(system, seen))
+
+    @cached_property
+    def estimator(self) -> Floats:
+        """Cells by rows: the least-squares estimate of the cells from the measured rows."""
+        rows = np.vstack([np.eye(self.cell_weights.size), self.coarse])
+        return np.asarray(self.covariance @ (rows * self.weights.astype(np.float64)[:, None] ** 2).T)
+
+
 def few_values(weights: Ints) -> Ints:
     """The weights, rounded down to at most MOST_WEIGHTS different ones between the least and the largest."""
     if distinct(weights).size <= MOST_WEIGHTS:
@@ -125,12 +187,19 @@ def tuned_hats(axis: Axis, workload: Rows) -> TunedHats | None:
     """The tuned rows for running counts or all ranges on one span where a record may be anywhere; None for all else."""
     moves, leaves = bool(np.all(axis.reach == axis.cells - 1)), bool(np.all(axis.leaves))
     is_whole = axis.spans.size == 1 and axis.runs.size == 1 and axis.universal.size == 0
+    stays = bool(np.all(axis.reach == np.arange(axis.cells)))
+    if not is_whole or not ((moves and not axis.leaves.any()) or (stays and leaves)):
+        return None
+    return hats_for(workload, moves)
+
+
+def hats_for(workload: Rows, moves: bool) -> TunedHats | None:
+    """The tuned rows where records move anywhere, or come and go; None for other queries and lengths."""
     kinds = ((Prefix, "running counts"), (AllRanges, "all ranges"))
     kind = next((name for rows, name in kinds if isinstance(workload, rows)), None)
-    stays = bool(np.all(axis.reach == np.arange(axis.cells)))
-    if kind is None or not is_whole or not ((moves and not axis.leaves.any()) or (stays and leaves)):
+    if kind is None:
         return None
-    return interpolated(_tables()[f"{kind}, {'moves' if moves else 'presence'}"], axis.cells)
+    return interpolated(_tables()[f"{kind}, {'moves' if moves else 'presence'}"], workload.shape[1])
 
 
 def interpolated(table: Mapping[int, TunedHats], cells: int) -> TunedHats | None:

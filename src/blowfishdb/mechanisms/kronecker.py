@@ -1,4 +1,4 @@
-"""Kronecker: products of cells and smooth blocks along every axis, with product weights or, on two axes, their own."""
+"""Kronecker: products of cells and smooth blocks or tuned hats along every axis; on two axes blocks may weigh alone."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
+from blowfishdb.mechanisms.hats import HatAxis, hats_for
 from blowfishdb.mechanisms.product_choice import Choices, choose_axes, choose_table, with_wide_rows
 from blowfishdb.mechanisms.products import (
     CHUNK,
@@ -30,9 +31,10 @@ from blowfishdb.mechanisms.products import (
     summed_over_queries,
 )
 from blowfishdb.mechanisms.strategy import CellStrategy
+from blowfishdb.mechanisms.strips import StripStrategy, strip_strategy
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import Identity, Kronecker, Sparse
+from blowfishdb.model.workload import Identity, Kronecker, Prefix, Sparse
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
 
 NAME = "kronecker"
@@ -43,7 +45,7 @@ WORTH = 0.999
 """A table whose expected squared error is a larger part of the best product's is not worth leaving it for."""
 
 
-def propose(problem: Problem) -> KroneckerStrategy | LevelTableStrategy:
+def propose(problem: Problem) -> KroneckerStrategy | LevelTableStrategy | StripStrategy:
     """Serves products (boxes, cells, marginals, and unions of them) over two or more axes."""
     shape = problem.graph.shape
     if len(shape) < 2:
@@ -55,6 +57,12 @@ def propose(problem: Problem) -> KroneckerStrategy | LevelTableStrategy:
     parts = product_parts(problem.workload, shape)
     if parts is None:
         raise Declined(NAME, "the queries are not products of one row per axis")
+    strips = strip_strategy(NAME, problem)
+    if strips is not None:
+        return strips
+    hats = _hat_axes(problem)
+    if hats is not None:
+        return KroneckerStrategy(problem, parts, (), hats)
     choices = Choices.of(problem.graph)
     product = choose_axes(parts, choices)
     table = choose_table(parts, choices, product)
@@ -66,6 +74,28 @@ def propose(problem: Problem) -> KroneckerStrategy | LevelTableStrategy:
     if rows > ROWS:
         raise Declined(NAME, f"it would measure {rows:,} rows, more than {ROWS:,}")
     return KroneckerStrategy(problem, parts, choices.totals, product)
+
+
+MOST_HATS = 3
+"""So many axes may have hats: sums of weights over more would not stay exact."""
+
+
+def _hat_axes(problem: Problem) -> tuple[AxisChoice | HatAxis, ...] | None:
+    """Tuned hats for running counts and cells on the other axes, where one record comes or goes; None for all else.
+
+    Then the loss is the largest column norm, a product over the axes, and so is the summed variance: each axis may be
+    optimised alone.
+    """
+    workload, graph = problem.workload, problem.graph
+    if not isinstance(workload, Kronecker) or graph.has_value_edges:
+        return None
+    axes: list[AxisChoice | HatAxis] = []
+    for rows in workload.factors:
+        hats = hats_for(rows, moves=False) if isinstance(rows, Prefix) else None
+        if hats is None and not isinstance(rows, Identity):
+            return None
+        axes.append(AxisChoice(rows.shape[1], None, 0.0) if hats is None else HatAxis.of(hats, rows.shape[1]))
+    return tuple(axes) if 0 < sum(isinstance(axis, HatAxis) for axis in axes) <= MOST_HATS else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +127,7 @@ class ProductStrategy(CellStrategy):
 class KroneckerStrategy(ProductStrategy):
     """One measurement on each axis."""
 
-    axes: tuple[AxisChoice, ...]
+    axes: tuple[AxisChoice | HatAxis, ...]
 
     def plan(self, unit: Fraction) -> Plan:
         return Plan(unit, (KroneckerMeasurement(tuple(axis.measurement for axis in self.axes)),), self._exact)
@@ -117,7 +147,7 @@ class KroneckerStrategy(ProductStrategy):
         return np.concatenate([np.maximum(self._part_variances(part, table), 0.0) for part in self.parts])
 
     def own_variances(self, variances: Floats) -> Floats:
-        return variances if all(axis.level is None for axis in self.axes) else super().own_variances(variances)
+        return variances if all(a.measures_cells_alone for a in self.axes) else super().own_variances(variances)
 
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers; products of rows are never listed."""

@@ -136,6 +136,10 @@ class AxisChoice:
         return Measurement(Stacked(parts), np.repeat([fine, coarse], counts))
 
     @property
+    def measures_cells_alone(self) -> bool:
+        return self.level is None
+
+    @property
     def level_starts(self) -> Ints:
         """Where the rows of each level begin: all rows of a level have the same weight."""
         return np.array([0] if self.level is None else [0, self.cells])
