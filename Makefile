@@ -7,8 +7,10 @@ STAMP := $(VENV)/.setup-done
 # Repeatable examples by default; HYPOTHESIS_PROFILE=nightly searches much longer.
 HYPOTHESIS_PROFILE ?= ci
 STRICT ?=
-# Test processes; JOBS=0 runs the tests in one.
+# Test processes; JOBS=0 runs the tests in one. Each gets one stretch of files, so that what the tests of a file share is
+# made once, and takes from the others when it has done its own.
 JOBS ?= auto
+PYTEST = $(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 --dist=worksteal
 ARGS ?=
 # Test processes share the cores already; threads of the linear algebra library would only fight for them.
 OPENBLAS_NUM_THREADS ?= 1
@@ -37,7 +39,7 @@ demo: $(STAMP) ## the web pages over real census data, with a curator and an ana
 test: lint suite ## lint, all tests, and the floors of branch coverage (STRICT=1: a skip fails; ARGS="-k window" narrows it)
 
 suite: $(STAMP) system-parts
-	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 --cov --cov-report=json:build/coverage.json $(ARGS)
+	@$(PYTEST) --cov --cov-report=json:build/coverage.json $(ARGS)
 	@$(if $(ARGS),,$(RUN) -m tools.coverage_floors build/coverage.json)
 
 lint: $(STAMP) ## style, types and the direction of imports
@@ -63,11 +65,11 @@ system-parts:
 	@$(PYTHON) tools/system_parts.py
 
 fuzz: $(STAMP) ## search minutes long for inputs that break something (tests/fuzz)
-	@HYPOTHESIS_PROFILE=nightly $(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 tests/fuzz $(ARGS)
+	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/fuzz $(ARGS)
 
 nightly: $(STAMP) system-parts ## the long forms of the checks that `make test` runs in short, and property tests 40 times as long
-	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 -m nightly $(ARGS)
-	@HYPOTHESIS_PROFILE=nightly $(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 -m "hypothesis and not nightly" $(ARGS)
+	@$(PYTEST) -m nightly $(ARGS)
+	@HYPOTHESIS_PROFILE=nightly $(PYTEST) -m "hypothesis and not nightly" $(ARGS)
 
 clients: $(STAMP) ## R, JDBC, ODBC, LibreOffice, Superset and Jupyter over the PostgreSQL port, and an OpenID provider; installs them (minutes)
 	@$(RUN) tools/system_parts.py --clients

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import hashlib
 import itertools
 import os
@@ -15,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.strategies import text
 
 from blowfishdb.noise import sampler
 from tests import servers
@@ -55,13 +57,41 @@ def pytest_xdist_auto_num_workers() -> int:
     return CORES + 1
 
 
+@contextmanager
+def first_alone(run: str) -> Iterator[None]:
+    """The first process of a run goes ahead of the others: what it compiles and writes down, they only read."""
+    name = Path(tempfile.gettempdir()) / f"blowfish-tests-{run}"
+    with open(name, "w") as turn:
+        is_first = _is_taken(turn.fileno())
+        if not is_first:
+            fcntl.flock(turn.fileno(), fcntl.LOCK_SH)
+        yield
+        if is_first:
+            name.unlink()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[object]:
+    """What tests are made of is kept to the end, so nobody looks through it for what may go."""
+    process = getattr(session.config, "workerinput", None)
+    gc.disable()
+    with first_alone(process["testrunuid"]) if process else nullcontext():
+        if process:
+            # The table of all characters, which is written down for later.
+            text().validate()
+        collected = yield
+    gc.freeze()
+    gc.enable()
+    return collected
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browsers come last: they watch the clock, and would share the cores with the heaviest tests."""
+    """Pages in a browser come first: one process waits for them while the others work, and nobody at the end."""
     for item in items:
         path = item.path.relative_to(ROOT).as_posix()
         if path.startswith(UNMEASURED) or not path.startswith(MEASURED):
             item.add_marker("no_cover")
-    items.sort(key=lambda item: item.get_closest_marker("chromium") is not None)
+    items.sort(key=lambda item: not item.path.is_relative_to(ROOT / "browser"))
 
 
 SYSTEM = os.urandom

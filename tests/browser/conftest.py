@@ -10,11 +10,12 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from tests.browser.fixture import Place, launch, make_folder, serve
 
-# What is expected is waited for and no longer; Playwright's own 5 seconds pass on a busy machine.
-expect.set_options(timeout=60_000)
+# What is expected is waited for and no longer; Playwright's own 5 and 30 seconds pass on a busy machine.
+PATIENCE = 60_000
+expect.set_options(timeout=PATIENCE)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with serve(make_folder(tmp_path_factory.mktemp("clinic"))) as running:
         yield running
@@ -33,6 +34,7 @@ def chromium() -> Iterator[Browser]:
 def window(chromium: Browser) -> Iterator[BrowserContext]:
     """One for all tests of a module: the framework's scripts are fetched and compiled once."""
     context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(PATIENCE)
     yield context
     context.close()
 

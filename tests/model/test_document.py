@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
 from blowfishdb.errors import DocumentError
 from blowfishdb.model.calendar import dates, timestamps
@@ -99,6 +98,9 @@ def test_any_domain_and_policy_read_back(data: st.DataObject) -> None:
 
 
 def test_the_schema_is_a_valid_schema_and_describes_what_is_written() -> None:
+    # Takes seconds to load, for the syntax of addresses in every alphabet.
+    from jsonschema import Draft202012Validator
+
     Draft202012Validator.check_schema(dict(schema()))
     Draft202012Validator(dict(schema())).validate(json.loads(write_document(WHOLE, "json")))
 
