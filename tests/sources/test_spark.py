@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-SHORT = 3
+SHORT = 5
 """One case of so many in every run; by night all of them, here and on a cluster."""
 
 
