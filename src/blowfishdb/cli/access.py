@@ -9,6 +9,7 @@ import typer
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, Name
 from blowfishdb.cli.output import print_result, table
 from blowfishdb.cli.serve import server_console
+from blowfishdb.errors import amount
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -26,7 +27,6 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
     Example
       blowfish access show visits
     """
-    from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
 
     with server_console(config) as caller:
@@ -65,7 +65,6 @@ def grant(
       blowfish access grant visits @cardiology --epsilon 0.5
       blowfish access grant visits cora --role curator
     """
-    from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
     from blowfishdb.server.rest.access import give_role
 
@@ -139,7 +138,6 @@ def ask_first(
       blowfish access ask-first visits 0.2
       blowfish access ask-first visits
     """
-    from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
     from blowfishdb.server.rest.access import NewThreshold, set_threshold
 
@@ -160,7 +158,6 @@ def waiting(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) 
     Example
       blowfish access waiting visits
     """
-    from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
 
     with server_console(config) as caller:
@@ -187,7 +184,6 @@ def decide(
       blowfish access decide visits 3 --yes
       blowfish access decide visits 4 --no --reason "ask for bins of 5"
     """
-    from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
     from blowfishdb.server.rest.access import say_yes_or_no
 

@@ -9,6 +9,7 @@ import typer
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config
 from blowfishdb.cli.output import print_result, table
 from blowfishdb.cli.serve import server_console, server_state
+from blowfishdb.errors import amount
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -109,7 +110,6 @@ def tokens(
     """
     from datetime import UTC, datetime
 
-    from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
 
     with server_state(config) as state:
@@ -145,7 +145,6 @@ def cap(
       blowfish user cap 3f9c0a12bd77 0.2
       blowfish user cap 3f9c0a12bd77
     """
-    from blowfishdb.errors import amount
     from blowfishdb.model.serialize import write
     from blowfishdb.server.rest.users import Cap, set_cap
 
