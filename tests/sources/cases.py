@@ -12,8 +12,10 @@ from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.model.predicate import Axis, Predicate, col
 from blowfishdb.sources import Join
 from tests.sources.tables import (
+    BINNED,
     CHANGED,
     CLOCKS,
+    EDGE_LISTS,
     EMPTY,
     MEMBERS,
     MOMENTS,
@@ -90,6 +92,21 @@ NUMERIC = [
     numbers("written numbers", {"written": integers(0, 99, outside="cell")}),
     numbers("two at once", {"x": bins(0, 100, width=10), "i": integers(0, 99)}, col("i").bins(50), "x"),
     Case("all rows", NUMBERS, {"i": integers(0, 99)}),
+]
+
+IRREGULAR = [
+    *(
+        Case(f"500 edges, {name}", BINNED, {"x": bins(edges=edges, outside="cell")}, ("x",))
+        for name, edges in EDGE_LISTS.items()
+    ),
+    Case("500 edges beside a category", BINNED, {"x": bins(edges=EDGE_LISTS["powers"]), "s": ["a", "b"]}, ("x", "s")),
+    Case(
+        "50 edges, filtered",
+        BINNED,
+        {"x": bins(edges=EDGE_LISTS["unequal"][::10])},
+        ("x",),
+        col("x") < EDGE_LISTS["unequal"][250],
+    ),
 ]
 
 LOGIC_DOMAIN: dict[str, Attribute | list[str]] = {
@@ -244,4 +261,4 @@ NOTHING = [
     Case("no rows, days", EMPTY, {"d": YEAR}, ("d",), None, Person("s", 1, "i")),
 ]
 
-CASES = (*NUMERIC, *LOGICAL, *TEXTUAL, *TIMELY, *clock_cases(), *PEOPLE, *NOTHING)
+CASES = (*NUMERIC, *IRREGULAR, *LOGICAL, *TEXTUAL, *TIMELY, *clock_cases(), *PEOPLE, *NOTHING)

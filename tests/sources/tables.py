@@ -73,6 +73,31 @@ NUMBERS = from_columns(
     },
 )
 
+_SPREAD = np.random.default_rng(18)
+EDGE_LISTS = {
+    "powers": [float(edge) for edge in np.geomspace(0.001, 1e6, 500)],
+    "unequal": sorted(float(edge) for edge in _SPREAD.normal(0, 10, 500)),
+    "hostile": sorted({-1e300, -5e-324, 0.0, 5e-324, 1e-300, 0.1, 0.3, 1e300, *_SPREAD.uniform(-9, 9, 492).tolist()}),
+    "decimal": [round(0.01 * int(edge), 2) for edge in sorted(_SPREAD.choice(9000, 500, replace=False))],
+}
+"""Five hundred irregular edges: more of them where numbers are small, clustered, next to zero, of two decimals."""
+NEAR_EDGES = [
+    near
+    for edges in EDGE_LISTS.values()
+    for edge in (*edges[:3], *edges[3:-3:40], *edges[-3:])
+    for near in (math.nextafter(edge, -math.inf), edge, math.nextafter(edge, math.inf))
+]
+BINNED = from_columns(
+    "binned",
+    {
+        "x": (
+            "real",
+            [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 1e-300, *NEAR_EDGES],
+        ),
+        "s": ("text", ["a", "b", None, "c", "b"]),
+    },
+)
+
 WORDS_LIST: list[Cell] = [
     *(
         "a",
@@ -252,4 +277,4 @@ MEMBERS = Sample(
 LISTS = Sample("lists", {"number": "integer", "word": "text"}, ((1, "a"), (2, "a"), (None, "b"), (None, "c")))
 EMPTY = Sample("empty", {"i": "integer", "x": "real", "s": "text", "d": "date"}, ())
 
-SAMPLES = (NUMBERS, WORDS, MOMENTS, CLOCKS, VISITS, SHOPS, TOWNS, MEMBERS, LISTS, EMPTY)
+SAMPLES = (NUMBERS, BINNED, WORDS, MOMENTS, CLOCKS, VISITS, SHOPS, TOWNS, MEMBERS, LISTS, EMPTY)

@@ -175,6 +175,8 @@ class Engine(ABC):
     """Whether a column of doubles can hold NaN."""
     errors_on_overflow = True
     """Whether arithmetic on doubles, or rounding them down, may fail or mislead on NaN, infinities or overflow."""
+    errors_on_underflow = False
+    """Whether a product or quotient fails that is too small for a double."""
     typed = True
     """Whether all values of a column have the column's type."""
     decimal_digits = 65
@@ -229,6 +231,11 @@ class Engine(ABC):
     def place(self, text: Expr, listed: Sequence[str]) -> Expr | None:
         """The place of a text in a list, from 1 on, NULL where it is not in it; None where texts group as fast."""
         del text, listed
+        return None
+
+    def entry(self, numbers: Floats, place: Expr) -> Expr | None:
+        """The number at a place of a list, from 1 on, NULL beyond it; None where this is slower than comparisons."""
+        del numbers, place
         return None
 
     def whole_type(self, low: int, high: int) -> str:

@@ -26,6 +26,7 @@ from urllib.parse import unquote
 
 from blowfishdb.errors import SourceError, SourceFailed
 from blowfishdb.incidents import redact_errors
+from blowfishdb.model.numbers import Floats
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, ibis, interrupted_after
 from blowfishdb.sources.location import (
     GLOB,
@@ -243,6 +244,11 @@ class DuckDB(Engine):
         if len(listed) > SEARCHED:
             return None
         return function("list_position", "int32", 2)(ibis().array(list(listed)), text).cast("int8")
+
+    def entry(self, numbers: Floats, place: Expr) -> Expr | None:
+        """The list stands in a query of its own: as a constant it would be built again for every vector of rows."""
+        listed = ibis().literal(str(numbers.tolist())).cast("array<float64>")
+        return function("list_extract", "float64", 2)(listed.name("numbers").as_table().as_scalar(), place)
 
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         del kind

@@ -31,6 +31,7 @@ from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import LARGEST, Floats, Ints
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, function, ibis
+from blowfishdb.sources.irregular import EdgeCells, common_grid, edge_cells
 
 
 def floor(number: Expr) -> Expr:
@@ -85,6 +86,8 @@ Fetched: TypeAlias = Sequence[Sequence[object]]
 Work: TypeAlias = Callable[[Sequence[Expr]], tuple[Expr, ...]]
 CHOICE_LIMIT = 256
 """Edges that are compared one by one; a choice of 256 is eight comparisons deep."""
+CELLS_FROM = 8
+"""Segments from which on edges are looked up rather than compared one by one."""
 STEP_LIMIT = 2**16
 """Steps beyond which fewer, compared segments are grouped rather than the steps themselves."""
 NUMBERS = {int, float, Decimal, type(None)}
@@ -234,8 +237,18 @@ def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType) ->
         return Key((place(column),), segment_decoder(cut))
     low, high = literal(first - 1), literal(after)
     if kind.kind == Kind.DATE:
-        return Key((column,), raw_key(attribute, column).decode, lambda grouped: (_between(grouped[0], low, high),))
-    return Key((_between(column, low, high).cast("date"),), raw_key(attribute, column).decode)
+        return Key((column,), _day_decoder(attribute), lambda grouped: (_between(grouped[0], low, high),))
+    return Key((_between(column, low, high).cast("date"),), _day_decoder(attribute))
+
+
+def _day_decoder(attribute: Dates) -> Callable[[Fetched], Ints]:
+    """Reads days; where drivers give dates, all at once."""
+
+    def decode(fetched: Fetched) -> Ints:
+        is_plain = set(map(type, fetched[0])) <= {datetime.date, type(None)}
+        return attribute.encode(np.array(fetched[0], dtype="datetime64[D]") if is_plain else as_objects(fetched[0]))
+
+    return decode
 
 
 def day_literal(attribute: Dates, kind: ColumnType) -> Callable[[int], Expr]:
@@ -347,10 +360,11 @@ Formula = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Stepping:
-    """An expression for the step of a double, and the number it gives to step 0."""
+    """An expression for the step of a double, the number it gives to step 0, and whether it may underflow near zero."""
 
     step: Callable[[Expr], Expr]
     origin: int = 0
+    underflows: bool = False
 
 
 def stepping(grid: Grid) -> Stepping | None:
@@ -416,10 +430,11 @@ def _candidates(grid: Grid) -> list[tuple[Formula, Stepping]]:
     choices: list[tuple[Formula, Stepping]] = []
     width, scale = float(grid.width), float(grid.scale)
     if _is_aligned(grid):
-        way = Stepping(lambda x: floor(_multiple(grid, x)), _origin(grid))
+        way = Stepping(lambda x: floor(_multiple(grid, x)), _origin(grid), grid.width > 1)
         choices.append((lambda x: np.floor(x * scale / width), way))
     low, step = grid.edge(0), Fraction(grid.width, grid.scale)
-    choices.append((lambda x: np.floor((x - float(low)) / float(step)), Stepping(lambda x: floor(_quotient(grid, x)))))
+    way = Stepping(lambda x: floor(_quotient(grid, x)), underflows=step > 1)
+    choices.append((lambda x: np.floor((x - float(low)) / float(step)), way))
     return choices
 
 
@@ -470,7 +485,7 @@ def _corrected(grid: Grid, place: Callable[[Expr], Expr]) -> Stepping:
         below = floor(x - edge)
         return near + (below if power == 1 else floor(below / whole_double(power)))
 
-    return Stepping(step, _origin(grid))
+    return Stepping(step, _origin(grid), grid.width > (1 if aligned else grid.scale))
 
 
 DOUBLE = "float64"
@@ -568,11 +583,13 @@ def _double_key(attribute: Integers | Bins, cut: Segments, number: Number, engin
     segments, inner = int(cut.starts.size), cut.starts[1:]
     doubles = attribute.edge_doubles(inner) if isinstance(attribute, Bins) else attribute.low + inner
     search = engine.bucket(number.value, doubles.astype(np.float64))
-    if search is not None:
+    most = STEP_LIMIT if search is None else min(STEP_LIMIT, 4 * segments)
+    key = _step_key(attribute, cut, number, engine, most)
+    if key is None and search is not None:
         return Key((number.guarded(search, 0, segments),), segment_decoder(cut))
-    by_steps = _step_key(attribute, cut, number, engine)
-    if by_steps is not None:
-        return by_steps
+    key = key or _cell_key(attribute, cut, number, engine)
+    if key is not None:
+        return key
     if segments <= CHOICE_LIMIT:
         edges = [exact_double(_edge(attribute, int(start))) for start in inner]
         inside = choice(number.value, edges, range(segments))
@@ -580,18 +597,15 @@ def _double_key(attribute: Integers | Bins, cut: Segments, number: Number, engin
     return raw_key(attribute, number.value)
 
 
-def _step_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key | None:
-    """Arithmetic, where the declared values have equal widths and there are not far too many steps."""
-    if isinstance(attribute, Bins) and attribute.width is None:
-        return None
-    step = common_step(cut.starts, attribute.size)
-    grid = grid_of(attribute, step)
-    if grid.count > STEP_LIMIT and cut.starts.size <= CHOICE_LIMIT:
+def _step_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine, most: int) -> Key | None:
+    """Arithmetic, where the edges lie on a grid of equal widths and there are not far too many steps."""
+    grid, firsts = _common_steps(attribute, cut)
+    if grid is None or (grid.count > most and (cut.starts.size <= CHOICE_LIMIT or most < STEP_LIMIT)):
         return None
     way = stepping(grid)
-    if way is None:
+    if way is None or (way.underflows and engine.errors_on_underflow):
         return None
-    decode = step_decoder(attribute, step, way.origin)
+    decode = step_decoder(attribute, firsts, way.origin)
     stepped = way.step(number.value)
     if engine.errors_on_overflow:
         return Key((number.guarded(stepped, way.origin, grid.count),), decode)
@@ -603,6 +617,63 @@ def _step_key(attribute: Integers | Bins, cut: Segments, number: Number, engine:
         return (known.guarded(stepped_column, way.origin, grid.count, whole),)
 
     return Key((number.value, number.compared, stepped), decode, place=place)
+
+
+def _common_steps(attribute: Integers | Bins, cut: Segments) -> tuple[Grid | None, Ints | int]:
+    """The grid of the cuts, and the first value of each step or how many values each has."""
+    if not isinstance(attribute, Bins) or attribute.width is not None:
+        step = common_step(cut.starts, attribute.size)
+        return grid_of(attribute, step), step
+    common = common_grid([attribute.edge(int(start)) for start in cut.starts] + [attribute.edges[-1]], CORRECTION_LIMIT)
+    if common is None:
+        return None, 1
+    return Grid(common.start, common.width, common.scale, common.below.size), cut.starts[common.below - 1]
+
+
+def _cell_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key | None:
+    """Cells of equal width, in each of which the number is compared with the edges that an engine looks up."""
+    is_found = isinstance(attribute, Bins) and engine.entry(np.zeros(1), number.value) is not None
+    if not isinstance(attribute, Bins) or not is_found or cut.starts.size < CELLS_FROM:
+        return None
+    low, *inner, high = attribute.edge_doubles(np.append(cut.starts, attribute.size)).tolist()
+    cells = edge_cells(low, np.array(inner), high)
+    if cells is None:
+        return None
+    met = np.arange(len(cells.tables) + 1)[:, np.newaxis]
+    # Of the numbers that an engine gives, some stand for no double: a cell has fewer edges than the fullest one.
+    firsts = cut.starts[np.minimum(cells.before + met, cut.starts.size - 1)].ravel()
+    whole = engine.whole_type(0, firsts.size + 1)
+
+    def place(columns: Sequence[Expr]) -> tuple[Expr, ...]:
+        value, compared, cell = columns
+        known = replace(number, value=value, compared=compared)
+        return (known.guarded(_met(cells, value, cell, whole, engine), 1, firsts.size, whole),)
+
+    cell = _cell(cells, number.value).try_cast(whole)
+    decode = step_decoder(attribute, firsts, 1)
+    if engine.errors_on_overflow:
+        return Key(place((number.value, number.compared, cell)), decode)
+    return Key((number.value, number.compared, cell), decode, place=place)
+
+
+def _cell(cells: EdgeCells, number: Expr) -> Expr:
+    """The cell of a number, from 1 on; numbers beyond the ends get any, but no error."""
+    distance = number - exact_double(Fraction(cells.start)) if cells.start else number
+    for root in range(cells.roots):
+        distance = function("sqrt", "float64")(function("abs", "float64")(distance) if root == 0 else distance)
+    return floor(distance * exact_double(Fraction(cells.factor))) + whole_double(1)
+
+
+def _met(cells: EdgeCells, number: Expr, cell: Expr, whole: str, engine: Engine) -> Expr:
+    """The cell, moved on by the number of all cells for each edge in it that lies at or below the number.
+
+    Most cells hold no edge, so that one comparison decides.
+    """
+    met = (cell + ibis().literal(len(cells.tables) * cells.count, whole)).cast(whole)
+    for place, table in reversed(list(enumerate(cells.tables))):
+        fewer = (cell + ibis().literal(place * cells.count, whole)).cast(whole) if place else cell
+        met = ibis().cases((number < engine.entry(table, cell), fewer), else_=met)
+    return met
 
 
 def _edge(attribute: Integers | Bins, index: int) -> Fraction:

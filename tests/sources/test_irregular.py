@@ -1,0 +1,116 @@
+"""Irregular edges: the grid that holds them, the cells that part them, and what a cell without its edge would do."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.domain import bins, domain
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.policy import Policy
+from blowfishdb.sources import keys, open_source
+from blowfishdb.sources.irregular import GRID_LIMIT, EdgeCells, common_grid, edge_cells
+from tests.effort import effort
+from tests.sources.tables import EDGE_LISTS
+
+LARGEST = 2**50
+NUMBERS = st.floats(-1e300, 1e300) | st.floats(-10, 10)
+
+
+def around(edges: Floats) -> Floats:
+    """The edges and the doubles next to them, without what lies beyond the ends."""
+    numbers = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)])
+    return numbers[(numbers >= edges[0]) & (numbers < edges[-1])]
+
+
+def bins_by_cells(cells: EdgeCells, numbers: Floats) -> Ints:
+    """What an engine and the proxy make of the numbers, without either."""
+    distance = numbers - cells.start
+    for _ in range(cells.roots):
+        distance = np.sqrt(distance)
+    place = np.floor(distance * cells.factor).astype(np.int64)
+    assert place.min() >= 0 and place.max() < cells.count
+    return np.asarray(cells.before[place] + sum(numbers >= table[place] for table in cells.tables))
+
+
+@effort(100)
+@given(st.lists(NUMBERS, min_size=9, max_size=60, unique=True))
+def test_a_number_is_compared_with_the_edges_of_its_cell_alone(numbers: list[float]) -> None:
+    edges = np.unique(np.array(numbers) + 0.0)
+    cells = edge_cells(edges[0], edges[1:-1], edges[-1])
+    if cells is not None:
+        values = around(edges)
+        assert np.array_equal(bins_by_cells(cells, values), np.searchsorted(edges[1:-1], values, side="right"))
+
+
+@pytest.mark.parametrize("name", ["powers", "unequal"])
+def test_usual_edges_have_cells(name: str) -> None:
+    edges = np.array(EDGE_LISTS[name])
+    cells = edge_cells(edges[0], edges[1:-1], edges[-1])
+    assert cells is not None
+    assert len(cells.tables) <= 4
+
+
+def test_edges_that_are_too_close_to_part_have_no_cells() -> None:
+    edges = np.array([0.0, *(1 + np.arange(40) * 2.0**-52), 1e200])
+    assert edge_cells(edges[0], edges[1:-1], edges[-1]) is None
+
+
+def test_decimal_edges_lie_on_one_grid() -> None:
+    grid = common_grid([Fraction(n) for n in ("0.1", "0.3", "0.9", "1.5")], LARGEST)
+    assert grid is not None
+    assert (grid.start, grid.width, grid.scale) == (1, 2, 10)
+    assert grid.below.tolist() == [1, 2, 2, 2, 3, 3, 3]
+
+
+@pytest.mark.parametrize("end", [Fraction(GRID_LIMIT + 1), Fraction(2**51, 3), Fraction(1, 2**51), Fraction(0.1)])
+def test_edges_without_a_grid_of_few_steps(end: Fraction) -> None:
+    assert common_grid(sorted([Fraction(0), Fraction(1), end]), LARGEST) is None
+
+
+def counted(folder: Path, edges: list[float]) -> tuple[Ints, Ints]:
+    """The rows in each bin as DuckDB counts them, and as Python does."""
+    column = bins(edges=edges, outside="cell")
+    values = around(np.array(edges)).tolist()
+    with duckdb.connect(str(folder / "rows.duckdb")) as connection:
+        connection.execute("CREATE OR REPLACE TABLE t (x DOUBLE)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(value,) for value in values])
+    cells = compile_cells(domain({"x": column}), Policy(), ["x"])
+    wanted = np.bincount(cells.cell_of({"x": column.encode(np.array(values))}), minlength=math.prod(cells.graph.shape))
+    return open_source(f"duckdb:///{folder / 'rows.duckdb'}#t").prepare(cells).run(), wanted
+
+
+def test_a_cell_that_forgets_its_edge_counts_wrongly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = EDGE_LISTS["powers"][::20]
+    ours, wanted = counted(tmp_path, edges)
+    assert ours.tolist() == wanted.tolist()
+
+    def forgetful(low: float, inner: Floats, high: float) -> EdgeCells | None:
+        cells = edge_cells(low, inner, high)
+        assert cells is not None
+        first = cells.tables[0].copy()
+        first[np.flatnonzero(np.isfinite(first))[3]] = np.inf
+        return dataclasses.replace(cells, tables=(first, *cells.tables[1:]))
+
+    monkeypatch.setattr(keys, "edge_cells", forgetful)
+    ours, wanted = counted(tmp_path, edges)
+    assert ours.tolist() != wanted.tolist()
+
+
+def test_five_hundred_edges_are_not_grouped_by_the_numbers_themselves(tmp_path: Path) -> None:
+    """Every number would come back as a group."""
+    with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
+        connection.execute("CREATE TABLE t (x DOUBLE)")
+    source = open_source(f"duckdb:///{tmp_path / 'rows.duckdb'}#t")
+    for name in ("powers", "unequal", "decimal"):
+        cells = compile_cells(domain({"x": bins(edges=EDGE_LISTS[name])}), Policy(), ["x"])
+        assert "SMALLINT" in source.prepare(cells).sql  # type: ignore[attr-defined]
