@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, UnknownAccount
 from blowfishdb.ledger.values import (
@@ -354,18 +354,22 @@ def charge_body(charge: Charge, at: str) -> str:
     return canonical({**fields, "kind": "charge", "at": at, "epsilon": str(charge.epsilon)})
 
 
+def charge_of(fields: Mapping[str, Any]) -> Charge:
+    """The charge that the fields of an entry tell; whatever is wrong with them is raised."""
+    losses = None
+    if fields.get("losses") is not None:
+        losses = {name: exact(loss) for name, loss in json.loads(fields["losses"]).items()}
+    link = None
+    if fields.get("chain") is not None:
+        link = Link(fields["chain"], exact(fields["level"]), exact(fields["received"]))
+    plain = {name: fields[name] for name in PLAIN_FIELDS}
+    return Charge(**plain, epsilon=exact(fields["epsilon"]), losses=losses, link=link)
+
+
 def receipt_of(entry: Entry) -> Receipt:
     """The receipt of a charge's entry, rebuilt from the body that its hash covers."""
     try:
-        fields = entry.fields
-        losses = None
-        if fields.get("losses") is not None:
-            losses = {name: exact(loss) for name, loss in json.loads(fields["losses"]).items()}
-        link = None
-        if fields.get("chain") is not None:
-            link = Link(fields["chain"], exact(fields["level"]), exact(fields["received"]))
-        plain = {name: fields[name] for name in PLAIN_FIELDS}
-        charge = Charge(**plain, epsilon=exact(fields["epsilon"]), losses=losses, link=link)
+        charge = charge_of(entry.fields)
     except (InvalidInput, ValueError, KeyError, TypeError):
         raise LedgerCorrupt("a charge cannot be read", sequence=entry.sequence) from None
     return Receipt(entry.sequence, charge, entry.previous_hash, entry.hash, is_new=False)

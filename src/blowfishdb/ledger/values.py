@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -203,6 +203,14 @@ def check_text(text: str, what: str, longest: int = LONGEST_NAME) -> None:
         raise InvalidInput(f"{what} is text of 1 to {longest:,} characters")
     if not text.isprintable():
         raise InvalidInput(f"{what} holds visible characters and plain spaces only")
+
+
+def check_texts(texts: Sequence[str], what: str) -> None:
+    """Refuses what `check_text` refuses in any of these texts."""
+    sizes = [*map(len, texts)]
+    if min(sizes) == 0 or max(sizes) > LONGEST_NAME or not "".join(texts).isprintable():
+        for text in texts:
+            check_text(text, what)
 
 
 def check_document(document: str, what: str) -> None:
@@ -502,7 +510,18 @@ ENTRY_WORDS = {
 LONGEST_WORDS = 160
 
 
-_DECODER = json.JSONDecoder()
+_read = json.JSONDecoder().raw_decode
+
+
+def parse_body(body: str) -> dict[str, Any]:
+    """The fields of an entry's body; InvalidInput or ValueError where it is no JSON object."""
+    # What we write begins with its brace and ends with its JSON, and such text is read with fewer steps.
+    parsed, end = _read(body) if body.startswith("{") else (None, 0)
+    if end != len(body):
+        parsed = json.loads(body)
+    if not isinstance(parsed, dict):
+        raise InvalidInput("the body of an entry is a JSON object")
+    return parsed
 
 
 @dataclass(frozen=True)
@@ -519,13 +538,7 @@ class Entry:
     @cached_property
     def fields(self) -> Mapping[str, Any]:
         """The body, parsed."""
-        # What we write begins with its brace and ends with its JSON, and such text is read with fewer steps.
-        parsed, end = _DECODER.raw_decode(self.body) if self.body.startswith("{") else (None, 0)
-        if end != len(self.body):
-            parsed = json.loads(self.body)
-        if not isinstance(parsed, dict):
-            raise InvalidInput("the body of an entry is a JSON object")
-        return parsed
+        return parse_body(self.body)
 
     @property
     def who(self) -> str:

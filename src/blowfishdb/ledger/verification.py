@@ -24,13 +24,12 @@ from blowfishdb.ledger.records import (
     ENTRY_COLUMNS,
     Cursor,
     Row,
+    charge_of,
     declared,
     digest,
-    entry_of,
     exact,
     genesis,
     link,
-    receipt_of,
 )
 from blowfishdb.ledger.records import text as as_text
 from blowfishdb.ledger.records import whole as as_whole
@@ -44,7 +43,6 @@ from blowfishdb.ledger.values import (
     AnalystBudget,
     Charge,
     ClassLosses,
-    Entry,
     Fault,
     Head,
     Link,
@@ -55,8 +53,9 @@ from blowfishdb.ledger.values import (
     account_id,
     check_accounting,
     check_link,
-    check_text,
+    check_texts,
     in_classes,
+    parse_body,
     read_losses,
     spending_of,
 )
@@ -68,6 +67,12 @@ class RuleBroken(Exception):
     """A rule that an entry or a balance breaks; it never leaves the verification."""
 
 
+def in_units(amount: Fraction) -> int | None:
+    """The amount in parts of 1/EASY; None where it is no whole number of them."""
+    size = amount.denominator
+    return None if EASY % size else EASY // size * amount.numerator
+
+
 @dataclass(eq=False)
 class Tally:
     """Losses that charges add to one after another; the usual amounts, parts of 1/EASY, as whole numbers."""
@@ -75,8 +80,13 @@ class Tally:
     added: ClassLosses = field(default_factory=ClassLosses)
     units: int = 0
     """Parts of 1/EASY that every class lost besides."""
+    is_easy: bool = field(init=False)
+    """Whether parts of 1/EASY may be counted apart from the rest."""
     _limit: Fraction | None = None
     _room: int = 0
+
+    def __post_init__(self) -> None:
+        self.is_easy = EASY % self.added.rest.denominator == 0
 
     @property
     def losses(self) -> ClassLosses:
@@ -88,11 +98,11 @@ class Tally:
 
     def add(self, amount: Fraction, losses: Mapping[str, Fraction] | None) -> None:
         """Counts a charge; one that names no classes cost each of them the amount."""
-        size = amount.denominator
-        if losses is None and EASY % size == 0 and EASY % self.added.rest.denominator == 0:
-            self.units += EASY // size * amount.numerator
-        else:
+        units = in_units(amount) if losses is None and self.is_easy else None
+        if units is None:
             self._begin(self.losses.plus(amount, losses))
+        else:
+            self.units += units
 
     def scale(self, stretch: Fraction) -> None:
         """Multiplies what was lost; every class is taken to have lost what the worst one did."""
@@ -106,6 +116,7 @@ class Tally:
 
     def _begin(self, losses: ClassLosses) -> None:
         self.added, self.units, self._limit = losses, 0, None
+        self.__post_init__()
 
 
 @dataclass
@@ -150,6 +161,13 @@ class AccountState:
         """The versions of policy and domain, and the snapshot, under which charges are made."""
         return self.versions["policy"], self.versions["domain"], self.snapshot
 
+    def tally_of(self, analyst: str) -> Tally:
+        """What an analyst lost so far."""
+        tally = self.analysts.get(analyst)
+        if tally is None:
+            tally = self.analysts[analyst] = Tally()
+        return tally
+
     def limit_of(self, analyst: str) -> Fraction | None:
         """The analyst's individual limit, or everybody's."""
         return self.individual.get(analyst, self.analyst_limit)
@@ -175,36 +193,35 @@ class LedgerState:
     """What accounts that a restored copy does not have had lost."""
 
 
-def apply_entry(state: LedgerState, entry: Entry) -> None:
-    """Adds one entry to the state; RuleBroken when it breaks a rule."""
-    fields = entry.fields
-    if entry.kind == "restored":
+def apply_entry(state: LedgerState, sequence: int, kind: str, name: str | None, fields: Mapping[str, Any]) -> None:
+    """Adds an entry with these fields, about the account of this name, to the state; RuleBroken if it breaks a rule."""
+    if kind == "restored":
         if "spending" in fields:
             _restore(state, spending_of(json.loads(str(fields["spending"]))))
         return
-    if entry.kind == "account":
+    if kind == "account":
         identity, limits = str(fields["identity"]), (_fraction(fields["limit"]), _optional(fields["analyst_limit"]))
-        if entry.account is None or entry.account in state.accounts or entry.account != account_id(identity):
+        if name is None or name in state.accounts or name != account_id(identity):
             raise RuleBroken("the account is open already or has the wrong id")
-        documents = {f"{kind} 1": digest(str(fields[kind])) for kind in VERSION_KINDS}
+        documents = {f"{what} 1": digest(str(fields[what])) for what in VERSION_KINDS}
         accounting = _accounting(fields.get("accounting", SUM))
-        account = state.accounts[entry.account] = AccountState(identity, *limits, documents, accounting)
-        for spent in state.lost.pop(entry.account, []):
+        account = state.accounts[name] = AccountState(identity, *limits, documents, accounting)
+        for spent in state.lost.pop(name, []):
             account.count_restored(spent.amount)
             if account.limit != limits[0] or spent.declared != declared(str(fields["policy"]), str(fields["domain"])):
                 raise RuleBroken("its data lost more, or under another policy, before the ledger was restored")
         return
-    if entry.account is None or entry.account not in state.accounts:
+    if name is None or name not in state.accounts:
         raise RuleBroken("its account was never opened")
-    account = state.accounts[entry.account]
-    match entry.kind:
+    account = state.accounts[name]
+    match kind:
         case "answer":
             state.answers += 1
             _publish(account, fields)
         case "name":
             account.names.add(str(fields["name"]))
         case "charge":
-            _add_charge(account, entry)
+            _add_charge(account, sequence, fields)
         case "renewal":
             limit = _fraction(fields["limit"])
             if limit <= account.limit:
@@ -223,7 +240,7 @@ def apply_entry(state: LedgerState, entry: Entry) -> None:
             account.accounting = _accounting(fields["accounting"])
             account.scale(Fraction(1))
         case _:
-            raise RuleBroken(f"entries of kind {entry.kind!r} are not known")
+            raise RuleBroken(f"entries of kind {kind!r} are not known")
 
 
 def _restore(state: LedgerState, spending: Spending) -> None:
@@ -257,34 +274,55 @@ def _publish(account: AccountState, fields: Mapping[str, object]) -> None:
 LONGEST_SHARED = 4096
 
 
-def _charge_of(entry: Entry) -> Charge:
-    """The charge of an entry; one that is like many others, but for who and for what, stands for nobody in particular.
+@dataclass(frozen=True)
+class SharedCharge:
+    """What charges have in common that are alike but for who pays and for what: an amount that all classes lost.
 
-    Every rule of a charge is checked: those of its texts each time, those of the rest once for all that share it.
+    `units` is the amount in parts of 1/EASY, None where it is no whole number of them.
     """
-    fields = entry.fields
-    certificate = fields["certificate"]
-    if fields.get("losses") is not None or fields.get("chain") is not None or len(certificate) > LONGEST_SHARED:
-        return receipt_of(entry).charge
-    for name in ("analyst", "key", "request_digest", "program_digest"):
-        check_text(fields[name], name)
-    return _shared(
-        fields["epsilon"], fields["policy_version"], fields["domain_version"], fields["snapshot"], certificate
-    )
+
+    epsilon: Fraction
+    units: int | None
+    versions: tuple[int, int, int]
 
 
 @lru_cache(maxsize=1024, typed=True)
-def _shared(epsilon: str, policy_version: int, domain_version: int, snapshot: int, certificate: str) -> Charge:
-    nobody = "-"
-    return Charge(
-        *(nobody, nobody, exact(epsilon), nobody, nobody, nobody), policy_version, domain_version, snapshot, certificate
+def _shared(epsilon: str, policy_version: int, domain_version: int, snapshot: int, certificate: str) -> SharedCharge:
+    """Every rule of a charge but those of its texts, checked once for all that share the rest."""
+    nobody, amount, versions = "-", exact(epsilon), (policy_version, domain_version, snapshot)
+    Charge(nobody, nobody, amount, nobody, nobody, nobody, *versions, certificate)
+    return SharedCharge(amount, in_units(amount), versions)
+
+
+def _add_charge(account: AccountState, sequence: int, fields: Mapping[str, Any]) -> None:
+    certificate, analyst = fields["certificate"], fields["analyst"]
+    if "losses" in fields or "chain" in fields or len(certificate) > LONGEST_SHARED:
+        _add_linked(account, sequence, fields)
+        return
+    check_texts((analyst, fields["key"], fields["request_digest"], fields["program_digest"]), "a text of a charge")
+    charge = _shared(
+        fields["epsilon"], fields["policy_version"], fields["domain_version"], fields["snapshot"], certificate
     )
+    if charge.versions != account.in_force:
+        raise RuleBroken(NOT_IN_FORCE)
+    account.charges += 1
+    by_analyst = account.tally_of(analyst)
+    for tally in (account.losses, by_analyst):
+        if charge.units is not None and tally.is_easy:
+            tally.units += charge.units
+        else:
+            tally.add(charge.epsilon, None)
+    _check_limits(account, analyst, by_analyst, charge.epsilon)
 
 
-def _add_charge(account: AccountState, entry: Entry) -> None:
-    charge, analyst = _charge_of(entry), str(entry.fields["analyst"])
+NOT_IN_FORCE = "it was charged under versions that were not in force"
+
+
+def _add_linked(account: AccountState, sequence: int, fields: Mapping[str, Any]) -> None:
+    """Adds a charge that names the losses of its classes or its chain."""
+    charge = charge_of(fields)
     if (charge.policy_version, charge.domain_version, charge.snapshot) != account.in_force:
-        raise RuleBroken("it was charged under versions that were not in force")
+        raise RuleBroken(NOT_IN_FORCE)
     account.charges += 1
     if charge.link is not None:
         chain = account.chains.setdefault(charge.link.chain, [])
@@ -292,15 +330,17 @@ def _add_charge(account: AccountState, entry: Entry) -> None:
             check_link(chain, charge)
         except ChainMoved:
             raise RuleBroken("it pays another part of its level than its chain leaves to pay") from None
-        chain.append(PastLink(entry.sequence, analyst, charge.link, None))
-    by_analyst = account.analysts.get(analyst)
-    if by_analyst is None:
-        by_analyst = account.analysts[analyst] = Tally()
+        chain.append(PastLink(sequence, charge.analyst, charge.link, None))
+    by_analyst = account.tally_of(charge.analyst)
     for tally, amount in ((account.losses, charge.epsilon), (by_analyst, charge.received)):
         losses = None if charge.losses is None else in_classes(account.accounting, charge.losses_of(amount))
         tally.add(amount, losses)
+    _check_limits(account, charge.analyst, by_analyst, charge.received)
+
+
+def _check_limits(account: AccountState, analyst: str, spent: Tally, received: Fraction) -> None:
     limit = account.limit_of(analyst)
-    is_analyst_over = limit is not None and by_analyst.is_over(limit) and charge.received > 0
+    is_analyst_over = limit is not None and spent.is_over(limit) and received > 0
     if account.losses.is_over(account.limit) or is_analyst_over:
         raise RuleBroken("it spends more than the limits allow")
 
@@ -448,21 +488,19 @@ def _replayed(
         sequence = count + 1
         try:
             sequence = as_whole(row[0])
-            entry = entry_of(row)
-            _check_link(entry, count + 1, previous)
-            _check_columns(entry, row[6:])
-            apply_entry(state, entry)
-            if entry.kind == "charge":
-                charges[entry.sequence] = entry.hash
-            elif entry.kind == "answer":
-                _check_answer(cursor, entry, charges, answers)
-            if mark is not None and mark.sequence == entry.sequence and mark.hash != entry.hash:
+            kind, name, chained, fields = _followed(row, sequence, count + 1, previous)
+            apply_entry(state, sequence, kind, name, fields)
+            if kind == "charge":
+                charges[sequence] = chained
+            elif kind == "answer":
+                _check_answer(cursor, sequence, fields, charges, answers)
+            if mark is not None and mark.sequence == sequence and mark.hash != chained:
                 raise RuleBroken("the high-water mark has seen another entry here")
         except RuleBroken as problem:
             return outcome(Fault(sequence, str(problem)))
         except UNREADABLE:
             return outcome(Fault(sequence, "the entry cannot be read"))
-        previous, count = entry.hash, entry.sequence
+        previous, count = chained, sequence
         if progress is not None and count % STRIDE == 0:
             progress(count, head.sequence)
     if progress is not None:
@@ -483,24 +521,28 @@ def _fault_of(check: Callable[[], None]) -> Fault | None:
     return None
 
 
-def _check_link(entry: Entry, expected: int, previous: str) -> None:
-    if entry.sequence != expected:
+def _followed(
+    row: Row, sequence: int, expected: int, previous: str
+) -> tuple[str, str | None, str, Mapping[str, Any]]:
+    """Kind, account, hash and fields of an entry; RuleBroken where it is not the next one or was changed."""
+    _, kind, account, body, before, chained, *columns = row
+    if not (isinstance(kind, str) and isinstance(body, str) and (account is None or isinstance(account, str))):
+        raise LedgerCorrupt("a stored text is not text")
+    if not (isinstance(before, str) and isinstance(chained, str)):
+        raise LedgerCorrupt("a stored hash is not text")
+    if sequence != expected:
         raise RuleBroken(f"entry {expected} is missing")
-    if entry.previous_hash != previous:
+    if before != previous:
         raise RuleBroken("it does not follow the entry before it")
-    if entry.hash != link(previous, entry.sequence, entry.body):
+    if chained != link(previous, sequence, body):
         raise RuleBroken("its content was changed after it was written")
-
-
-def _check_columns(entry: Entry, columns: tuple[object, ...]) -> None:
-    """The searchable columns must say what the hashed body says."""
-    fields = entry.fields
-    if fields["kind"] != entry.kind or fields["account"] != entry.account:
+    fields = parse_body(body)
+    # The searchable columns must say what the hashed body says.
+    is_charge = kind == "charge"
+    searched = [fields["analyst"], fields["key"], fields["request_digest"]] if is_charge else [None, None, None]
+    if fields["kind"] != kind or fields["account"] != account or columns != searched:
         raise RuleBroken("its columns contradict its content")
-    is_charge = entry.kind == "charge"
-    expected = (fields["analyst"], fields["key"], fields["request_digest"]) if is_charge else (None,) * 3
-    if columns != expected:
-        raise RuleBroken("its columns contradict its content")
+    return kind, account, chained, fields
 
 
 @dataclass
@@ -529,12 +571,13 @@ class StoredAnswers:
         return self._unclaimed.pop(charge, None)
 
 
-def _check_answer(cursor: Cursor, entry: Entry, charges: dict[int, str], answers: StoredAnswers) -> None:
+def _check_answer(
+    cursor: Cursor, sequence: int, fields: Mapping[str, Any], charges: dict[int, str], answers: StoredAnswers
+) -> None:
     """The answer is stored as it was and belongs to a charge; `charges` has the hashes of those not yet answered."""
-    fields = entry.fields
     charge = int(str(fields["charge"]))
     payload_digest = fields["payload_digest"]
-    if payload_digest is None or answers.claim(charge) != (entry.sequence, payload_digest):
+    if payload_digest is None or answers.claim(charge) != (sequence, payload_digest):
         raise RuleBroken("the stored answer is missing or was changed")
     if charge in charges:
         paid = charges.pop(charge)
