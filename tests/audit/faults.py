@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.accuracy import ranking
+from blowfishdb.accuracy.quote import forget
 from blowfishdb.audit import cases
 from blowfishdb.audit.scratch import REAL
 from blowfishdb.engine import charge, combination, infer, measure, release, sharing, synopsis_release
@@ -345,8 +346,8 @@ def joint_thresholds_alike(patch: pytest.MonkeyPatch) -> None:
         own, other = ((each.problem.digest(), each.mechanisms, each.guarantee) for each in (one, two))
         return bool(own == other)
 
-    patch.setattr(ranking._RankingKey, "__eq__", alike)
-    ranking.forget()
+    patch.setattr(ranking.RankingKey, "__eq__", alike)
+    forget()
 
 
 def rankings_by_a_weak_hash(patch: pytest.MonkeyPatch) -> None:
@@ -355,9 +356,9 @@ def rankings_by_a_weak_hash(patch: pytest.MonkeyPatch) -> None:
     def key(asked: Any) -> tuple[object, ...]:
         return asked.problem.graph.shape, asked.problem.workload.fingerprint()
 
-    patch.setattr(ranking._RankingKey, "__eq__", lambda one, two: key(one) == key(two))
-    patch.setattr(ranking._RankingKey, "__hash__", lambda one: hash(key(one)))
-    ranking.forget()
+    patch.setattr(ranking.RankingKey, "__eq__", lambda one, two: key(one) == key(two))
+    patch.setattr(ranking.RankingKey, "__hash__", lambda one: hash(key(one)))
+    forget()
 
 
 def balances_of_this_connection(patch: pytest.MonkeyPatch) -> None:

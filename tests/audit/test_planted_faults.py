@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.accuracy import ranking
+from blowfishdb.accuracy.quote import forget
 from blowfishdb.audit import noise
 from blowfishdb.audit.cases import Case, battery
 from blowfishdb.audit.digests import digest_lines, process_lines
@@ -108,7 +108,7 @@ def test_plans_taken_for_others_are_caught(fault: Fault, monkeypatch: pytest.Mon
     fault(monkeypatch)
     caught = process_lines()
     monkeypatch.undo()
-    ranking.forget()
+    forget()
     assert [line.verdict for line in caught] == ["violation"] * 3
     assert caught[0].found.startswith("NULL of x hidden, marginals of x and y: a hidden change shows exactly")
 

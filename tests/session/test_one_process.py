@@ -9,6 +9,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.accuracy import ranking
+from blowfishdb.accuracy.quote import forget
 from blowfishdb.engine import measure
 from blowfishdb.errors import DigestMismatch, InfiniteLoss
 from blowfishdb.model.graphs import GridGraph
@@ -31,7 +32,7 @@ def dataset(name: str, *, x_public: bool, y_public: bool) -> bf.Dataset:
 @pytest.fixture
 def db(tmp_path: Path) -> Session:
     """Two tables alike: of `one` only x's NULL is hidden, of `two` only y's."""
-    ranking.forget()
+    forget()
     with duckdb.connect(str(tmp_path / "places.duckdb")) as connection:
         for name in ("one", "two"):
             columns = "nullif(range % 4, 3) AS x, nullif(range // 4 % 4, 3) AS y"
@@ -74,8 +75,8 @@ def _confuse_graphs(patch: pytest.MonkeyPatch) -> None:
 
 def _confuse_rankings(patch: pytest.MonkeyPatch) -> None:
     """A cache that finds a ranking by the number of cells."""
-    patch.setattr(ranking._RankingKey, "__hash__", lambda one: one.problem.graph.cells)
-    patch.setattr(ranking._RankingKey, "__eq__", lambda one, two: one.problem.graph.cells == two.problem.graph.cells)
+    patch.setattr(ranking.RankingKey, "__hash__", lambda one: one.problem.graph.cells)
+    patch.setattr(ranking.RankingKey, "__eq__", lambda one, two: one.problem.graph.cells == two.problem.graph.cells)
 
 
 @pytest.mark.parametrize("confuse", [_confuse_graphs, _confuse_rankings])
@@ -95,6 +96,6 @@ def test_a_cache_that_gives_anothers_plan_is_caught_before_the_charge_and_the_no
     assert not drawn
     assert db.budget("one").spent == 0
     monkeypatch.undo()
-    ranking.forget()
+    forget()
     fresh = db["one"].histogram2d("y", "x")
     fresh.release(epsilon=EPSILON, mechanism=mechanism).certificate.verify()

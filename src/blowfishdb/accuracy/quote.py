@@ -9,6 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
+from threading import RLock
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
@@ -22,8 +25,18 @@ from blowfishdb.accuracy.candidates import (
     check_guarantee,
     round_up,
 )
-from blowfishdb.accuracy.intervals import Assessment, Method
-from blowfishdb.accuracy.ranking import LOOKED_AT, RankedCandidate, ranking_of, reason_of, shortlist, unpriced
+from blowfishdb.accuracy.intervals import Assessment, HalfWidths, Method, intervals
+from blowfishdb.accuracy.ranking import (
+    LOOKED_AT,
+    RankedCandidate,
+    RankingKey,
+    forget_rankings,
+    key_of,
+    ranking_of,
+    reason_of,
+    shortlist,
+    unpriced,
+)
 from blowfishdb.errors import AccuracyError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms.data_aware.script import hides_anything
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
@@ -103,6 +116,11 @@ class Quote:
     def _calibrated(self) -> tuple[Plan | EdgePlan, Certificate]:
         return self.candidate.at(self.epsilon)
 
+    @cached_property
+    def widths(self) -> HalfWidths:
+        """The half-widths at beta of the answers that the plan gives."""
+        return intervals(self.candidate.problem, self.strategy, self.plan, self.beta, self.shown)
+
     @property
     def shown(self) -> float | None:
         """What a simulation has shown all answers to stay within; None where there was none."""
@@ -136,6 +154,7 @@ class Quotes:
     guarantee: Guarantee
     make: Callable[[CertifiedCandidate, Assessment, bool, Quote | None], Quote]
     epsilon: Fraction | None = None
+    _turn: RLock = field(default_factory=RLock, repr=False)
 
     @property
     def best(self) -> Quote:
@@ -158,6 +177,12 @@ class Quotes:
 
     @cached_property
     def _contest(self) -> _Contest:
+        # Many who ask the same at once wait for one, where each would make the others slower.
+        with self._turn:
+            contest: _Contest = vars(self).get("_contest") or vars(self).setdefault("_contest", self._decided())
+            return contest
+
+    def _decided(self) -> _Contest:
         able = shortlist(self.problem, self.mechanisms, self.epsilon)
         contest = self._contested(able)
         return contest if contest.offers or len(able) == len(self.mechanisms) else self._contested(self.mechanisms)
@@ -192,7 +217,12 @@ class Quotes:
         return able, [entry for entry, error in zip(ranked, errors, strict=True) if error > limit]
 
     @cached_property
-    def _price_list(self) -> tuple[tuple[Quote, ...], Mapping[str, str]]:
+    def _price_list(self) -> _PriceList:
+        with self._turn:
+            listed: _PriceList = vars(self).get("_price_list") or vars(self).setdefault("_price_list", self._listed())
+            return listed
+
+    def _listed(self) -> _PriceList:
         contest = self._contest
         left_out = unpriced(self.problem, contest.others)
         priced = {name: mechanism for name, mechanism in contest.others.items() if name not in left_out}
@@ -217,6 +247,9 @@ class Quotes:
         return (*contest.offers[:1], *listed), reasons
 
 
+_PriceList: TypeAlias = tuple[tuple[Quote, ...], Mapping[str, str]]
+
+
 @dataclass(frozen=True, eq=False)
 class _Contest:
     """Offers so far, best first; strategies still to be priced, some uncertified; mechanisms not asked yet."""
@@ -226,6 +259,40 @@ class _Contest:
     later: tuple[RankedCandidate, ...]
     behind: Mapping[str, Candidate]
     others: Mapping[str, Mechanism]
+
+
+@dataclass(frozen=True)
+class WithinAlpha:
+    """Makes offers of the least epsilon that keeps errors within alpha with probability 1 - beta."""
+
+    alpha: float
+    beta: float
+    guarantee: Guarantee
+
+    def __call__(
+        self, candidate: CertifiedCandidate, assessment: Assessment, simulate: bool, winner: Quote | None
+    ) -> Quote:
+        epsilon, method = assessment.least_epsilon(min(self.alpha, LOOSEST), self.beta, simulate=simulate)
+        if winner is not None and epsilon > 0:
+            epsilon = max(epsilon, winner.epsilon)
+        return Quote(candidate, epsilon, self.alpha, self.beta, self.guarantee, method)
+
+
+@dataclass(frozen=True)
+class AtEpsilon:
+    """Makes offers of the alpha that holds with probability 1 - beta at this epsilon."""
+
+    epsilon: Fraction
+    beta: float
+    guarantee: Guarantee
+
+    def __call__(
+        self, candidate: CertifiedCandidate, assessment: Assessment, simulate: bool, winner: Quote | None
+    ) -> Quote:
+        del winner
+        alpha, method = assessment.alpha(self.epsilon, self.beta, simulate=simulate)
+        spent = Fraction(0) if candidate.is_exact else self.epsilon
+        return Quote(candidate, spent, alpha, self.beta, self.guarantee, method)
 
 
 def quote(
@@ -240,14 +307,7 @@ def quote(
     check_beta(beta)
     if not (math.isfinite(alpha) and alpha >= 0):
         raise AccuracyError(f"alpha is a number >= 0, not {alpha}")
-
-    def make(candidate: CertifiedCandidate, assessment: Assessment, simulate: bool, winner: Quote | None) -> Quote:
-        epsilon, method = assessment.least_epsilon(min(float(alpha), LOOSEST), float(beta), simulate=simulate)
-        if winner is not None and epsilon > 0:
-            epsilon = max(epsilon, winner.epsilon)
-        return Quote(candidate, epsilon, float(alpha), float(beta), guarantee, method)
-
-    return Quotes(problem, mechanisms, guarantee, make)
+    return _quotes(problem, mechanisms, WithinAlpha(float(alpha), float(beta), guarantee))
 
 
 def accuracy_at(
@@ -262,14 +322,29 @@ def accuracy_at(
     check_beta(beta)
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise AccuracyError(f"epsilon is a positive Fraction, not {epsilon!r}")
+    return _quotes(problem, mechanisms, AtEpsilon(epsilon, float(beta), guarantee))
 
-    def make(candidate: CertifiedCandidate, assessment: Assessment, simulate: bool, winner: Quote | None) -> Quote:
-        del winner
-        alpha, method = assessment.alpha(epsilon, float(beta), simulate=simulate)
-        spent = Fraction(0) if candidate.is_exact else epsilon
-        return Quote(candidate, spent, alpha, float(beta), guarantee, method)
 
-    return Quotes(problem, mechanisms, guarantee, make, epsilon)
+def _quotes(problem: Problem, mechanisms: Mapping[str, Mechanism], make: WithinAlpha | AtEpsilon) -> Quotes:
+    """The quotes; those of small problems are cached. They follow from the problem and the accuracy target alone."""
+    key = key_of(problem, mechanisms, make.guarantee)
+    return _made(problem, mechanisms, make) if key is None else _cached_quotes(key, make)
+
+
+@lru_cache(maxsize=128)
+def _cached_quotes(key: RankingKey, make: WithinAlpha | AtEpsilon) -> Quotes:
+    return _made(key.problem, dict(key.mechanisms), make)
+
+
+def _made(problem: Problem, mechanisms: Mapping[str, Mechanism], make: WithinAlpha | AtEpsilon) -> Quotes:
+    epsilon = make.epsilon if isinstance(make, AtEpsilon) else None
+    return Quotes(problem, mechanisms, make.guarantee, make, epsilon)
+
+
+def forget() -> None:
+    """Clears what is cached of quotes and rankings, for those who change what they depend on."""
+    _cached_quotes.cache_clear()
+    forget_rankings()
 
 
 def is_behind(candidate: CertifiedCandidate, rival: Quote) -> bool:

@@ -74,7 +74,7 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class _RankingKey:
+class RankingKey:
     """What a ranking depends on. The bytes of a problem are compared, not a hash: plans are taken from here."""
 
     fingerprint: bytes
@@ -87,10 +87,16 @@ class _RankingKey:
 
 def ranking_of(problem: Problem, mechanisms: Mapping[str, Mechanism], guarantee: Guarantee) -> Ranking:
     """The ranking; that of small problems is cached."""
+    key = key_of(problem, mechanisms, guarantee)
+    return _ranking(problem, mechanisms, guarantee) if key is None else _cached_ranking(key)
+
+
+def key_of(problem: Problem, mechanisms: Mapping[str, Mechanism], guarantee: Guarantee) -> RankingKey | None:
+    """The key under which what follows from a small problem is cached; None for a large one."""
     if problem.graph.cells > CACHED_CELLS:
-        return _ranking(problem, mechanisms, guarantee)
+        return None
     told = problem.fingerprint(), problem.graph.is_exact
-    return _cached_ranking(_RankingKey(*told, tuple(mechanisms.items()), guarantee, problem))
+    return RankingKey(*told, tuple(mechanisms.items()), guarantee, problem)
 
 
 def reason_of(refusal: BlowfishError) -> str:
@@ -98,15 +104,15 @@ def reason_of(refusal: BlowfishError) -> str:
     return refusal.reason if isinstance(refusal, Declined) else refusal.message
 
 
-def forget() -> None:
-    """Clears the cache, for those who change what rankings depend on."""
-    _cached_ranking.cache_clear()
-
-
 @lru_cache(maxsize=64)
-def _cached_ranking(key: _RankingKey) -> Ranking:
+def _cached_ranking(key: RankingKey) -> Ranking:
     """The same cells and policy at another accuracy need no new plans; nothing here depends on data."""
     return _ranking(key.problem, dict(key.mechanisms), key.guarantee)
+
+
+def forget_rankings() -> None:
+    """Clears the cache."""
+    _cached_ranking.cache_clear()
 
 
 def _ranking(problem: Problem, mechanisms: Mapping[str, Mechanism], guarantee: Guarantee) -> Ranking:

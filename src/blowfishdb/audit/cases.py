@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 
-from blowfishdb.accuracy import ranking
+from blowfishdb.accuracy.quote import forget
 from blowfishdb.audit.definitions import Adjacency
 from blowfishdb.audit.scratch import swapped
 from blowfishdb.catalog import Dataset, read_config
@@ -108,10 +108,10 @@ def limited(limits: Sequence[Limit], to: int = 0) -> Iterator[None]:
     """Small questions dealt with as large ones are, as if these limits were passed: they are `to` meanwhile."""
     with ExitStack() as swaps:
         # What was certified in the other way must not be remembered.
-        swaps.callback(ranking.forget)
+        swaps.callback(forget)
         for module, name in limits:
             swaps.enter_context(swapped(module, name, to))
-        ranking.forget()
+        forget()
         yield
 
 

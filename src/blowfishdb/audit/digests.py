@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from blowfishdb.accuracy import ranking
+from blowfishdb.accuracy.quote import forget
 from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.definitions import NoisyRows, changes, measured_once, sample_records
 from blowfishdb.audit.report import Line, amount, judged
@@ -163,7 +163,7 @@ POLICIES = {
 def _stale_quotes(handle: DatasetHandle) -> Iterator[str]:
     """Quotes under one policy after the other, none forgotten: each must be certified for its own."""
     question = query("cdf", "x", Column("y") == "a")
-    ranking.forget()
+    forget()
     for name, policy in POLICIES.items():
         case = Case(name, DECLARED, policy, question)
         release = prepared(case, replace(handle, policy=policy), question)
@@ -229,7 +229,7 @@ def process_lines() -> list[Line]:
 
 def _violations(handle: DatasetHandle, order: Sequence[Case]) -> Iterator[str]:
     """Faults of the releases; all datasets have one account and one version, so only declarations differ."""
-    ranking.forget()
+    forget()
     quotes = QuoteCache()
     for case in order:
         try:

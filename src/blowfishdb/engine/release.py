@@ -290,6 +290,8 @@ class PlanRelease(ColumnsRelease):
     def widths(self) -> HalfWidths:
         """The half-widths of the measured answers, which no data changes."""
         best = self.best
+        if not isinstance(best.candidate, CombinedCandidate):
+            return best.widths
         return intervals(self.compiled.problem, best.strategy, self._noise, best.beta, best.shown)
 
     @property

@@ -521,9 +521,7 @@ def _fault_of(check: Callable[[], None]) -> Fault | None:
     return None
 
 
-def _followed(
-    row: Row, sequence: int, expected: int, previous: str
-) -> tuple[str, str | None, str, Mapping[str, Any]]:
+def _followed(row: Row, sequence: int, expected: int, previous: str) -> tuple[str, str | None, str, Mapping[str, Any]]:
     """Kind, account, hash and fields of an entry; RuleBroken where it is not the next one or was changed."""
     _, kind, account, body, before, chained, *columns = row
     if not (isinstance(kind, str) and isinstance(body, str) and (account is None or isinstance(account, str))):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import reduce
+from functools import cache, reduce
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
@@ -234,7 +234,7 @@ class Field:
             return self.one_of(*inner)
         if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
             raise TypeError(f"{kind} cannot be read from plain data")
-        kinds, listed = get_type_hints(kind), stored_fields(kind)
+        kinds, listed = _hints(kind), stored_fields(kind)
         content = self.fields(field.name for field in listed)
         names = [one.name for one in listed if leaves is None or one.name in content or not _has_default(one)]
         return kind(**{name: content[name].read(kinds[name], leaves) for name in names})
@@ -252,9 +252,17 @@ PASSING = {"stored": False}
 """Metadata of a field that is no part of the plain data."""
 
 
-def stored_fields(kind: Any) -> list[dataclasses.Field[Any]]:
+_hints = cache(get_type_hints)
+
+
+def stored_fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
     """The fields of a dataclass, or of one of its values, that its plain data has."""
-    return [one for one in dataclasses.fields(kind) if one.init and one.metadata.get("stored", True)]
+    return _stored_fields(kind if isinstance(kind, type) else type(kind))
+
+
+@cache
+def _stored_fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return tuple(one for one in dataclasses.fields(kind) if one.init and one.metadata.get("stored", True))
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:
