@@ -89,18 +89,14 @@ def shared_cover(intervals: Intervals, weights: Ints, cell: int) -> Ints:
 
 def overlap_table(intervals: Intervals, weights: Ints) -> Ints:
     """C(u, v) for all pairs, D(u) on the diagonal: sums over the starts up to one cell and the ends after the other."""
-    size = intervals.shape[1]
-    total_weight(weights)
-    corner = np.zeros((size, size + 1), dtype=np.int64)
-    full = intervals.high > intervals.low
-    np.add.at(corner, (intervals.low[full], intervals.high[full]), weights[full])
-    started = np.cumsum(corner, axis=0)
-    upper = np.triu(np.cumsum(started[:, ::-1], axis=1)[:, ::-1][:, 1:])
+    upper = np.triu(np.cumsum(_ending_after(intervals, weights), axis=0))
     return upper + np.triu(upper, k=1).T
 
 
 def worst_axis_edge(intervals: Intervals, weights: Ints, graph: AxisGraph) -> WorstEdge:
     """The worst edge of an axis, exact; for graphs without windows and with very many edges, a sound bound."""
+    if graph.size <= TABLE_CELLS and isinstance(graph, WindowGraph):
+        return _worst_in_table(intervals, weights, graph)
     if graph.size <= TABLE_CELLS:
         edges = graph.edges()
         return worst_of(_table_losses([overlap_table(intervals, weights)], edges), edges)
@@ -115,6 +111,34 @@ def worst_axis_edge(intervals: Intervals, weights: Ints, graph: AxisGraph) -> Wo
         except TooLarge:
             pass
     return WorstEdge(2 * int(cover(intervals, weights).max()), None, tight=False)
+
+
+def _worst_in_table(intervals: Intervals, weights: Ints, graph: WindowGraph) -> WorstEdge:
+    """The worst edge, the first of those that lose as much, from C(u, .) of one cell u after another; lists no edge."""
+    over, starting, is_universal = cover(intervals, weights), _ending_after(intervals, weights), graph.is_universal
+    worst, shared = NO_EDGE, np.zeros(graph.size, dtype=np.int64)
+    for cell in range(graph.size):
+        shared += starting[cell]
+        last = graph.size if is_universal[cell] else int(graph.reach[cell]) + 1
+        joined: slice | Ints
+        for joined in (slice(cell + 1, last), graph.universal[graph.universal >= max(last, cell + 1)]):
+            losses = over[joined] - 2 * shared[joined]
+            if losses.size and (worst.edge is None or int(over[cell] + losses.max()) > worst.loss):
+                place = int(losses.argmax())
+                other = cell + 1 + place if isinstance(joined, slice) else int(joined[place])
+                worst = WorstEdge(int(over[cell] + losses[place]), (cell, other))
+    return worst
+
+
+def _ending_after(intervals: Intervals, weights: Ints) -> Ints:
+    """For each cell u, and each v from u on, the weight of the intervals that start at u and end after v."""
+    size = intervals.shape[1]
+    total_weight(weights)
+    corner = np.zeros((size, size + 1), dtype=np.int64)
+    full = intervals.high > intervals.low
+    np.add.at(corner, (intervals.low[full], intervals.high[full]), weights[full])
+    backwards = corner[:, ::-1]
+    return np.cumsum(backwards, axis=1, out=backwards)[:, -2::-1]
 
 
 def _worst_window_edge(intervals: Intervals, weights: Ints, graph: WindowGraph) -> WorstEdge:
