@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.accuracy.intervals import Assessment, intervals
-from blowfishdb.accuracy.quote import ALIKE, accuracy_at, quote
+from blowfishdb.accuracy.quote import ALIKE, accuracy_at, forget, quote
 from blowfishdb.accuracy.tails import Bound
 from blowfishdb.errors import AccuracyError, Declined
 from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
@@ -40,6 +40,24 @@ def test_more_slack_never_costs_more(problem, guarantee, alphas, betas):
     for name in SIMPLE:
         one, two = ({o.mechanism: o for o in found.offers}[name] for found in (loose, strict))
         assert one.epsilon <= two.epsilon
+
+
+def test_a_cached_quote_is_taken_for_the_same_problem_and_accuracy_alone():
+    first = quote(on_threshold(Prefix(12), 3), 20.0, 0.05, SIMPLE)
+    assert quote(on_threshold(Prefix(12), 3), 20.0, 0.05, SIMPLE) is first
+    others = [
+        quote(on_threshold(Prefix(12), 2), 20.0, 0.05, SIMPLE),
+        quote(on_threshold(Prefix(12), 3), 21.0, 0.05, SIMPLE),
+        quote(on_threshold(Prefix(12), 3), 20.0, 0.04, SIMPLE),
+        quote(on_threshold(Prefix(12), 3), 20.0, 0.05, SIMPLE, "per-query"),
+        quote(on_threshold(Prefix(12), 3), 20.0, 0.05, HIERARCHY),
+        accuracy_at(on_threshold(Prefix(12), 3), Fraction(20), 0.05, SIMPLE),
+    ]
+    assert len({id(one) for one in [first, *others]}) == 7
+    forget()
+    again = quote(on_threshold(Prefix(12), 3), 20.0, 0.05, SIMPLE)
+    assert again is not first
+    assert again.best.epsilon == first.best.epsilon
 
 
 TREE_PROBLEMS = [on_threshold(Prefix(40), 39), on_threshold(Identity(30), 4), on_threshold(Prefix(25_000), 24_999)]

@@ -12,13 +12,13 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.sparse import csc_array
 
 from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
 from blowfishdb.model.graphs import ZERO, CellGraph, CliqueGraph, EdgeGraph, WindowGraph
-from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rectangles, Stacked, total
+from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rectangles, Stacked, as_intervals, total
 from blowfishdb.plan import certificate, kernels, loss
 from blowfishdb.plan.certificate import Certificate, calibrate, certify, worst_edge
 from blowfishdb.plan.loss import column_losses
@@ -109,6 +109,18 @@ def test_the_compiled_sweep_equals_the_reference(data: st.DataObject) -> None:
     if found.edge is not None:
         assert found.edge in case.edges
         assert worst_edge(plan, case.graph).loss == found.loss
+
+
+@effort(80)
+@given(st.data())
+def test_the_walk_over_cells_finds_the_edge_that_a_list_of_edges_gives(data: st.DataObject) -> None:
+    case = data.draw(graph_cases(window_cases(largest=12), most=1))
+    (graph,), measured = case.graph.factors, data.draw(measurements(case.graph.cells, zero_one=True))
+    spans = as_intervals(measured.rows)
+    assume(isinstance(graph, WindowGraph) and spans is not None)
+    edges = graph.edges()
+    listed = loss.worst_of(loss.column_losses(loss.sparse_columns(measured.rows), measured.weights, edges), edges)
+    assert loss.worst_axis_edge(spans, measured.weights, graph) == listed
 
 
 @effort(80)
