@@ -359,8 +359,8 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "L2 one short": (graphs, "GridGraph.edges", "near = total <= limit", "near = total < limit", moves(LISTED)),
     "leaving by two attributes": (
         projection,
-        "_reached",
-        'source = reached if policy.composition == "record" else rejected',
+        "reached",
+        'source = near if policy.composition == "record" else rejected',
         "source = rejected",
         moves(LISTED),
     ),

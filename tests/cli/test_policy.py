@@ -155,6 +155,27 @@ def test_a_picture_is_written_and_parts_are_warned_of(people: Run, folder: Path)
     assert '"20" -- "21";' in text
 
 
+def test_public_constraints_are_listed_with_their_factors_and_drawn(people: Run, folder: Path) -> None:
+    assert "constraints" not in people("policy", "show", "people", "--json").json
+    refused = people("policy", "draw", "people", "--constraints", "--json")
+    assert (refused.code, refused.error["code"]) == (3, "invalid-policy")
+    declared = folder / "known.toml"
+    domain, hidden = '[domain.age]\nkind = "integers"\nlow = 0\nhigh = 99\n', 'kind = "threshold"\ntheta = 5\n'
+    known = '[policy]\nconstraints = ["count(age < 18)", "range(age, 70, 99)"]\n'
+    declared.write_text(f"version = 1\n{domain}{known}[policy.attributes.age]\n{hidden}")
+    assert people("policy", "set", "people", "--document", "known.toml", "--reason", "published").code == 0
+    shown = people("policy", "show", "people", "--json").json["constraints"]
+    assert shown["records"] == {"count(age < 18)": 2, "range(age, 70, 99)": 2}
+    assert (shown["records_together"], shown["tied"]) == (3, [])
+    told = " ".join(people("policy", "show", "people").out.split())
+    assert "count(age < 18) 2 times none" in told and "longest forced chain has 3 records" in told
+    drawn = people("policy", "draw", "people", "--constraints")
+    assert "constraints.svg: 2 public constraints, 0 lines among them." in drawn.out
+    assert ElementTree.parse(folder / "constraints.svg").getroot().tag.endswith("svg")
+    for wrong in ((), ("--constraints", "--attribute", "age"), ("--constraints", "--output", "x.dot")):
+        assert people("policy", "draw", "people", *wrong).code == 3
+
+
 @pytest.mark.parametrize(
     "wrong", [("--output", "x.png"), ("--around", "none"), ("--values", "1"), ("--output", "no/x.svg")]
 )

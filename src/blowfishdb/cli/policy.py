@@ -22,7 +22,7 @@ from blowfishdb.cli.options import (
     existing,
     spread,
 )
-from blowfishdb.cli.output import bullets, exact, exit_code, print_json, print_result, say
+from blowfishdb.cli.output import bullets, exact, exit_code, print_json, print_result, say, table
 from blowfishdb.errors import CatalogError, ChangeRefused, InvalidInput, PolicyError, plural
 
 if TYPE_CHECKING:
@@ -37,25 +37,32 @@ AttributeOption = Annotated[str, typer.Option(metavar="NAME", help="The attribut
 
 @app.command()
 def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
-    """Shows in words what is hidden about a record and what is not.
+    """Shows in words what is hidden about a record and what is not, and what each public constraint costs.
 
     \b
     Example
       blowfish policy show visits
     """
     from blowfishdb.cli.declaration import show_edits, show_words
+    from blowfishdb.model.constraint_view import view_constraints
     from blowfishdb.model.document import write_policy
     from blowfishdb.model.explain import explain
 
     with existing(config) as curator:
         declared = curator.dataset(name)
         account, dataset = curator.in_force(name)
+    view = view_constraints(dataset.domain, dataset.policy) if dataset.policy.constraints else None
     if as_json:
         words = list(explain(dataset.domain, dataset.policy))
-        print_json({"version": account.policy_version, "policy": write_policy(dataset.policy), "words": words})
-    else:
-        show_words(dataset, account)
-        show_edits(declared, dataset, account)
+        content = {"version": account.policy_version, "policy": write_policy(dataset.policy), "words": words}
+        print_json(content if view is None else {**content, "constraints": view.as_document()})
+        return
+    show_words(dataset, account)
+    if view is not None:
+        columns = ["Constraint", "By itself", "Tied to"]
+        say(table("Public constraints and how often they multiply a price", columns, view.rows(), right=["By itself"]))
+        say(bullets(view.words()))
+    show_edits(declared, dataset, account)
 
 
 @app.command()
@@ -95,39 +102,44 @@ def check(
 @app.command()
 def draw(
     name: Name,
-    attribute: AttributeOption,
+    attribute: Annotated[str | None, typer.Option(metavar="NAME", help="The attribute to look at.")] = None,
+    constraints: Annotated[bool, typer.Option("--constraints", help="The graph of the public constraints.")] = False,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to: FILE.svg or FILE.dot.")] = None,
     around: Annotated[str | None, typer.Option(metavar="VALUE", help="Show the values around this one.")] = None,
     values: Annotated[int, typer.Option(metavar="NUMBER", help="Show at most so many values.")] = 24,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Draws which values are hidden from each other. Warns of parts that nothing joins.
+    """Draws which values are hidden from each other, or the public constraints. Warns of parts that nothing joins.
 
     Small attributes are drawn whole, of larger ones a window. Reads no data.
 
     \b
     Examples
       blowfish policy draw visits --attribute ward --output ward.svg
+      blowfish policy draw visits --constraints --output constraints.svg
       blowfish policy draw visits --attribute cost --around 900 --output cost.dot
     """
     from blowfishdb.catalog.dataset import read_value
     from blowfishdb.model.explain import view_graph
     from blowfishdb.present.graph_picture import to_dot, to_svg
 
+    if (attribute is None) is not constraints:
+        raise InvalidInput("name what to draw: --attribute NAME, or --constraints")
     writers = {".svg": to_svg, ".dot": to_dot}
-    path = output or Path(f"{attribute}.svg")
-    if path.suffix.lower() not in writers:
-        raise InvalidInput(f"a picture is written to a file that ends in {' or '.join(writers)}")
+    path = output or Path(f"{attribute or 'constraints'}.svg")
+    suffixes = [".svg"] if constraints else [*writers]
+    if path.suffix.lower() not in suffixes:
+        raise InvalidInput(f"a picture is written to a file that ends in {' or '.join(suffixes)}")
     with existing(config) as curator:
         dataset = curator.dataset(name)
+    if attribute is None:
+        _draw_constraints(dataset, path, as_json=as_json)
+        return
     declared = dataset.domain.find(attribute, PolicyError)
     place = None if around is None else read_value(around, declared)
     view = view_graph(dataset.domain, dataset.policy, attribute, place, values)
-    try:
-        path.write_text(writers[path.suffix.lower()](view), encoding="utf-8")
-    except OSError:
-        raise InvalidInput(f"{path} cannot be written") from None
+    _write(path, writers[path.suffix.lower()](view))
     content = {
         "file": str(path),
         "values": view.size,
@@ -141,6 +153,23 @@ def draw(
     print_result(content, message, as_json=as_json)
     if not as_json:
         say(*(f"Mind: {warning}" for warning in view.warnings()), style="yellow")
+
+
+def _write(path: Path, picture: str) -> None:
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError:
+        raise InvalidInput(f"{path} cannot be written") from None
+
+
+def _draw_constraints(dataset: Dataset, path: Path, *, as_json: bool) -> None:
+    from blowfishdb.model.constraint_view import view_constraints
+    from blowfishdb.present.graph_picture import constraints_svg
+
+    view = view_constraints(dataset.domain, dataset.policy)
+    _write(path, constraints_svg(view))
+    message = f"{path}: {plural(len(view.names), 'public constraint')}, {plural(len(view.pairs), 'line')} among them."
+    print_result({"file": str(path), **view.as_document()}, message, bullets(view.words()), as_json=as_json)
 
 
 @app.command()

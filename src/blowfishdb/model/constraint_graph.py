@@ -226,7 +226,8 @@ def moves_at_once(domain: Domain, policy: Policy) -> int | None:
     moves = _moves(policy.applied(domain), policy.constraints, absence)
     rows = None if absence else next((n for n in map(rows_given, policy.constraints) if n is not None), None)
     if moves is None and rows is None:
-        raise too_many(policy.constraints, _how_far(policy.applied(domain), policy.constraints, absence))
+        applied = policy.applied(domain)
+        raise too_many(applied, policy.constraints, _how_far(applied, policy.constraints, absence))
     return max(1, min(number for number in (moves, rows) if number is not None))
 
 
@@ -292,7 +293,7 @@ def signature_differences(
     domain: Domain, constraints: tuple[Constraint, ...], absence: bool
 ) -> tuple[tuple[int, ...], ...] | None:
     """The differences of what constraints say of two records, one of each pair of opposite signs; None if very many."""
-    signature = _spelled_out(domain, constraints, {})
+    signature = spelled_out(domain, constraints, {})
     if signature is None:
         return None
     vectors = explicit_signatures(signature, absence=absence, limit=MOST_SIGNATURES)
@@ -303,9 +304,7 @@ def signature_differences(
     return tuple(sorted(difference for difference in differences if difference > nothing))
 
 
-def _spelled_out(
-    domain: Domain, constraints: tuple[Constraint, ...], cuts: Mapping[str, Segments]
-) -> Signatures | None:
+def spelled_out(domain: Domain, constraints: tuple[Constraint, ...], cuts: Mapping[str, Segments]) -> Signatures | None:
     """Signatures cut at every value of the marginals' attributes, and at the cuts; None where they are very many."""
     names = sorted({name for marginal in marginals_of(constraints) for name in marginal.attributes})
     if math.prod(domain[name].total_size for name in names) > MOST_SPELLED_OUT:
@@ -328,7 +327,21 @@ def _how_far(domain: Domain, constraints: tuple[Constraint, ...], absence: bool)
     )
 
 
-def too_many(constraints: tuple[Constraint, ...], how_far: str) -> CannotCertify:
+def _special_cells(domain: Domain, constraints: tuple[Constraint, ...]) -> str:
+    """What NULL and outside add to the tables of marginals, and how to do without, in words."""
+    margins = signatures(domain, constraints).margins
+    sizes = [[domain[name].size for name in margin] for margin in margins]
+    with_special = [[domain[name].total_size for name in margin] for margin in margins]
+    if sizes == with_special:
+        return ""
+    much, little = (" x ".join(f"{math.prod(size):,}" for size in each) for each in (with_special, sizes))
+    return (
+        f" NULL and values outside are cells of their own here ({much} cells, {little} without them): where a column "
+        "has neither, let both count as one of its values (null=..., outside=...)."
+    )
+
+
+def too_many(domain: Domain, constraints: tuple[Constraint, ...], how_far: str) -> CannotCertify:
     """The refusal of constraints that overlap in too many ways, with the nearest declaration that works."""
     margins = [marginal.attributes for marginal in marginals_of(constraints)]
     joint = ", ".join(dict.fromkeys(name for margin in margins for name in margin))
@@ -341,8 +354,8 @@ def too_many(constraints: tuple[Constraint, ...], how_far: str) -> CannotCertify
     return CannotCertify(
         "these public constraints overlap in too many ways: no bound was found on how many records must change "
         f"together: {how_far}. {nearest}; constraints that split the records into separate parts always work, and with "
-        "public presence so do any constraints with the number of rows given (rows = ...). Otherwise leave out what is "
-        "not public in truth."
+        "public presence so do any constraints with the number of rows given (rows = ...)."
+        f"{_special_cells(domain, constraints)} Otherwise leave out what is not public in truth."
     )
 
 
@@ -490,7 +503,7 @@ def _exchanges(
     absence = policy.presence != "public"
     differences = signature_differences(domain, policy.constraints, absence)
     elements = None if differences is None else graver_basis(differences)
-    signature = _spelled_out(domain, policy.constraints, cuts)
+    signature = spelled_out(domain, policy.constraints, cuts)
     if differences is None or elements is None or signature is None:
         return None
     pieces = pieces_of(signature, verdict, cuts, layout)

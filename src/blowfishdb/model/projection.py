@@ -308,7 +308,7 @@ def leaving_cells(
     shape = tuple(axis.cells for axis in layout.values()) or (1,)
     if verdict.accepted is None:
         return np.ones(shape, dtype=np.bool_)
-    leaving = verdict.accepted & _reached(domain, policy, verdict.names, ~verdict.accepted, cuts)
+    leaving = verdict.accepted & reached(domain, policy, verdict.names, ~verdict.accepted, cuts)
     leaving = by_cell(leaving, verdict.names, layout)
     grouped = [place for place, name in enumerate(verdict.names) if name in layout]
     by_axis = np.transpose(
@@ -319,17 +319,17 @@ def leaving_cells(
     return np.broadcast_to(by_axis.reshape(sizes or [1]), shape)
 
 
-def _reached(
+def reached(
     domain: Domain, policy: Policy, names: Sequence[str], rejected: Bools, cuts: Mapping[str, Segments]
 ) -> Bools:
     """Combinations of segments from which one move of a record leads to a rejected one (or which are rejected)."""
     whole = {name: AxisCells.finest_of(cuts[name]) for name in names}
-    reached = rejected
+    near = rejected
     for factor in policy.factors(names):
         places = [names.index(name) for name in factor]
-        source = reached if policy.composition == "record" else rejected
+        source = near if policy.composition == "record" else rejected
         front = np.moveaxis(source, places, range(len(places)))
         flat = front.reshape(-1, *front.shape[len(places) :])
         moved = dilate(factor_graph(domain, policy, factor, whole), flat).reshape(front.shape)
-        reached = reached | np.moveaxis(moved, range(len(places)), places)
-    return reached
+        near = near | np.moveaxis(moved, range(len(places)), places)
+    return near

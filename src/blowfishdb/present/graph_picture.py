@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
+
+import numpy as np
 
 from blowfishdb.errors import plural
+from blowfishdb.model.constraint_view import ConstraintsView
 from blowfishdb.model.explain import CellsView, GraphView
-from blowfishdb.present.chart import BAR, GRID, PAPER
+from blowfishdb.model.numbers import Ints
+from blowfishdb.present.chart import BAR, GRID, PAPER, QUIET
 from blowfishdb.present.chart_svg import LETTER, Frame, element, escaped, label, name_label
 from blowfishdb.present.words import shortened
 
@@ -81,9 +86,9 @@ def _caption_height(view: GraphView) -> float:
     return 18.0 * (2 + len(view.universal) + len(view.apart) + view.is_absence_hidden) + 12.0
 
 
-def _dot(view: GraphView, place: int, x: float, y: float) -> str:
-    about = {"cx": x, "cy": y, "r": RADIUS, "fill": _colour(view, place), "stroke": PAPER, "stroke-width": 1.5}
-    return element("circle", about, element("title", {}, escaped(view.labels[place])))
+def _dot(name: str, colour: str, x: float, y: float) -> str:
+    about = {"cx": x, "cy": y, "r": RADIUS, "fill": colour, "stroke": PAPER, "stroke-width": 1.5}
+    return element("circle", about, element("title", {}, escaped(name)))
 
 
 def _arcs(view: GraphView) -> str:
@@ -110,7 +115,7 @@ def _arcs(view: GraphView) -> str:
         parts.append(element("path", {"d": curve, "fill": "none", **stroke}))
     for place, text in enumerate(view.labels):
         x = left + GAP * place
-        parts.append(_dot(view, place, x, base))
+        parts.append(_dot(text, _colour(view, place), x, base))
         parts.append(name_label(x, base + 22.0, shortened(text, NAME), tilts=tilts))
     if view.first > 0:
         parts.append(label(left - 40.0, base + 4.0, "…", "middle"))
@@ -122,33 +127,61 @@ def _arcs(view: GraphView) -> str:
 def _ring(view: GraphView) -> str:
     """Values on a circle, those of one part side by side; each hidden move a line through it."""
     order = sorted(range(len(view.labels)), key=lambda place: (view.part_of[place], place))
+    width, below, parts = _circle(view.labels, order, view.pairs, [_colour(view, p) for p in range(len(order))])
+    frame = Frame(width=width, height=below + 10.0 + _caption_height(view))
+    return _sheet(view, frame, *parts, *_captions(view, frame, below + 8.0))
+
+
+def _circle(
+    labels: Sequence[str], order: Sequence[int], pairs: Ints, colours: Sequence[str]
+) -> tuple[float, float, list[str]]:
+    """Dots on a circle with lines through it: the width, where it ends, and its parts."""
     radius = max(90.0, 24.0 * len(order) / (2 * math.pi) + 40.0)
-    longest = min(max(len(text) for text in view.labels), NAME)
-    room = LETTER * longest + 30.0
-    frame = Frame(width=max(2 * (radius + room), 520.0), height=2 * radius + 110.0 + _caption_height(view))
-    middle_x, middle_y = frame.width / 2, radius + 50.0
+    longest = min(max(map(len, labels)), NAME)
+    width, below = max(2 * (radius + LETTER * longest + 30.0), 520.0), 2 * radius + 100.0
+    middle_x, middle_y = width / 2, radius + 50.0
     turn = {place: -math.pi / 2 + 2 * math.pi * step / len(order) for step, place in enumerate(order)}
     where = {p: (middle_x + radius * math.cos(a), middle_y + radius * math.sin(a)) for p, a in turn.items()}
-    parts = []
-    for one, two in view.pairs.tolist():
+    parts = [element("circle", {"cx": middle_x, "cy": middle_y, "r": radius, "fill": "none", "stroke": GRID})]
+    for one, two in pairs.tolist():
         (x1, y1), (x2, y2) = where[one], where[two]
         pull = 0.35
         cx, cy = (x1 + x2) / 2 + pull * (middle_x - (x1 + x2) / 2), (y1 + y2) / 2 + pull * (middle_y - (y1 + y2) / 2)
         curve = f"M{x1:.1f} {y1:.1f}Q{cx:.1f} {cy:.1f} {x2:.1f} {y2:.1f}"
-        faint = max(0.25, 0.9 - len(view.pairs) / 400)
-        stroke = {"stroke": _colour(view, one), "stroke-width": 1.5, "stroke-opacity": f"{faint:.2f}"}
+        faint = max(0.25, 0.9 - len(pairs) / 400)
+        stroke = {"stroke": colours[one], "stroke-width": 1.5, "stroke-opacity": f"{faint:.2f}"}
         parts.append(element("path", {"d": curve, "fill": "none", **stroke}))
     for place in order:
         x, y = where[place]
-        parts.append(_dot(view, place, x, y))
+        parts.append(_dot(labels[place], colours[place], x, y))
         across = math.cos(turn[place])
         anchor = "middle" if abs(across) < 0.25 else "start" if across > 0 else "end"
         away = RADIUS + (10.0 if anchor != "middle" else 12.0)
         text_y = y + away * math.sin(turn[place]) + 4.0
-        parts.append(label(x + away * across, text_y, shortened(view.labels[place], NAME), anchor))
-    below = 2 * radius + 100.0
-    frame_ink = element("circle", {"cx": middle_x, "cy": middle_y, "r": radius, "fill": "none", "stroke": GRID})
-    return _sheet(view, frame, frame_ink, *parts, *_captions(view, frame, below + 8.0))
+        parts.append(label(x + away * across, text_y, shortened(labels[place], NAME), anchor))
+    return width, below, parts
+
+
+REST = "other records"
+"""Stands for the records in none of the counts: the vertices v+ and v- of the paper's graph."""
+
+
+def constraints_svg(view: ConstraintsView) -> str:
+    """Public constraints as dots with their factors, joined where one hidden change of a record changes both."""
+    labels = [f"{shortened(name, 14)}: {price}" for name, price, _ in view.rows()]
+    pairs = [*view.pairs.tolist(), *([place, len(labels)] for place, alone in enumerate(view.alone) if alone)]
+    colours = [
+        PARTS[part % len(PARTS)] if is_changed else GRID
+        for part, is_changed in zip(view.part_of, view.changed, strict=True)
+    ]
+    if any(view.alone):
+        labels, colours = [*labels, REST], [*colours, QUIET]
+    order = sorted(range(len(view.names)), key=lambda place: (view.part_of[place], place))
+    order += range(len(order), len(labels))
+    width, below, parts = _circle(labels, order, np.array(pairs, dtype=np.int64).reshape(-1, 2), colours)
+    mark = hashlib.sha256(repr((view.names, pairs, view.records)).encode()).hexdigest()[:10]
+    title = "How public constraints tie records together"
+    return Frame(width=width, height=below).sheet(f"bf{mark}", title, " ".join(view.words()), *parts)
 
 
 NARROWEST, ROW = 40.0, 58.0

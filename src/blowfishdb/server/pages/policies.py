@@ -19,6 +19,7 @@ from blowfishdb.errors import BlowfishError, InvalidInput, PolicyError, TooLarge
 from blowfishdb.ledger import VersionChange
 from blowfishdb.ledger.values import BY, PER_EDGE, SUM, parallel_attribute
 from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.constraint_view import view_constraints
 from blowfishdb.model.constraints import CountConstraint, as_constraints, read_constraint, write_constraint
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
@@ -35,7 +36,7 @@ from blowfishdb.model.policy import (
 )
 from blowfishdb.present.chart import Chart, ChartAxis, Series
 from blowfishdb.present.chart_echarts import draw
-from blowfishdb.present.graph_picture import cells_svg, cells_words, to_svg
+from blowfishdb.present.graph_picture import cells_svg, cells_words, constraints_svg, to_svg
 from blowfishdb.server.pages.column_form import ColumnEditor, column_form_of
 from blowfishdb.server.pages.controls import (
     ask_reason,
@@ -459,6 +460,7 @@ class PolicyEditor:
                     heading("As a question sees it")
                     self._question = QuestionPicture(dataset.domain, self._latest.changed)
                     self._question.build(self._names())
+                self._tied = card().props('data-testid="constraint-graph"')
                 with card():
                     heading("In words")
                     self._words = ui.element("div").props("aria-live=polite")
@@ -658,9 +660,14 @@ class PolicyEditor:
                 self._button.set_enabled(_show_change(change, refusal))
         self._picture.clear()
         self._words.clear()
+        self._tied.clear()
+        self._tied.set_visibility(policy is not None and bool(policy.constraints))
         self._question.draw(policy)
         if policy is None:
             return
+        if policy.constraints:
+            with self._tied:
+                _draw_constraints(self._dataset.domain, policy)
         if self._shown in self._forms:
             with self._picture:
                 draw_graph(self._dataset.domain, policy, self._shown, self._around)
@@ -688,6 +695,19 @@ class PolicyEditor:
         if far:
             with ui.expansion("The other attributes").classes("w-full"):
                 _list(far)
+
+
+def _draw_constraints(domain: Domain, policy: Policy) -> None:
+    """Draws which public constraints are tied together, with what each costs by itself and all together."""
+    view = view_constraints(domain, policy)
+    heading("What the public constraints tie together")
+    with called(ui.element("div").classes("bf-graph").props("tabindex=0 role=region"), "Picture of the constraints"):
+        # Our own picture: its labels were escaped when it was drawn.
+        ui.html(SIZE.sub(r"\1", constraints_svg(view), count=1), sanitize=False)
+    for line in view.words():
+        small(line)
+    columns = ["Constraint", "Multiplies prices by itself", "Tied to"]
+    listed_table(columns, len(columns), view.rows(), "Each constraint, its cost by itself, and those it is tied to")
 
 
 def _list(sentences: Sequence[str]) -> None:
