@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.catalog.catalog import Catalog
+from blowfishdb.catalog.curator import Curator
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import (
     AccountConflict,
@@ -48,6 +50,20 @@ def test_one_table_has_one_account_under_every_name(tmp_path: Path) -> None:
         assert keeper.account("other").spent == 1
         with pytest.raises(AccountConflict):
             keeper.add(visits(policy=bf.Policy({"age": bf.line()}), name="third"))
+
+
+def test_a_table_of_somebody_else_is_not_reached_by_a_join(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,x\n1,2\n")
+    (tmp_path / "b.csv").write_text("id\n1\n")
+    join = bf.Join("a.csv", foreign_key="id", key="id", attributes=["x"])
+    with curator(tmp_path) as keeper:
+        keeper.add(bf.Dataset("a", source="a.csv", domain={"x": bf.integers(0, 3)}))
+        assert list(keeper.columns("b.csv", [join])) == ["id", "x"]
+        catalog = Catalog(keeper.config, keeper.ledger)
+        other = Curator(catalog, "carl", shares_ledger=True, sees=lambda name: name != "a")
+        with pytest.raises(CatalogError, match="belongs to a dataset already"):
+            other.columns("b.csv", [join])
+        assert list(other.columns("b.csv")) == ["id"]
 
 
 def test_a_dataset_needs_its_columns(tmp_path: Path) -> None:

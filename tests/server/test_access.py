@@ -43,6 +43,8 @@ BODIES: dict[str, Any] = {
     "plans/answers": {"questions": [AGES]},
     "synopses/{number}/answers": {"query": AGES["query"]},
     "policy": {"policy": {}, "reason": "why"},
+    "domain": {"domain": {}, "reason": "why"},
+    "accounting": {"accounting": "sum", "reason": "why"},
     "policy/changes": {"policy": {}},
     "what-if": {"query": AGES["query"], "accuracy_target": {"epsilon": "1"}, "policies": {"full": {}}},
     "risk": {"attribute": "age", "one": "1", "two": "2", "epsilon": "1"},
@@ -236,10 +238,18 @@ def test_a_curator_cannot_reach_hidden_data_by_another_name(place: Place) -> Non
         curator.add(
             bf.Dataset("mine", source="duckdb:///clinic.duckdb#visits", domain={"age": bf.integers(0, 99, null=0)})
         )
-    with pytest.raises(bf.errors.CatalogError, match="belongs to a dataset already"):
-        curator.look_at_column("duckdb:///clinic.duckdb#visits", "age")
-    with pytest.raises(bf.errors.CatalogError, match="belongs to a dataset already"):
-        curator.known_account("duckdb:///clinic.duckdb#visits")
+    taken = "duckdb:///clinic.duckdb#visits"
+    looks: list[Callable[[], object]] = [
+        lambda: curator.look_at_column(taken, "age"),
+        lambda: curator.known_account(taken),
+        lambda: curator.columns(taken),
+        lambda: curator.look_at_caps("draft", [1, 2], bf.person("id", at_most=1, order_by="id"), taken),
+    ]
+    for look in looks:
+        with pytest.raises(bf.errors.CatalogError, match="belongs to a dataset already"):
+            look()
+    (place.folder / "new.csv").write_text("id\n1\n")
+    assert list(curator.columns("new.csv")) == ["id"], "what is nobody's may be looked at and added"
     with pytest.raises(bf.errors.CatalogError, match="there is a dataset visits already"):
         curator.add(
             bf.Dataset(HIDDEN, source="duckdb:///stays.duckdb#stays", domain={"days": bf.integers(0, 49, null=0)})

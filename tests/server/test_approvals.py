@@ -98,6 +98,18 @@ def test_a_yes_ends_and_is_good_for_its_price_alone(place: Place) -> None:
     assert question.release(epsilon="1/2").epsilon == Fraction(1, 2)
 
 
+def test_small_steps_to_more_accuracy_count_as_one(place: Place) -> None:
+    question = place.app_state.session("ana")["visits"].histogram("age")
+    for level in ("1/5", "1/4"):
+        question.release(epsilon=level, mechanism="identity")
+    with pytest.raises(WaitsForApproval) as waits:
+        question.release(epsilon="3/10", mechanism="identity")  # 1/20 more than what was paid
+    assert waits.value.requested == Fraction(3, 10)
+    place.app_state.approvals.decide("visits", waits.value.number, yes=True, by="cora")
+    question.release(epsilon="3/10", mechanism="identity")
+    assert place.app_state.session("ana").budget("visits").spent == Fraction(3, 10)
+
+
 def test_a_higher_price_than_the_approved_one_waits_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     store, session = place.app_state.approvals, place.app_state.session("ana")
     with pytest.raises(WaitsForApproval) as waits:

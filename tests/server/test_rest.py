@@ -13,9 +13,12 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.catalog import curator as curator_room
 from blowfishdb.engine.synopsis import from_bytes
-from blowfishdb.errors import LedgerUnavailable, SourceFailed
+from blowfishdb.errors import LedgerUnavailable, PolicyError, SourceFailed
 from blowfishdb.ledger import Head, Ledger
 from blowfishdb.model.document import write_policy
+from blowfishdb.model.domain import Domain
+from blowfishdb.server.access import Caller
+from blowfishdb.server.rest.policies import put_in_force
 from tests.server.places import AGES, PASSWORD, Place, code, opened
 
 ROOT = "/api/v1/datasets/visits"
@@ -121,6 +124,50 @@ def test_a_policy_changes_only_as_it_was_looked_at(place: Place) -> None:
     assert ana.post(f"{ROOT}/answers", json=AGES).json()["policy_version"] == 2
     bad = {"policy": {"attributes": {"age": {"kind": "threshold"}}}, "reason": "x"}
     assert code(cora.put(f"{ROOT}/policy", json=bad, headers={"If-Match": after.headers["etag"]})) == "invalid-document"
+
+
+def test_domain_unit_and_accounting_change_by_rest_as_on_the_page(place: Place) -> None:
+    cora, ana = place.browser("cora"), place.program("ana")
+    before = ana.get(f"{ROOT}/domain")
+    wider = before.json()["domain"] | {"age": {"kind": "integers", "low": 0, "high": 120, "null": 0}}
+    sent = {"domain": wider, "reason": "older people"}
+    assert code(cora.put(f"{ROOT}/domain", json=sent)) == "invalid-input"
+    assert code(cora.put(f"{ROOT}/domain", json=sent, headers={"If-Match": '"x"'})) == "version-mismatch"
+    done = cora.put(f"{ROOT}/domain", json=sent, headers={"If-Match": before.headers["etag"]})
+    assert done.status_code == 200 and done.headers["etag"] == ana.get(f"{ROOT}/domain").headers["etag"]
+    late = cora.put(f"{ROOT}/domain", json=sent, headers={"If-Match": before.headers["etag"]})
+    assert late.status_code == 412
+    changed = cora.put(f"{ROOT}/accounting", json={"accounting": "per-edge", "reason": "one at a time"})
+    assert changed.json() == {"dataset": "visits", "accounting": "per-edge"}
+    assert place.app_state.curator("cora").account("visits").accounting == "per-edge"
+    assert code(cora.put(f"{ROOT}/accounting", json={"accounting": "guess", "reason": "x"})) in (
+        "invalid-input",
+        "invalid-dataset",
+    )
+
+
+def test_a_policy_made_for_an_earlier_domain_is_checked_against_the_one_in_force(place: Place) -> None:
+    cora, keeper = place.browser("cora"), place.app_state.curator("cora")
+    tag = cora.get(f"{ROOT}/policy").headers["etag"]
+    made_before = bf.Policy({"age": bf.partition(cuts=[50])})
+    keeper.set_domain("visits", Domain((("age", bf.integers(0, 40, null=0)),)), reason="younger")
+    caller = Caller(place.app_state.logins.begin("cora").identity, place.app_state)
+    with pytest.raises(PolicyError):
+        put_in_force("visits", tag, made_before, "as looked at", caller)
+    sent = {"policy": write_policy(made_before), "reason": "as looked at"}
+    assert code(cora.put(f"{ROOT}/policy", json=sent, headers={"If-Match": tag})) == "invalid-document"
+    assert cora.get(f"{ROOT}/policy").headers["etag"] == tag
+
+
+def test_a_person_unit_needs_its_columns_when_it_is_saved(place: Place) -> None:
+    cora = place.browser("cora")
+    before = cora.get(f"{ROOT}/policy")
+    policy = before.json()["policy"] | {"unit": {"person": "nobody", "at_most": 2, "order_by": "id"}}
+    refused = cora.put(
+        f"{ROOT}/policy", json={"policy": policy, "reason": "people"}, headers={"If-Match": before.headers["etag"]}
+    )
+    assert refused.status_code >= 400 and "nobody" in refused.json()["detail"]
+    assert cora.get(f"{ROOT}/policy").headers["etag"] == before.headers["etag"]
 
 
 def test_two_curators_at_once_do_not_overwrite_each_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,9 @@ def table_roles(policy: Policy, source: IbisSource) -> TableRoles:
     return TableRoles(source.identity(), protected, public)
 
 
+NOT_YOURS = "this table belongs to a dataset already, which its curator has not granted to you"
+
+
 class Curator(AbstractContextManager["Curator"]):
     """The keeper of a configuration and its ledger. Reads schemas and public joined tables.
 
@@ -136,7 +139,7 @@ class Curator(AbstractContextManager["Curator"]):
 
     def columns(self, source: str, joins: Sequence[Join] = ()) -> Mapping[str, ColumnType]:
         """The columns at an address, from the schema alone."""
-        return self.config.open(source, joins).columns()
+        return self._open(source, joins).columns()
 
     def tables(self, source: str) -> list[str]:
         """The tables at an address that names none, from the engine's catalogue."""
@@ -144,8 +147,7 @@ class Curator(AbstractContextManager["Curator"]):
 
     def look_at_column(self, source: str, column: str) -> Seen:
         """What a column holds; reads rows, so whoever calls this says why that matters, and notes it."""
-        if self.config.hidden:
-            self._check_not_hidden(self.config.open(source).identity())
+        self._open(source)
         return look_at_column(self.config.reachable(source), column)
 
     def look_at_caps(self, name: str, caps: Sequence[int], unit: Person | None = None, source: str = "") -> CapsSeen:
@@ -161,7 +163,7 @@ class Curator(AbstractContextManager["Curator"]):
         if not 0 < len(listed) <= MOST_CAPS or any(type(cap) is not int or cap < 1 for cap in listed):
             raise CatalogError(f"caps are 1 to {MOST_CAPS} whole numbers of rows, such as 1, 2, 5, 10")
         curator_log.warning("%s looks at what caps drop of %s, told apart by %s", self._by, name, person.id)
-        opened = self.config.open(source) if source else self._catalog.source(name)
+        opened = self._open(source) if source else self._catalog.source(name)
         return opened.look_at_caps(person, listed)
 
     def known_account(self, source: str) -> Account | None:
@@ -176,9 +178,7 @@ class Curator(AbstractContextManager["Curator"]):
         return read_known(name, source, self._account_at(source), self.ledger)
 
     def _account_at(self, source: str) -> Account:
-        identity = self.config.open(source).identity()
-        self._check_not_hidden(identity)
-        return self.ledger.account(account_id(identity))
+        return self.ledger.account(account_id(self._open(source).identity()))
 
     def add(self, dataset: Dataset) -> Account:
         """Registers a dataset: its account in the ledger first, then its place in the configuration."""
@@ -462,14 +462,28 @@ class Curator(AbstractContextManager["Curator"]):
     def _opened(self, dataset: Dataset) -> IbisSource:
         return self._catalog.sources.get(dataset.name) or self.config.open(dataset.source, dataset.joins)
 
+    def _open(self, address: str, joins: Sequence[Join] = ()) -> IbisSource:
+        """The rows at an address; refused where one of its tables is protected in a dataset of somebody else."""
+        source = self.config.open(address, joins)
+        self._check_not_hidden(source.identity())
+        scheme = self.config.scheme(address)
+        others = [other for other in self.config.hidden.values() if self.config.scheme(other.source) == scheme]
+        places = {place for _, place in source.places()} if others else set()
+        for other in others:
+            if places & table_roles(other.policy, self._opened(other)).protected.keys():
+                raise CatalogError(NOT_YOURS)
+        return source
+
     def _check_not_hidden(self, identity: str) -> None:
         """Refuses data that a dataset has which somebody else curates: under another name it has the same account."""
+        if not self.config.hidden:
+            return
         try:
             names = self.ledger.account(account_id(identity)).names
         except UnknownAccount:
             return
         if any(name in self.config.hidden for name in names):
-            raise CatalogError("this table belongs to a dataset already, which its curator has not granted to you")
+            raise CatalogError(NOT_YOURS)
 
     def _with_policy(self, name: str, policy: Policy) -> tuple[Account, Dataset, Stretch]:
         """The account, the dataset under a new policy, and the stretch over every attribute that was ever asked for.

@@ -34,6 +34,7 @@ ROUTERS = (
     session.router,
     datasets.router,
     policies.router,
+    policies.declaration_router,
     queries.router,
     queries.synopses_router,
     queries.plans_router,

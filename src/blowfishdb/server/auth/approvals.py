@@ -170,10 +170,14 @@ class ApprovalGuard:
             raise
 
     def _take(self, digest: str, price: Fraction, charges: Sequence[Charge]) -> None:
-        """Uses a yes up for the whole price of some charges, in place of the one for an attempt before."""
+        """Uses a yes up for the whole price of some charges, in place of the one for an attempt before.
+
+        More accuracy of an earlier answer counts with what that answer cost: small steps add up to a large one.
+        """
         self._give_back(digest)
+        joint = sum((one.link.level if one.link and one.epsilon else one.epsilon for one in charges), Fraction(0))
         try:
-            number = self.approvals.take(self.dataset, self.analyst, charges, price)
+            number = self.approvals.take(self.dataset, self.analyst, charges, max(price, joint))
         except WaitsForApproval as error:
             self.audit_log.note(self.analyst, "waits for approval", self.dataset, {"number": error.number})
             raise

@@ -72,7 +72,7 @@ from blowfishdb.server.pages.policy_form import (
     usual_joint,
 )
 from blowfishdb.server.pages.query_draft import AxisChoice, steps_of
-from blowfishdb.server.rest.datasets import policy_tag
+from blowfishdb.server.rest.datasets import domain_tag, policy_tag
 from blowfishdb.server.rest.policies import account_by, put_domain_in_force, put_in_force
 from blowfishdb.sources.base import ColumnType
 
@@ -354,10 +354,10 @@ class DeclarationCard:
         return Domain(tuple((name, anew[name]) for name in domain))
 
     def _ask_values(self) -> None:
-        name, domain = self._dataset.name, self._domain()
+        name, domain, tag = self._dataset.name, self._domain(), domain_tag(self._dataset.domain)
 
         async def save(reason: str) -> None:
-            await self._context.change(partial(put_domain_in_force, name, self._dataset.domain, domain, reason))
+            await self._context.change(partial(put_domain_in_force, name, tag, domain, reason))
             ui.navigate.to(f"/policies?dataset={quote(name)}&attribute={quote(self._shown)}")
 
         text = "It is in force for every answer from now on. The first answer makes it final."

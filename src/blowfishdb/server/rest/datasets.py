@@ -34,8 +34,16 @@ def read_policy_for(domain: Domain, policy: Mapping[str, Any]) -> Policy:
 
 def policy_tag(policy: Policy) -> str:
     """The entity tag of a policy: the same for the same policy."""
-    text = json.dumps(write_policy(policy), sort_keys=True)
-    return f'"{hashlib.sha256(text.encode()).hexdigest()[:20]}"'
+    return _tag(write_policy(policy))
+
+
+def domain_tag(domain: Domain) -> str:
+    """The entity tag of a domain: the same for the same domain."""
+    return _tag(write_domain(domain))
+
+
+def _tag(document: Mapping[str, Any]) -> str:
+    return f'"{hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:20]}"'
 
 
 router = APIRouter(prefix="/datasets", tags=["datasets"])

@@ -15,13 +15,13 @@ from blowfishdb.engine.target import read_target
 from blowfishdb.engine.what_if import Pair, PolicyPrice
 from blowfishdb.errors import InvalidInput, PolicyError, VersionMismatch
 from blowfishdb.ledger import VersionChange
-from blowfishdb.model.document import write_policy
+from blowfishdb.model.document import read_document, write_domain, write_policy
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
 from blowfishdb.server.access import Caller, DataCurator, Reader
 from blowfishdb.server.rest import Strict, fields_of
-from blowfishdb.server.rest.datasets import policy_tag, read_policy_for
+from blowfishdb.server.rest.datasets import domain_tag, plain_document, policy_tag, read_policy_for
 
 router = APIRouter(prefix="/datasets/{name}/policy", tags=["policies"])
 CHANGE = ("current_version", "next_version", "stretch", "charges", "limit", "spent_before", "spent_after", "refusal")
@@ -67,12 +67,17 @@ def set_policy(
     if_match: Annotated[str | None, Header()] = None,
 ) -> dict[str, Any]:
     """Puts a policy in force; the header If-Match names the tag of the one that it replaces."""
-    if if_match is None:
-        raise InvalidInput("send the tag of the policy that you looked at in the header If-Match")
+    tag = _seen_tag(if_match, "policy")
     wanted = read_policy_for(caller.curator().in_force(name)[1].domain, sent.policy)
-    change = put_in_force(name, if_match.strip(), wanted, sent.reason, caller)
+    change = put_in_force(name, tag, wanted, sent.reason, caller)
     response.headers["ETag"] = policy_tag(wanted)
     return fields_of(change, *CHANGE)
+
+
+def _seen_tag(if_match: str | None, what: str) -> str:
+    if if_match is None:
+        raise InvalidInput(f"send the tag of the {what} that you looked at in the header If-Match")
+    return if_match.strip()
 
 
 def put_in_force(name: str, tag: str, policy: Policy, reason: str, caller: Caller) -> VersionChange:
@@ -86,11 +91,61 @@ def put_in_force(name: str, tag: str, policy: Policy, reason: str, caller: Calle
     return change
 
 
-def put_domain_in_force(name: str, before: Domain, domain: Domain, reason: str, caller: Caller) -> VersionChange:
-    """What a new domain does, on record; VersionMismatch unless it replaces the one that was looked at."""
+declaration_router = APIRouter(prefix="/datasets/{name}", tags=["policies"])
+
+
+class NewDomain(Strict):
+    """What the public may know of each attribute, and why it changes."""
+
+    domain: dict[str, Any]
+    reason: str
+
+
+class NewAccounting(Strict):
+    """How losses add up, and why that changes."""
+
+    accounting: str
+    reason: str
+
+
+@declaration_router.get("/domain")
+def domain(name: str, caller: Reader, response: Response) -> dict[str, Any]:
+    """The domain in force; its tag is in the header ETag."""
+    in_force, _ = caller.declared(name)
+    response.headers["ETag"] = domain_tag(in_force)
+    return {"domain": write_domain(in_force)}
+
+
+@declaration_router.put("/domain")
+def set_domain(
+    name: str,
+    sent: NewDomain,
+    caller: DataCurator,
+    response: Response,
+    if_match: Annotated[str | None, Header()] = None,
+) -> dict[str, Any]:
+    """Declares attributes anew, which past answers may refuse; If-Match names the tag of the domain it replaces."""
+    tag = _seen_tag(if_match, "domain")
+    _, in_force = caller.curator().in_force(name)
+    wanted = read_document(plain_document(sent.domain, write_policy(in_force.policy)), "json").domain
+    change = put_domain_in_force(name, tag, wanted, sent.reason, caller)
+    response.headers["ETag"] = domain_tag(wanted)
+    return fields_of(change, *CHANGE)
+
+
+@declaration_router.put("/accounting")
+def set_accounting(name: str, sent: NewAccounting, caller: DataCurator) -> dict[str, Any]:
+    """Adds up losses in another way; the worst so far then counts for all."""
+    account_by(name, sent.accounting, sent.reason, caller)
+    return {"dataset": name, "accounting": sent.accounting}
+
+
+def put_domain_in_force(name: str, tag: str, domain: Domain, reason: str, caller: Caller) -> VersionChange:
+    """What a new domain does, on record; VersionMismatch unless the tag is that of the one it replaces."""
     curator = caller.curator()
-    if curator.in_force(name)[1].domain != before:
-        raise VersionMismatch("domain", "another one")
+    before = curator.in_force(name)[1].domain
+    if tag != domain_tag(before):
+        raise VersionMismatch("domain", domain_tag(before))
     change = curator.set_domain(name, domain, reason=reason)
     caller.note("changed a domain", name, {"version": change.next_version})
     return change
