@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
@@ -103,6 +104,37 @@ def test_who_the_provider_names_gets_in(place: Place, elsewhere: Elsewhere) -> N
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert browser.get("/api/v1/sessions/current").json()["name"] == NAME
     assert place.program("aude").get("/api/v1/audit-log").json()[-1]["detail"] == {"by": "oidc"}
+
+
+def test_groups_come_and_go_with_the_claim(tmp_path: Path, elsewhere: Elsewhere) -> None:
+    keys = {"oidc_issuer": elsewhere.address, "oidc_client": "blowfish", "oidc_secret": WORD, "oidc_groups": "groups"}
+    with opened(tmp_path, server="\n".join(f'{name} = "{value}"' for name, value in keys.items())) as place:
+        grants = place.app_state.grants
+        place.app_state.users.add(NAME, "analyst", None)
+        grants.hand_over("visits", "cora", everyone=False)
+        grants.set_group("@cardiology", ["bob"])
+        cora = place.browser("cora")
+        path = "/api/v1/datasets/visits/access/@oidc:cardiology"
+        assert cora.put(path, json={"role": "analyst", "epsilon": "1/8"}).status_code == 200
+        assert code(cora.put("/api/v1/groups/@oidc:cardiology", json={"members": ["bob"]})) == "invalid-input"
+
+        def seen(claims: dict[str, Any]) -> int:
+            elsewhere.claims = {"email": NAME, "email_verified": True} | claims
+            browser = asked(place, elsewhere)
+            assert back(browser, elsewhere.asked["state"]).status_code == 303
+            return len(browser.get("/api/v1/datasets").json())
+
+        assert seen({}) == 0
+        assert seen({"groups": ["cardiology", "a/b", "", 3, " x"]}) == 1
+        assert grants.groups() == {"@cardiology": ["bob"], "@oidc:cardiology": [NAME]}
+        assert place.app_state.session(NAME).budget("visits").limit == Fraction(1, 8)
+        assert seen({"groups": "cardiology"}) == 0, "a text is no list"
+        assert seen({"groups": ["cardiology"]}) == 1
+        assert seen({"groups": ["surgery"]}) == 0
+        assert grants.groups() == {"@cardiology": ["bob"], "@oidc:surgery": [NAME]}
+        elsewhere.claims |= {"email": "stranger@example.org"}
+        assert code(back(asked(place, elsewhere), elsewhere.asked["state"])) == "sign-in-refused"
+        assert grants.groups() == {"@cardiology": ["bob"], "@oidc:surgery": [NAME]}
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ class Settings:
     oidc_client: str | None = None
     oidc_secret: str | None = None
     oidc_claim: str = "email"
+    oidc_groups: str | None = None
     requests_per_minute: int = 600
     sign_ins_per_minute: int = 20
     shutdown_seconds: int = 60
@@ -97,7 +98,8 @@ class Settings:
         if self.oidc_issuer is None or self.oidc_client is None or self.oidc_secret is None:
             return None
         callback = f"{self.url}{OIDC_CALLBACK}"
-        return Provider(self.oidc_issuer, self.oidc_client, filled_in(self.oidc_secret), self.oidc_claim, callback)
+        secret = filled_in(self.oidc_secret)
+        return Provider(self.oidc_issuer, self.oidc_client, secret, self.oidc_claim, callback, self.oidc_groups)
 
     def users_url(self) -> str:
         """Where users are kept, with secrets filled in and a relative path taken from the configuration's folder."""

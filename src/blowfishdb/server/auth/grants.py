@@ -31,6 +31,10 @@ ACCOUNTS: dict[str, Role] = {f"{GROUP}{role}s": role for role in ROLES}
 CURATORS: Mapping[str, frozenset[Role]] = {f"{GROUP}curators": frozenset({"curator"})}
 EVERYONE: Mapping[str, frozenset[Role]] = {group: frozenset({role}) for group, role in ACCOUNTS.items()}
 """Who holds a dataset of which nothing was granted yet, by the setting `new_datasets`."""
+PROVIDED = f"{GROUP}oidc:"
+"""What the name of a group begins with that an OpenID provider fills."""
+MOST_PROVIDED = 200
+LONGEST_GROUP = 100
 FRESH_SECONDS = 1.0
 """How long grants are kept in memory: another server's changes hold here after so long, this one's at once."""
 MOST_MEMBERS = 1000
@@ -150,7 +154,8 @@ class Grants:
             )
         table, kind = ("user_group", "group") if holder.startswith(GROUP) else ("users", "user")
         with self._changing() as cursor:
-            if holder not in ACCOUNTS and cursor.row(f"SELECT 1 FROM {table} WHERE name = ?", holder) is None:
+            is_known = holder in ACCOUNTS or holder.startswith(PROVIDED)
+            if not is_known and cursor.row(f"SELECT 1 FROM {table} WHERE name = ?", holder) is None:
                 raise InvalidInput(f"there is no {kind} {holder!r}")
             rest = [one for one in self._of(cursor, dataset) if (one.holder, one.role) != (holder, grant.role)]
             _write(cursor, dataset, [*rest, grant])
@@ -208,12 +213,14 @@ class Grants:
 
     def set_group(self, group: str, members: Iterable[str]) -> list[str]:
         """Gives a group its members; gives those who are new. One without members holds nothing for anybody."""
-        check_text(group, "the name of a group", 100)
+        check_text(group, "the name of a group", LONGEST_GROUP)
         wanted = sorted(set(members))
         if not group.startswith(GROUP) or group == GROUP or "/" in group or group != group.strip():
             raise InvalidInput(f"the name of a group begins with {GROUP} and holds no /, as in {GROUP}cardiology")
         if group in ACCOUNTS:
             raise InvalidInput(f"{group} are all accounts of that role; choose another name")
+        if group.startswith(PROVIDED):
+            raise InvalidInput(f"the OpenID provider fills {group}; choose another name")
         if len(wanted) > MOST_MEMBERS:
             raise InvalidInput(f"a group has at most {MOST_MEMBERS} members")
         with self._changing() as cursor:
@@ -225,6 +232,21 @@ class Grants:
             for member in wanted:
                 cursor.insert("user_group", {"name": group, "member": member})
         return [member for member in wanted if member not in before]
+
+    def follow_provider(self, member: str, claimed: Iterable[str]) -> list[str]:
+        """Makes somebody a member of the groups that an OpenID provider names, and of no others of its groups.
+
+        They are called @oidc: and the provider's name; a name that no group can have is left out.
+        """
+        names = {f"{PROVIDED}{name}" for name in claimed if name and name == name.strip() and "/" not in name}
+        wanted = sorted(name for name in names if len(name) <= LONGEST_GROUP and name.isprintable())[:MOST_PROVIDED]
+        with self._changing() as cursor:
+            for row in cursor.rows("SELECT name FROM user_group WHERE member = ?", member):
+                if row["name"].startswith(PROVIDED):
+                    cursor.rows("DELETE FROM user_group WHERE name = ? AND member = ?", row["name"], member)
+            for name in wanted:
+                cursor.insert("user_group", {"name": name, "member": member})
+        return wanted
 
     # --- inside
 

@@ -127,18 +127,27 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Provider:
-    """Who vouches for people, how this server is known there, and which claim is a person's name here."""
+    """Who vouches for people, how this server is known there, and which claims are a person's name and groups here."""
 
     issuer: str
     client: str
     secret: str
     claim: str
     callback: str
+    groups: str | None = None
 
     def __post_init__(self) -> None:
         address = urlsplit(self.issuer)
         if address.scheme != "https" and not (address.scheme == "http" and address.hostname in LOOPBACK):
             raise CatalogError("server.oidc_issuer is the https address of an OpenID provider")
+
+
+@dataclass(frozen=True)
+class Vouched:
+    """Whom the provider named, and the groups that it counts them among; None where no claim tells of groups."""
+
+    name: str
+    groups: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -183,8 +192,8 @@ def address_to_ask(provider: Provider, attempt: Attempt) -> str:
     return f"{_described(provider)['authorization_endpoint']}?{urlencode(parameters)}"
 
 
-def name_from(provider: Provider, attempt: Attempt, *, state: str, code: str) -> str:
-    """The name of whoever signed in at the provider; SignInRefused for anything that does not fit together."""
+def vouched_by(provider: Provider, attempt: Attempt, *, state: str, code: str) -> Vouched:
+    """Whoever signed in at the provider; SignInRefused for anything that does not fit together."""
     if not hmac.compare_digest(state.encode(), attempt.state.encode()):
         raise SignInRefused(0)
     described = _described(provider)
@@ -202,7 +211,11 @@ def name_from(provider: Provider, attempt: Attempt, *, state: str, code: str) ->
     name = claims.get(provider.claim)
     if not isinstance(name, str) or (provider.claim == "email" and claims.get("email_verified") is not True):
         raise SignInRefused(0)
-    return name
+    if provider.groups is None:
+        return Vouched(name, None)
+    listed = claims.get(provider.groups)
+    # A claim that is missing or no list of texts names no group: then nothing is held by one.
+    return Vouched(name, tuple(g for g in listed if isinstance(g, str)) if isinstance(listed, list) else ())
 
 
 def _claims(provider: Provider, attempt: Attempt, token: str, keys: Mapping[str, Any]) -> Mapping[str, Any]:

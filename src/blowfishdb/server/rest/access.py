@@ -16,7 +16,10 @@ from blowfishdb.server.access import AccountAuditor, AccountCurator, Analyst, Au
 from blowfishdb.server.auth.approvals import LONGEST_REASON, Approval
 from blowfishdb.server.auth.grants import GROUP, Grant
 from blowfishdb.server.rest import Strict
+from blowfishdb.server.state import AppState
 
+PROVIDER = "OpenID provider"
+"""In whose name limits are set that follow from a group of the provider."""
 router = APIRouter(prefix="/datasets/{name}", tags=["access"])
 groups_router = APIRouter(prefix="/groups", tags=["access"])
 
@@ -154,6 +157,17 @@ def fill_group(caller: Caller, group: str, members: Sequence[str]) -> None:
     for granted in grants.to(group) if new else ():
         # Of all datasets: a limit that a curator granted follows from the group, whoever fills it.
         _limit_members(caller.app_state.curator(caller.name), granted, new)
+
+
+def follow_provider(app_state: AppState, name: str, claimed: Sequence[str]) -> list[str]:
+    """The groups that an OpenID provider counts somebody among, theirs from now on, with the limits granted to them."""
+    grants = app_state.grants
+    before = set(grants.now().groups.get(name, ()))
+    groups = grants.follow_provider(name, claimed)
+    for group in groups:
+        for granted in grants.to(group) if group not in before else ():
+            _limit_members(app_state.curator(PROVIDER), granted, [name])
+    return groups
 
 
 def _limit_members(curator: Curator, grant: Grant, members: Sequence[str], before: Fraction | None = None) -> None:

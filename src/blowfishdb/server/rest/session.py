@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 from blowfishdb.errors import InvalidInput, ProviderUnavailable, SignInRefused
 from blowfishdb.server.access import Anybody, address_of, app_state_of, drop_cookie, secret_of, set_cookie
 from blowfishdb.server.auth.grants import Identity
-from blowfishdb.server.auth.session import Provider, address_to_ask, name_from, new_attempt, read_attempt
+from blowfishdb.server.auth.session import Provider, address_to_ask, new_attempt, read_attempt, vouched_by
+from blowfishdb.server.rest.access import follow_provider
 from blowfishdb.server.state import AppState
 
 ATTEMPT = "blowfish_attempt"
@@ -107,13 +108,17 @@ def _begun(request: Request, state: str, code: str) -> RedirectResponse:
     app_state = app_state_of(request)
     provider = _provider(app_state)
     attempt = read_attempt(request.cookies.get(ATTEMPT, ""))
-    name = name_from(provider, attempt, state=state, code=code)
+    vouched = vouched_by(provider, attempt, state=state, code=code)
+    name, detail = vouched.name, {"by": "oidc"}
     try:
+        app_state.users.find(name)
+        if vouched.groups is not None:
+            detail["groups"] = ", ".join(follow_provider(app_state, name, vouched.groups))[:1000]
         login = app_state.logins.begin(name)
     except (InvalidInput, SignInRefused):
         app_state.audit_log.note(name[:100], "sign-in refused", address_of(request))
         raise SignInRefused(0) from None
-    app_state.audit_log.note(name, "signed in", address_of(request), {"by": "oidc"})
+    app_state.audit_log.note(name, "signed in", address_of(request), detail)
     answer = RedirectResponse("/", 303)
     answer.delete_cookie(ATTEMPT, path="/api/v1/sessions/oidc")
     set_cookie(answer, login, app_state)
