@@ -28,6 +28,9 @@ from blowfishdb.ledger.mark import AREA, SLOT, FileMark, sign_checkpoint
 from blowfishdb.ledger.mark import read_checkpoint_file as checkpoint_of
 from blowfishdb.ledger.values import Link, Seen
 from blowfishdb.ledger.verification import read_checkpoint, verify_since, write_checkpoint
+from blowfishdb.server.auth.database import open_database
+from blowfishdb.server.auth.grants import Grants
+from blowfishdb.server.auth.users import Users
 from tests.ledger.support import ROOT, Place, charge_of, opened, terms
 
 WHO = {"by": "cora", "reason": "the disk died"}
@@ -78,6 +81,45 @@ def test_a_copy_made_while_charging_and_put_back_counts_all_that_was_released(pl
         again.charge(charge_of(account, Fraction(1, 7), "after"))
         assert list(again.entries())[-2].fields["reason"] == "the disk died"
         assert again.verify().is_sound
+
+
+@pytest.mark.postgres
+def test_a_copy_moves_books_and_users_to_another_kind_of_store_and_back(tmp_path: Path, postgres_url: str) -> None:
+    mark = tmp_path / "elsewhere" / "mark"
+    first, second, third = (
+        Place(url, mark)
+        for url in (f"sqlite:///{tmp_path}/books/ledger.db", postgres_url, f"sqlite:///{tmp_path}/home/ledger.db")
+    )
+    exact, spent = Fraction(1, 3**40), Fraction(0)
+    for number, (place, after) in enumerate(((first, second), (second, third))):
+        with place.open() as ledger:
+            account = opened(ledger, 2) if number == 0 else ledger.accounts()[0]
+            receipt = ledger.charge(charge_of(account, exact, f"before {number}"))
+            ledger.store_answer(receipt, bytes(range(256)))
+            back_up_ledger(ledger, tmp_path / f"copy {number}")
+            ledger.charge(charge_of(account, "1/7", f"after {number}"))
+            entries = list(ledger.entries())[:-1]
+        spent += exact + Fraction(1, 7)
+        restore_ledger(tmp_path / f"copy {number}", after.url, mark=mark, **WHO)
+        with after.open() as moved:
+            assert moved.account(account.id).spent == spent
+            assert moved.verify().is_sound
+            assert list(moved.entries())[: len(entries)] == entries, "the same chain of hashes"
+            kept = moved.replay(account.id, f"request-before {number}", analyst="ana")
+            assert kept is not None and kept.payload == bytes(range(256))
+        with pytest.raises(LedgerRolledBack):
+            place.open()
+    with third.open() as back, pytest.raises(BudgetExceeded):
+        back.charge(charge_of(back.accounts()[0], 2 - spent + exact, "too much"))
+    here, there = (open_database(url) for url in (f"sqlite:///{tmp_path}/users", postgres_url))
+    with closing(here), closing(there):
+        Users(here, Grants(here)).add("ana", "analyst", None)
+        Grants(here).set_group("@cardiology", ["ana"])
+        here.copy(there)
+        Users(here, Grants(here)).add("bob", "analyst", None)
+        there.copy(here)
+        assert [user.name for user in Users(here, Grants(here)).all()] == ["ana"]
+        assert Grants(there).groups() == Grants(here).groups() == {"@cardiology": ["ana"]}
 
 
 def two_states(place: Place, tmp_path: Path) -> tuple[Path, Ledger]:
@@ -293,6 +335,9 @@ DIE = """
 import os, signal, sys
 from pathlib import Path
 from blowfishdb.ledger import backup, mark
+from blowfishdb.server.auth.database import open_database
+from blowfishdb.server.auth.grants import Grants
+from blowfishdb.server.auth.users import Users
 from tests.ledger.support import Place
 
 def die(*arguments):
