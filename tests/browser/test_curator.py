@@ -22,7 +22,8 @@ KINDS = {"blood": 611, "bone": 1_283, "skin": 907}
 def lab(place: Place) -> Place:
     """A table that nobody has connected yet, and the dataset `depot` on another one."""
     parts = " UNION ALL ".join(
-        f"SELECT '{name}' AS kind, range % 90 AS age, (range * 7) % 200 AS dose FROM range({count})"
+        f"SELECT '{name}' AS kind, range % 90 AS age, (range * 7) % 200 AS dose, range % 40 AS donor, range AS row_key"
+        f" FROM range({count})"
         for name, count in KINDS.items()
     )
     with duckdb.connect(str(place.folder / "lab.duckdb")) as connection:
@@ -165,6 +166,25 @@ def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
     page.get_by_test_id("go").click()
     expect(page.get_by_test_id("save-accounting")).to_be_disabled()
     assert lab.app_state.curator("cora").account("lab").accounting == "per-edge"
+
+    tied = page.get_by_test_id("constraint-graph")
+    expect(tied).to_be_hidden()
+    page.get_by_test_id("constraints").fill("count(age < 18)\nrange(age, 65, 110)")
+    expect(tied.get_by_role("cell", name="2 times", exact=True)).to_have_count(2)
+    expect(tied.get_by_text("The longest forced chain has 3 records")).to_be_visible()
+    expect(tied.locator("svg[role=img]")).to_be_visible()
+    page.get_by_test_id("constraints").fill("")
+    expect(tied).to_be_hidden()
+
+    page.get_by_role("radio", name="All rows of a person").click()
+    for place, text in enumerate(("donor", "3", "row_key")):
+        page.get_by_test_id(f"person-{place}").fill(text)
+    expect(page.get_by_text("Version 4.")).to_be_visible()
+    page.get_by_test_id("save").click()
+    page.get_by_test_id("reason").fill("donors come again")
+    page.get_by_test_id("go").click()
+    expect(page.get_by_text("Nothing has been changed yet.")).to_be_visible()
+    assert lab.app_state.curator("cora").dataset("lab").policy.unit == Person("donor", 3, "row_key")
 
 
 def test_a_change_that_stretches_past_loss_says_so_and_an_unbounded_one_is_refused(page: Page, lab: Place) -> None:

@@ -18,6 +18,7 @@ from blowfishdb.model.constraint_graph import (
     changed_constraints,
     is_settled,
     longest_lifted,
+    marginal_and_count,
     most_changes,
     moves_at_once,
 )
@@ -126,7 +127,7 @@ def test_people_only_where_no_edge_changes_a_constraint(at_most: int) -> None:
     ("constraints", "nearest"),
     [
         (["marginal(state)", "marginal(zip)"], r"marginal\(state, zip\)"),
-        (["marginal(state)", "count(age < 18)"], r"within each cell of marginal\(state\)"),
+        (["marginal(state)", "count(age < 18)", "count(age < 9)"], r"within each cell of marginal\(state\)"),
         ([f"range(age, {i}, {i + 30})" for i in range(0, 60, 2)], "pieces"),
         (["marginal(state, zip)", "marginal(age, zip)"], "joint table"),
         ([f"count(age in ({i}, {i + 1}, {2 * i + 20}, 99))" for i in range(5)], "pieces"),
@@ -139,6 +140,28 @@ def test_constraints_without_a_bound_are_refused_with_the_nearest_that_works(
     longest_lifted.cache_clear()
     with pytest.raises(CannotCertify, match=nearest):
         moves_at_once(PEOPLE, Policy(constraints=constraints))
+
+
+def test_a_marginal_beside_a_count_has_the_bound_of_two_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against Graver bases of made-up counts over the cells of a marginal and another attribute."""
+    for cells, presence, case in itertools.product((2, 3, 4), ("public", "secret"), range(4)):
+        domain = bf.domain({"a": plain(cells), "b": plain(3)})
+        inside = [(x, y) for x in range(cells) for y in range(3) if (x * 7 + y * 5 + case * 3) % 4 < 2]
+        count = "count(" + " or ".join(f"(a = {x} and b = {y})" for x, y in inside) + ")"
+        policy = Policy(constraints=["marginal(a)", count], presence=presence)  # type: ignore[arg-type]
+        exact = moves_at_once(domain, policy)
+        bound = marginal_and_count(domain, policy.constraints, presence != "public")
+        assert exact is not None and bound is not None and exact <= bound
+        assert bound == {2: 4, 3: 8, 4: 12, 5: 45}[cells + (presence != "public")]
+    with monkeypatch.context() as patch:
+        patch.setattr(constraint_graph, "TABLES", {(2, cells): 2 for cells in (2, 3, 4)})
+        assert marginal_and_count(domain, policy.constraints, False) == 2 < exact, "a bound too small is noticed"
+    ages = Policy(constraints=["marginal(state)", "count(age < 18)"])
+    assert moves_at_once(PEOPLE, ages) == 300 * 599
+    assert (
+        marginal_and_count(PEOPLE, (*ages.constraints, *Policy(constraints=["count(age < 9)"]).constraints), False)
+        is None
+    )
 
 
 def test_the_number_of_rows_bounds_any_constraints() -> None:

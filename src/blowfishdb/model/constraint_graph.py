@@ -266,7 +266,8 @@ def _moves(domain: Domain, constraints: tuple[Constraint, ...], absence: bool) -
     if bound is not None:
         return bound
     differences = signature_differences(domain, constraints, absence)
-    return None if differences is None else most_changes(differences)
+    searched = None if differences is None else most_changes(differences)
+    return marginal_and_count(domain, constraints, absence) if searched is None else searched
 
 
 TABLES = {(2, 2): 4, (2, 3): 8, (2, 4): 12, (3, 3): 15}
@@ -284,9 +285,23 @@ def two_marginals(domain: Domain, constraints: tuple[Constraint, ...]) -> int | 
     if signature.patterns.shape[0] > 1:
         return None
     few, many = sorted(math.prod(domain[name].total_size for name in margin) for margin in signature.margins)
-    if few == 2 and (few, many) not in TABLES:
-        return many * (2 * many - 1)
-    return TABLES.get((few, many))
+    return _beside_two(many) if few == 2 else TABLES.get((few, many))
+
+
+def marginal_and_count(domain: Domain, constraints: tuple[Constraint, ...], absence: bool) -> int | None:
+    """The same bound for one marginal beside a single count, whatever that counts: it has two cells.
+
+    Where presence is hidden, absence is one more cell of the marginal.
+    """
+    signature = signatures(domain, constraints)
+    if len(signature.margins) != 1 or np.count_nonzero(np.ptp(signature.patterns.astype(np.int8), axis=0)) != 1:
+        return None
+    cells = math.prod(domain[name].total_size for name in signature.margins[0]) + absence
+    return _beside_two(cells) if cells > 1 else None
+
+
+def _beside_two(cells: int) -> int:
+    return TABLES.get((2, cells), cells * (2 * cells - 1))
 
 
 def signature_differences(
