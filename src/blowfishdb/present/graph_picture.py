@@ -133,11 +133,11 @@ def _ring(view: GraphView) -> str:
 
 
 def _circle(
-    labels: Sequence[str], order: Sequence[int], pairs: Ints, colours: Sequence[str]
+    labels: Sequence[str], order: Sequence[int], pairs: Ints, colours: Sequence[str], most: int = NAME
 ) -> tuple[float, float, list[str]]:
     """Dots on a circle with lines through it: the width, where it ends, and its parts."""
     radius = max(90.0, 24.0 * len(order) / (2 * math.pi) + 40.0)
-    longest = min(max(map(len, labels)), NAME)
+    longest = min(max(map(len, labels)), most)
     width, below = max(2 * (radius + LETTER * longest + 30.0), 520.0), 2 * radius + 100.0
     middle_x, middle_y = width / 2, radius + 50.0
     turn = {place: -math.pi / 2 + 2 * math.pi * step / len(order) for step, place in enumerate(order)}
@@ -158,7 +158,7 @@ def _circle(
         anchor = "middle" if abs(across) < 0.25 else "start" if across > 0 else "end"
         away = RADIUS + (10.0 if anchor != "middle" else 12.0)
         text_y = y + away * math.sin(turn[place]) + 4.0
-        parts.append(label(x + away * across, text_y, shortened(labels[place], NAME), anchor))
+        parts.append(label(x + away * across, text_y, shortened(labels[place], most), anchor))
     return width, below, parts
 
 
@@ -168,7 +168,7 @@ REST = "other records"
 
 def constraints_svg(view: ConstraintsView) -> str:
     """Public constraints as dots with their factors, joined where one hidden change of a record changes both."""
-    labels = [f"{shortened(name, 14)}: {price}" for name, price, _ in view.rows()]
+    labels = [f"{shortened(name, NAME)}: {price}" for name, price, _ in view.rows()]
     pairs = [*view.pairs.tolist(), *([place, len(labels)] for place, alone in enumerate(view.alone) if alone)]
     colours = [
         PARTS[part % len(PARTS)] if is_changed else GRID
@@ -178,7 +178,7 @@ def constraints_svg(view: ConstraintsView) -> str:
         labels, colours = [*labels, REST], [*colours, QUIET]
     order = sorted(range(len(view.names)), key=lambda place: (view.part_of[place], place))
     order += range(len(order), len(labels))
-    width, below, parts = _circle(labels, order, np.array(pairs, dtype=np.int64).reshape(-1, 2), colours)
+    width, below, parts = _circle(labels, order, np.array(pairs, dtype=np.int64).reshape(-1, 2), colours, 2 * NAME)
     mark = hashlib.sha256(repr((view.names, pairs, view.records)).encode()).hexdigest()[:10]
     title = "How public constraints tie records together"
     return Frame(width=width, height=below).sheet(f"bf{mark}", title, " ".join(view.words()), *parts)
