@@ -37,7 +37,9 @@ AttributeOption = Annotated[str, typer.Option(metavar="NAME", help="The attribut
 
 @app.command()
 def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
-    """Shows in words what is hidden about a record and what is not, and what each public constraint costs.
+    """Shows in words what is hidden about a record and what is not.
+
+    Where counts are public, it also shows how many times each multiplies a price.
 
     \b
     Example
@@ -110,9 +112,9 @@ def draw(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Draws which values are hidden from each other, or the public constraints. Warns of parts that nothing joins.
+    """Draws which values are hidden from each other. Warns of parts that nothing joins.
 
-    Small attributes are drawn whole, of larger ones a window. Reads no data.
+    With --constraints it draws the public constraints instead. Small attributes are drawn whole, of larger ones a window. Reads no data.
 
     \b
     Examples

@@ -177,7 +177,7 @@ class ApprovalGuard:
         self._give_back(digest)
         joint = sum((one.link.level if one.link and one.epsilon else one.epsilon for one in charges), Fraction(0))
         try:
-            number = self.approvals.take(self.dataset, self.analyst, charges, max(price, joint))
+            number = self.approvals.take(self.dataset, self.analyst, charges, max(price, joint) if price else price)
         except WaitsForApproval as error:
             self.audit_log.note(self.analyst, "waits for approval", self.dataset, {"number": error.number})
             raise
