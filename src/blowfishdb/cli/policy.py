@@ -114,7 +114,8 @@ def draw(
 ) -> None:
     """Draws which values are hidden from each other. Warns of parts that nothing joins.
 
-    With --constraints it draws the public constraints instead. Small attributes are drawn whole, of larger ones a window. Reads no data.
+    Small attributes are drawn whole, of larger ones a window. With --constraints it draws the public constraints
+    instead. Reads no data.
 
     \b
     Examples
