@@ -113,12 +113,13 @@ def view_constraints(domain: Domain, policy: Policy) -> ConstraintsView:
         changes = listed
     pairs = np.argwhere(np.triu(changes.T.astype(np.int64) @ changes.astype(np.int64), k=1))
     links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(names), len(names)))
+    single = changes[changes.sum(axis=1) == 1]
     together, refusal = _records(domain, policy)
     return ConstraintsView(
         names=names,
         count=len(policy.constraints),
-        changed=tuple(map(bool, changes.any(axis=0))),
-        alone=tuple(map(bool, changes[changes.sum(axis=1) == 1].any(axis=0))),
+        changed=tuple(bool(column.any()) for column in changes.T),
+        alone=tuple(bool(column.any()) for column in single.T),
         pairs=pairs,
         part_of=tuple(connected_components(links, directed=False)[1].tolist()),
         records=tuple(_records(domain, replace(policy, constraints=(one,)))[0] for one in shown.constraints),

@@ -15,11 +15,11 @@ from nicegui import events, ui
 from blowfishdb.catalog.dataset import Dataset, family_words, read_value
 from blowfishdb.catalog.stretch import Stretch
 from blowfishdb.engine.preview import not_protected
-from blowfishdb.errors import BlowfishError, InvalidInput, PolicyError, TooLarge, plural, sentence
+from blowfishdb.errors import BlowfishError, CannotCertify, InvalidInput, PolicyError, TooLarge, plural, sentence
 from blowfishdb.ledger import VersionChange
 from blowfishdb.ledger.values import BY, PER_EDGE, SUM, parallel_attribute
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.constraint_view import view_constraints
+from blowfishdb.model.constraint_view import ConstraintsView, view_constraints
 from blowfishdb.model.constraints import CountConstraint, as_constraints, read_constraint, write_constraint
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
@@ -640,14 +640,17 @@ class PolicyEditor:
         """Draws the graph, the words and the consequences of the policy as it is now."""
         policy: Policy | None = None
         change: tuple[VersionChange, Stretch] | None = None
+        tied: ConstraintsView | None = None
         refusal = ""
         try:
             curator = self._context.auditor()
             policy = self._policy()
+            if policy.constraints:
+                tied = await self._context.run(partial(view_constraints, self._dataset.domain, policy))
             if policy != self._dataset.policy:
                 work = partial(curator.what_would_change, self._dataset.name, policy=policy)
                 change = await self._context.run(work)
-        except (InvalidInput, TooLarge) as error:
+        except (CannotCertify, InvalidInput, TooLarge) as error:
             refusal = sentence(error.message)
         if not is_wanted():
             return
@@ -661,18 +664,19 @@ class PolicyEditor:
         self._picture.clear()
         self._words.clear()
         self._tied.clear()
-        self._tied.set_visibility(policy is not None and bool(policy.constraints))
+        self._tied.set_visibility(tied is not None)
+        if tied is not None:
+            with self._tied:
+                _draw_constraints(tied)
         self._question.draw(policy)
         if policy is None:
             return
-        if policy.constraints:
-            with self._tied:
-                _draw_constraints(self._dataset.domain, policy)
         if self._shown in self._forms:
             with self._picture:
                 draw_graph(self._dataset.domain, policy, self._shown, self._around)
-        with self._words:
-            self._show_words(policy)
+        if tied is None or not tied.refusal:
+            with self._words:
+                self._show_words(policy)
 
     def _show_words(self, policy: Policy) -> None:
         """What is hidden and what is not: of the shown attribute and of whole records, the others folded away."""
@@ -697,9 +701,8 @@ class PolicyEditor:
                 _list(far)
 
 
-def _draw_constraints(domain: Domain, policy: Policy) -> None:
+def _draw_constraints(view: ConstraintsView) -> None:
     """Draws which public constraints are tied together, with what each costs by itself and all together."""
-    view = view_constraints(domain, policy)
     heading("What the public constraints tie together")
     with called(ui.element("div").classes("bf-graph").props("tabindex=0 role=region"), "Picture of the constraints"):
         # Our own picture: its labels were escaped when it was drawn.
