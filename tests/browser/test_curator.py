@@ -171,7 +171,7 @@ def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
     expect(tied).to_be_hidden()
     page.get_by_test_id("constraints").fill("count(age < 18)\nrange(age, 65, 110)")
     expect(tied.get_by_role("cell", name="2 times", exact=True)).to_have_count(2)
-    expect(tied.get_by_text("The longest forced chain has 3 records")).to_be_visible()
+    expect(tied.locator(".bf-small", has_text="The longest forced chain has 3 records")).to_be_visible()
     expect(tied.locator("svg[role=img]")).to_be_visible()
     page.get_by_test_id("constraints").fill("")
     expect(tied).to_be_hidden()
