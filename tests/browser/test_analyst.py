@@ -348,6 +348,25 @@ def test_more_accuracy_is_released_by_the_slider_after_its_price_was_confirmed(p
     assert ("mara", "asked for more accuracy", "clinic") in audited(place)
 
 
+def test_the_name_of_the_largest_group_has_no_count(page: Page, place: Place) -> None:
+    """At epsilon 0.2 the largest ward is hundreds of scales ahead, so another is named with odds below 1e-9."""
+    place.app_state.users.add("nina", "analyst", PASSWORD, must_change=False)
+    sign_in(page, place, "nina")
+    page.get_by_role("radio", name="SQL").click()
+    page.get_by_label("Statement").fill("SELECT ward FROM clinic GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1")
+    page.get_by_role("radio", name="Choose budget").click()
+    page.get_by_label("Spend epsilon").fill("0.2")
+    settle(page)
+    expect(page.locator(".bf-quote .bf-title").first).to_contain_text("The group of ward with the most records")
+    expect(page.get_by_test_id("price")).to_have_text("0.2")
+    shoot(page, "explore-names")
+    run(page)
+    expect(page.get_by_text("names of groups, without counts").first).to_be_visible()
+    shoot(page, "answer-names")
+    expect(page.get_by_role("cell", name="Cedar")).to_be_visible()
+    expect(page.get_by_role("tab", name="Number")).to_have_count(0)
+
+
 def test_several_statements_are_taken_along_to_where_they_are_priced(page: Page, place: Place) -> None:
     sign_in(page, place)
     page.get_by_role("radio", name="SQL").click()

@@ -52,6 +52,19 @@ def test_sql_is_a_question(shared: Place) -> None:
     assert ana.post(f"{ROOT}/previews", json=each).json()["accuracy_target"]["guarantee"] == "per-query"
 
 
+def test_the_name_of_the_largest_group_is_previewed_and_released(shared: Place) -> None:
+    ana = shared.program("ana")
+    statement = "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
+    sent = {"sql": statement, "accuracy_target": {"epsilon": "0.25"}}
+    quote = ana.post(f"{ROOT}/previews", json=sent).json()
+    assert (quote["kind"], quote["offers"][0]["mechanism"]) == ("selection", "group-selection")
+    answer = ana.post(f"{ROOT}/answers", json=sent).json()
+    assert (answer["mechanism"], answer["epsilon"]) == ("group-selection", "1/4")
+    assert "of the last that truly belongs in the list" in answer["remark"]
+    assert "place" in answer["columns"][0]
+    assert answer["values"] == [1.0]
+
+
 def test_several_questions_are_planned_and_released_together(shared: Place) -> None:
     ana = shared.program("ana")
     statements = "SELECT CDF(age) FROM visits; SELECT COUNT(*) FROM visits WHERE age < 60 OPTIONS (alpha = 40)"

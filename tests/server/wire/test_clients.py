@@ -18,8 +18,10 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.present.table import number_columns
 from blowfishdb.session.backend import expect
 from tests.server.wire.places import WirePlace, wire_place
+from tests.session.places import visits
 
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward"
+LARGEST = "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
 
 
 def psql(port: WirePlace, *commands: str) -> str:
@@ -124,6 +126,34 @@ def test_columns_come_as_selected_with_parameters_and_intervals(port: WirePlace)
         four = connection.execute("SELECT CDF(bin(age, 20)) AS below FROM visits")
         assert [column.name for column in four.description or ()] == ["age", "below"]
         assert len(four.fetchall()) == 5
+
+
+def test_names_of_groups_come_without_counts_and_with_what_the_list_promises(port: WirePlace) -> None:
+    notices: list[str | None] = []
+    with port.connect(spend="20") as connection:
+        connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+        connection.execute("SET blowfish.epsilon = '2'")
+        connection.execute("SET blowfish.intervals = on")
+        largest = connection.execute(LARGEST)
+        assert [column.name for column in largest.description or ()] == ["ward"]
+        assert len(largest.fetchall()) == 1
+        above = connection.execute("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 10")
+        assert [row[0] for row in above.fetchall()] == ["A1", "A2", "A3"]
+        empty = connection.execute("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100000000")
+        assert ([column.name for column in empty.description or ()], empty.fetchall()) == (["ward"], [])
+    assert sum("names of groups, without counts" in (notice or "") for notice in notices) == 1
+    assert sum("of the last that truly belongs in the list" in (notice or "") for notice in notices) == 1
+    assert sum("HAVING looks at published numbers" in (notice or "") for notice in notices) == 2
+
+
+def test_a_cap_on_rows_is_a_sentence_beside_the_numbers(tmp_path: Path) -> None:
+    policy = bf.Policy({}, unit=bf.person("patient", at_most=2, order_by="id"))
+    notices: list[str | None] = []
+    with wire_place(tmp_path, visits(policy)) as port, port.connect(spend="5") as connection:
+        connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+        for statement in (WARDS, "SELECT AVG(age) FROM visits", LARGEST):
+            connection.execute(f"{statement} OPTIONS (epsilon = 0.5)".encode())
+    assert notices.count("records of at most 2 rows per patient are counted") == 3
 
 
 def test_a_published_synopsis_answers_for_nothing(port: WirePlace) -> None:

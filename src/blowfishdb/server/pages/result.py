@@ -108,13 +108,15 @@ def show_answer(
     if answer.caveat:
         notice(answer.caveat, "" if free else "is-accent").style("margin-top:12px")
     with ui.tabs().props("dense align=left no-caps inline-label").style("margin-top:10px") as tabs:
-        picture = ui.tab("Number" if answer.row_count == 1 else "Chart")
+        # A list of names has nothing to draw: its places are no measure.
+        picture = None if answer.is_list else ui.tab("Number" if answer.row_count == 1 else "Chart")
         difference = ui.tab("Difference") if has_two_groups(answer) and len(answer.columns) < MANY else None
         table, meaning, python = ui.tab("Table"), ui.tab("What it means"), ui.tab("Python")
-    first = difference if is_comparison and difference is not None else picture
+    first = difference if is_comparison and difference is not None else picture or table
     with ui.tab_panels(tabs, value=first, animated=False).classes("w-full"):
-        with ui.tab_panel(picture):
-            AnswerChart(answer, free=free)
+        if picture is not None:
+            with ui.tab_panel(picture):
+                AnswerChart(answer, free=free)
         if difference is not None:
             with ui.tab_panel(difference):
                 show_comparison(compare(answer))
@@ -149,6 +151,8 @@ def _table(answer: Answer) -> None:
         listed_table([*names, *numbers], len(names), rows, "The numbers")
     if answer.row_count > len(shown):
         small(f"The first {len(shown):,} of {answer.row_count:,} rows; a file holds them all.")
+    if answer.is_list:
+        small(answer.consistent.note)
 
 
 def _meaning(answer: Answer) -> None:
