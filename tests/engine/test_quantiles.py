@@ -19,7 +19,7 @@ from blowfishdb.engine.program import QuantilesRelease
 from blowfishdb.engine.release import PartsRelease, PlanRelease, Release
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import Number, accuracy_target
-from blowfishdb.errors import Declined, DigestMismatch
+from blowfishdb.errors import Declined, DigestMismatch, TooLarge
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import Query, query
@@ -271,6 +271,17 @@ def test_what_it_does_not_serve_is_declined() -> None:
     assert isinstance(release(query("quantiles", "age", levels=["0.5"]), exact, epsilon=1), PlanRelease)
     many = query("quantiles", "age", levels=[Fraction(n, 100) for n in range(1, MOST_LEVELS + 2)])
     assert isinstance(release(many, epsilon=1), PlanRelease)
+
+
+def test_groups_of_too_many_values_are_pointed_to_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is lowered, which is quicker than 2^21 cells; one group is within it, and the advice then works."""
+    monkeypatch.setattr("blowfishdb.engine.charge.MOST_CELLS", 6000)
+    place, target = handle(), accuracy_target(epsilon=1)
+    medians = query("table", "sex", None, aggregates=(Aggregate("quantile", ("x",), level=Fraction(1, 2)),))
+    with pytest.raises(TooLarge, match="one group at a time, with a condition"):
+        prepare(place, make_request(place, medians, target))
+    one = query("quantiles", "x", bf.col("sex") == "f", levels=(Fraction(1, 2),))
+    assert isinstance(prepare(place, make_request(place, one, target)), Release)
 
 
 def test_a_plan_that_was_not_charged_is_not_drawn() -> None:

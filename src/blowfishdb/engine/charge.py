@@ -169,7 +169,10 @@ def _cells_release(
 def _check_cells(compiled: Compiled) -> None:
     cells = compiled.problem.graph.cells
     if cells > MOST_CELLS:
-        raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")
+        advice, order = "Ask for wider bins or fewer attributes.", quantile_order(compiled)
+        if order is not None and compiled.problem.graph.shape[order.axis] <= MOST_CELLS:
+            advice = "Ask for the quantiles of one group at a time, with a condition (WHERE) in place of GROUP BY."
+        raise TooLarge("cells of one question", cells, MOST_CELLS, advice)
 
 
 def decode(payload: bytes) -> Released:
