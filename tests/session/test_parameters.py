@@ -15,11 +15,12 @@ from blowfishdb.engine.request import make_request
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_settings, read_target
 from blowfishdb.errors import AccuracyError, Declined, DigestMismatch, ParameterError, QueryError
+from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.predicate import as_axes
 from blowfishdb.model.query import Query
 from blowfishdb.session import Session
 from tests.engine.held import HISTOGRAM, bench
-from tests.session.places import curator, make_fixture, session
+from tests.session.places import curator, make_fixture, session, visits
 
 SPLIT = Fraction(3, 10)
 DAWA: dict[str, Any] = {"epsilon": "0.2", "mechanism": "dawa", "parameters": {"split": "0.3"}}
@@ -202,3 +203,16 @@ def test_sql_states_them(folder: Path, db: Session) -> None:
         with pytest.raises((ParameterError, QueryError)):
             db.sql(text.format(wrong))
     assert len(certificates(folder)) == 1
+
+
+def test_the_largest_epsilon_of_a_data_aware_mechanism_works_and_more_is_refused_uncharged(tmp_path: Path) -> None:
+    make_fixture(tmp_path, visits(bf.Policy(), epsilon="100000"))
+    db = session(tmp_path)
+    table = db["visits"]
+    for mechanism in DATA_AWARE:
+        question = table.histogram("age", bf.col("cost").bins(50)) if "tree" in mechanism else table.histogram("age")
+        before = db.budget("visits").spent
+        with pytest.raises(Declined, match="up to epsilon 1000"):
+            question.release(epsilon="1000.1", mechanism=mechanism)
+        assert db.budget("visits").spent == before
+        question.release(epsilon=1000, mechanism=mechanism)
