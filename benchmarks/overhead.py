@@ -34,8 +34,8 @@ from tools.database_servers import ServerFailed, postgres_server
 ROWS = 10_000_000
 ROUNDS = 5
 BUDGET = "1000"
-AIM, IRREGULAR_AIM = 1.2, 1.05
-"""The most that a release may cost of the raw GROUP BY, and irregular bins of regular ones; the rest is scatter."""
+AIM, IRREGULAR_AIM = 1.2, 1.0
+"""The most that a release may cost of the raw GROUP BY, and irregular bins of regular ones."""
 STATES = [f"S{number}" for number in range(50)]
 EDGES = 500
 LAST = 100.0000008
