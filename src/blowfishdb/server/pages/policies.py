@@ -19,6 +19,7 @@ from blowfishdb.errors import BlowfishError, CannotCertify, InvalidInput, Policy
 from blowfishdb.ledger import VersionChange
 from blowfishdb.ledger.values import BY, PER_EDGE, SUM, parallel_attribute
 from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.constraint_view import ConstraintsView, view_constraints
 from blowfishdb.model.constraints import CountConstraint, as_constraints, read_constraint, write_constraint
 from blowfishdb.model.distance import hidden_distance
@@ -107,6 +108,9 @@ def draw_graph(domain: Domain, policy: Policy, name: str, around: str = "") -> N
 
 def _distance_curve(domain: Domain, policy: Policy, name: str, around: str) -> None:
     """How many hidden steps lie between one value and all others: an observer's odds grow with them."""
+    if changed_constraints(domain, policy):
+        small("Public constraints tie records together, so no number of steps bounds what is learned of one.")
+        return
     attribute = domain[name]
     centre = attribute.locate(read_value(around, attribute)) if around.strip() else attribute.size // 2
     places = sorted({*np.linspace(0, attribute.size - 1, CURVE_POINTS).round().astype(int).tolist(), centre})
@@ -252,7 +256,7 @@ CONSEQUENCES = {
     "row": "Somebody with several rows is protected less. After the first answer this cannot become a person.",
     "person": "All counted rows of somebody are one secret; answers about rows cost so many times more.",
 }
-UNITS = {"row": "Each row on its own", "person": "All rows of a person"}
+UNITS = {"row": "Each row", "person": "All rows of a person"}
 PERSON_FIELDS = ("Column that tells people apart", "Rows of each that count", "Row key: the first by it count")
 FEWEST_TOGETHER = 2
 LONGEST_TEXT = 2000
