@@ -123,7 +123,10 @@ def infer(
     even = Estimate(raw, around(raw, widths.together))
     answer = estimate_answer(compiled, even, beta, mechanism, certificate)
     consistent = consistent_answers(compiled, raw, widths, total)
-    return replace(answer, consistent=consistent, widths=widths, simultaneous=None, pointwise=None)
+    # Scales of noise are for quotients; an answer does not keep them.
+    return replace(
+        answer, consistent=consistent, widths=replace(widths, scales=None), simultaneous=None, pointwise=None
+    )
 
 
 def estimate_answer(
