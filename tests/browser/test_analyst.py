@@ -114,7 +114,7 @@ TEMPLATES = {
     "Number": "Mean of age",
     "Quantiles": "Quantiles of age",
     "Shares": "Percentages by age",
-    "Top list": "Histogram of",
+    "Top list": "with the most records",
     "Compare": "by ward in 2 groups",
     "Cumulative": "CDF of",
     "Heat map": "×",

@@ -312,6 +312,8 @@ def test_names_alone_are_chosen_without_counts_where_that_costs_less(db: Session
     # The counts of so few groups promise as good a list above a count, and show more: they are taken.
     above = db.sql("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) >= 20", epsilon="0.1")
     assert above.mechanism != "group-selection"
+    assert above.title == "Groups of ward with at least 20 records"
+    assert str(names).startswith(f"{answer.title}: 1 answer, as good a list as from counts within 50 (95 %)")
     # Many rounds cost more than all counts; a named mechanism, or counts that are free by now, are taken.
     table = db["visits"]
     for question, more in (
@@ -319,7 +321,10 @@ def test_names_alone_are_chosen_without_counts_where_that_costs_less(db: Session
         (table.top(1, "ward", names_only=True), "identity"),
         (table.top(1, "ward"), None),
     ):
-        assert question.preview(alpha=50, mechanism=more).mechanism != "group-selection"
+        preview = question.preview(alpha=50, mechanism=more)
+        assert preview.mechanism != "group-selection"
+        assert preview.title == question.title
+        assert question.title.endswith("of ward with the most records")
     table.histogram("ward").release(alpha=40)
     assert table.top(1, "ward", names_only=True).preview(alpha=50).epsilon == 0
     young = table.aggregate(Aggregate("count"), by=["ward"]).chosen(Selection(limit=1), names_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -14,8 +15,11 @@ from pyarrow import parquet
 from rich.console import Console
 
 import blowfishdb as bf
+from blowfishdb.catalog.record import record_page
 from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import DocumentError
+from blowfishdb.present.words import counted_words
+from blowfishdb.server.pages.result import promises
 from blowfishdb.session import Session
 from tests.session.places import configuration, curator, make_fixture, visits
 
@@ -25,11 +29,17 @@ NULLS = 700
 
 
 @pytest.fixture(scope="module")
-def capped(tmp_path_factory: pytest.TempPathFactory) -> Session:
+def capped_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """3,000 visits of 600 patients, of whom 2 rows each count."""
     policy = bf.Policy({}, unit=bf.person("patient", at_most=2, order_by="id"))
-    path = make_fixture(tmp_path_factory.mktemp("capped"), visits(policy, epsilon="100000"))
-    return bf.connect(path, analyst="ana")
+    folder = tmp_path_factory.mktemp("capped")
+    make_fixture(folder, visits(policy, epsilon="100000"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def capped(capped_folder: Path) -> Session:
+    return bf.connect(configuration(capped_folder), analyst="ana")
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +69,17 @@ def test_a_cap_on_rows_stands_beside_the_number_on_every_face(answer: bf.Answer)
     }
     assert [name for name, text in faces.items() if CAP not in " ".join(text.split())] == []
     assert CAP in repr(Answer.from_json(answer.to_json()))
+    # The pages, and a port of PostgreSQL, state it by itself.
+    assert promises(answer)[1:] == ["at most 2 rows per patient are counted"]
+    assert promises(replace(answer, counted=counted_words(bf.person("patient", at_most=1, order_by="id"))))[1:] == [
+        "at most 1 row per patient is counted"
+    ]
+    assert len(promises(replace(answer, counted=""))) == 1
+
+
+def test_the_record_of_processing_states_the_cap(capped_folder: Path) -> None:
+    with curator(capped_folder) as by_cora:
+        assert "at most 2 rows of each count" in record_page(by_cora, "visits")
 
 
 def test_previews_synopses_and_points_say_it_too(capped: Session, tmp_path: Path) -> None:

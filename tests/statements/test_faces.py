@@ -19,7 +19,7 @@ from blowfishdb.cli.output import _budget_words
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.postprocess import compare, select_rows
-from blowfishdb.engine.program import QuantilesRelease
+from blowfishdb.engine.program import GroupsRelease, QuantilesRelease
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
@@ -403,3 +403,18 @@ def test_a_promise_on_the_page_is_that_of_the_preview(place: Place) -> None:
     assert preview.alpha <= number(said[1]) <= preview.alpha * 1.001
     free = place.session[data_name("public ward")].histogram("ward").preview(epsilon="0.5")
     assert promise_words(free) == "3 answers, exact: the policy hides nothing that they depend on"
+    largest = table.top(2, "ward", names_only=True)
+    counted = largest.preview(epsilon="0.5")
+    assert promise_words(counted, largest.listing) == f"{promise_words(counted)}; the list is read off them"
+
+
+@pytest.mark.parametrize("ending", ["ORDER BY COUNT(*) DESC LIMIT 1", "HAVING COUNT(*) >= 40"])
+def test_the_promise_of_a_list_on_the_page_is_that_of_the_answer(place: Place, ending: str) -> None:
+    name = data_name("full")
+    question = stated_question(place.session[name], parse(f'SELECT ward FROM "{name}" GROUP BY ward {ending}'))
+    assert question.listing is not None
+    handle = place.handle("full")
+    release = prepare(handle, make_request(handle, question.listing, accuracy_target(epsilon="0.5")))
+    assert isinstance(release, GroupsRelease)
+    promise = release.answer(release.counting(handle).run()).consistent.note
+    assert promise_words(release.preview(handle), question.listing).endswith(f", without counts. {promise}")

@@ -170,7 +170,11 @@ class AnyPreview:
         return content
 
 
-BEHIND: Mapping[Kind, str] = {"mean": "the sum behind it", "quantiles": "the counts behind them"}
+BEHIND: Mapping[Kind, str] = {
+    "mean": "the sum behind it",
+    "quantiles": "the counts behind them",
+    "selection": "as good a list as from counts",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -425,14 +429,16 @@ def _quantile_offer(quote: QuantileQuote) -> Offer:
     return Offer(quote.mechanism, quote.epsilon, quote.alpha, quote.rmse, "bound")
 
 
-def list_words(quote: SelectionQuote) -> str:
-    """What a list of groups promises."""
-    sure, reach, plan = percent(quote.beta), readable(quote.reach), quote.plan
-    if plan.above is None:
-        return f"Every listed group is within {reach} records of the last that truly belongs in the list ({sure})."
+def list_words(above: int | None, reach: int, sure: str) -> str:
+    """What a list of groups promises: the largest ones, or those `above` a least count."""
+    if above is None:
+        return (
+            f"Every listed group is within {readable(reach)} records of the last that truly belongs in the list "
+            f"({sure})."
+        )
     return (
-        f"Every group with at least {plan.above + quote.reach:,} records is listed, and none with fewer than "
-        f"{max(plan.above - quote.reach, 0):,} ({sure})."
+        f"Every group with at least {above + reach:,} records is listed, and none with fewer than "
+        f"{max(above - reach, 0):,} ({sure})."
     )
 
 
@@ -440,11 +446,12 @@ def selection_preview(
     handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, best: SelectionQuote
 ) -> Preview:
     """The preview of a list of groups without their counts."""
+    promise = list_words(best.plan.above, best.reach, percent(best.beta))
     return replace(
         bare_preview(handle, compiled, target),
         answers=best.plan.most or best.plan.groups,
         offers=(Offer(best.mechanism, best.epsilon, best.alpha, None, "bound"),),
-        why=f"{best.mechanism} chooses the groups, which is all that is asked, and shows no counts. {list_words(best)}",
+        why=f"{best.mechanism} chooses the groups, which is all that is asked, and shows no counts. {promise}",
         worst_pair=worst_pair(compiled, best.certificate),
         constraint_note=best.certificate.constraint_note,
     )

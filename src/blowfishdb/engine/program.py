@@ -363,7 +363,7 @@ class GroupsRelease(ChoiceRelease):
             title=question_words(compiled.query),
             tables=(listed_rows(compiled.tables[0], places),),
             raw=numbers,
-            consistent=Consistent(numbers, True, list_words(best)),
+            consistent=Consistent(numbers, True, list_words(best.plan.above, best.reach, percent(best.beta))),
             widths=HalfWidths(np.zeros(places.size), 0.0),
             beta=best.beta,
             mechanism=GROUP_SELECTION,

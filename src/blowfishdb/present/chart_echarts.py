@@ -27,6 +27,8 @@ LINES = ("#3d92b8", "#d4762f", "#4b9b6e", "#9a6fc0", "#c25566", "#8a8f3c", "#5b7
 ZOOMED_BARS, ZOOMED_POINTS = 60, 600
 """More marks than these can be zoomed into."""
 NUMBER = "value => Math.abs(value) >= 1e6 ? (value / 1e6).toLocaleString('en') + ' M' : value.toLocaleString('en')"
+BOTH_ENDS = "name => name.length > {most} ? name.slice(0, {head}) + '…' + name.slice(-{tail}) : name"
+"""Long names often differ in their last letters alone."""
 TIP = "item => item.data.tip || item.name"
 TIP_OF_CURVE = "items => (items.find(item => item.data && item.data.tip) || {data: {tip: ''}}).data.tip"
 TIP_OF_LINES = """items => [items[0].name, ...items.map(item => item.seriesName + ': ' +
@@ -103,6 +105,12 @@ def _names(name: str, labels: tuple[str, ...], **more: Any) -> Options:
         "axisTick": {"show": False},
         **more,
     }
+
+
+def _room(width: int, most: int) -> Options:
+    """Labels of so many pixels, in which so many letters have room."""
+    tail = most // 3
+    return {"width": width, ":formatter": BOTH_ENDS.format(most=most, head=most - 1 - tail, tail=tail)}
 
 
 def _numbers(chart: Chart, top: float | None = None, **more: Any) -> Options:
@@ -228,7 +236,8 @@ def _heat(chart: Chart, top: float | None) -> Options:
 
 def _dots(chart: Chart, top: float | None) -> Options:
     names = _names("", chart.marks, inverse=True)
-    names["axisLabel"] |= {"width": 220, "interval": 0}
+    wide, narrow = {"yAxis": {"axisLabel": _room(220, 34)}}, {"yAxis": {"axisLabel": _room(124, 16)}}
+    names["axisLabel"] |= {**wide["yAxis"]["axisLabel"], "interval": 0}
     above = {"position": "top", "nameLocation": "middle", "nameGap": 28}
     above |= {"nameTextStyle": {"color": WORDS, "fontSize": 12.5}}
     if chart.kind == "rows":
@@ -244,7 +253,7 @@ def _dots(chart: Chart, top: float | None) -> Options:
         yAxis=names,
         xAxis=_numbers(chart, top, splitNumber=4, scale=not chart.is_counts, **above),
         series=series,
-        media=[{"query": {"maxWidth": NARROW}, "option": {"yAxis": {"axisLabel": {"width": 110}}}}],
+        media=[{"query": {"maxWidth": NARROW}, "option": narrow}, {"option": wide}],
     )
 
 

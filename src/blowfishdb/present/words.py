@@ -129,6 +129,12 @@ def counted_words(unit: Row | Person) -> str:
     return f"of at most {plural(unit.at_most, 'row')} per {unit.id}" if isinstance(unit, Person) else ""
 
 
+def cap_words(counted: str) -> str:
+    """The same as a statement of its own: "at most 5 rows per patient are counted"; nothing where all rows are."""
+    verb = "is" if counted.startswith("of at most 1 row ") else "are"
+    return f"{counted.removeprefix('of ')} {verb} counted" if counted else ""
+
+
 def price_words(answer: Released) -> str:
     """The price, the dataset and the version of its policy: "epsilon 0.41 of visits (policy v2)"."""
     version = f" (policy v{answer.policy_version})" if answer.policy_version is not None else ""

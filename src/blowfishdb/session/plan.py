@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import BeforeCharge, Progress, Run
 from blowfishdb.engine.compile import looked_at
-from blowfishdb.engine.postprocess import select_rows
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import (
     AccuracyTarget,
@@ -37,7 +36,7 @@ from blowfishdb.model.numbers import show
 from blowfishdb.model.query import MOST_PARTS, Part, Query
 from blowfishdb.model.serialize import write
 from blowfishdb.present.table import aligned
-from blowfishdb.present.words import budget_words, question_words, readable
+from blowfishdb.present.words import budget_words, readable
 from blowfishdb.session.backend import Backend, ListPart, ReleaseRequest, expect
 from blowfishdb.session.table import Question, sized_question, with_note
 
@@ -62,7 +61,7 @@ class PlannedQuestion:
     @property
     def title(self) -> str:
         """The question in words."""
-        return question_words(self.question.query)
+        return self.question.title
 
     @property
     def accuracy(self) -> str:
@@ -174,10 +173,7 @@ class QuestionPlan:
         answers: dict[int, Answer] = {}
         for places, answer in zip(members, self._backend.release_all(self.dataset, requests, self.domain), strict=True):
             answers |= dict(zip(places, answer.parts or (answer,), strict=True))
-        return [
-            select_rows(with_note(answers[place], one.note), one.question.selection)
-            for place, one in enumerate(self.questions)
-        ]
+        return [one.question.shown(with_note(answers[place], one.note)) for place, one in enumerate(self.questions)]
 
     def _recorded(self, key: str | None) -> list[tuple[int, ...]]:
         """The questions of each release that was charged under the key before: a second try repeats these releases.

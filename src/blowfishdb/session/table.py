@@ -235,11 +235,37 @@ class Question:
     _backend: Backend = field(repr=False)
     selection: Selection = EVERYTHING
     """What is done to the answer before it is shown."""
-    listing: Query | None = None
-    """The certified selection that gives the same list, where only names of groups are asked for."""
+    names_only: bool = False
+    """Whether the names of the chosen groups are enough: a certified selection may then give the list."""
+
+    @property
+    def listing(self) -> Query | None:
+        """The largest groups, or those above a least count, as a selection of its own; None for other choices of rows.
+
+        As the query of a question it gives the same list without counts.
+        """
+        if self.query.kind != "histogram":
+            return None
+        match self.selection:
+            case Selection(None, (SortKey("count", True),), int(most), 0) if most > 0:
+                return replace(self.query, kind="selection", rows=None, most=most)
+            case Selection(Threshold("count", ">" | ">=" as op, value), (), None, 0) if value >= 1:
+                least = math.floor(value) + 1 if op == ">" else math.ceil(value)
+                return replace(self.query, kind="selection", rows=None, above=least)
+        return None
+
+    @property
+    def title(self) -> str:
+        """The question in one line."""
+        return question_words(self.listing or self.query)
+
+    def shown(self, answer: Answer) -> Answer:
+        """The rows of an answer that are asked for; a list has the title of one."""
+        chosen = select_rows(answer, self.selection)
+        return chosen if self.listing is None else replace(chosen, title=self.title)
 
     def __repr__(self) -> str:
-        return f"<{question_words(self.query)} of {self.dataset}: preview(alpha=...) is free, release(...) answers>"
+        return f"<{self.title} of {self.dataset}: preview(alpha=...) is free, release(...) answers>"
 
     def preview(
         self,
@@ -274,7 +300,9 @@ class Question:
             return self._listed().preview_at(target)
         sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
         preview = self._backend.preview(self.dataset, sized.query, self.domain, sized.target)
-        return replace(preview, relative=sized.note) if isinstance(preview, Preview) else preview
+        if not isinstance(preview, Preview):
+            return preview
+        return replace(preview, relative=sized.note, title=preview.title if self.listing is None else self.title)
 
     def release(
         self,
@@ -308,22 +336,20 @@ class Question:
             return self._listed().release_at(target, run)
         sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
         released = self._backend.release(self.dataset, sized.query, self.domain, sized.target, run)
-        return (
-            select_rows(with_note(released, sized.note), self.selection) if isinstance(released, Answer) else released
-        )
+        return self.shown(with_note(released, sized.note)) if isinstance(released, Answer) else released
 
     def _listed(self) -> Question:
-        return self if self.listing is None else replace(self, query=self.listing, selection=EVERYTHING, listing=None)
+        return replace(self, query=self.listing or self.query, selection=EVERYTHING, names_only=False)
 
     def _is_listed(self, target: AccuracyTarget) -> bool:
         """Whether the names of groups are chosen without counts: where that costs less, or promises a better list."""
-        if self.listing is None or target.mechanism is not None:
+        if not self.names_only or self.listing is None or target.mechanism is not None:
             return False
         try:
             names = expect(self._listed().preview_at(target), Preview)
         except Declined:
             return False
-        counts = expect(replace(self, listing=None).preview_at(target), Preview)
+        counts = expect(replace(self, names_only=False).preview_at(target), Preview)
         if target.epsilon is None or counts.is_exact or counts.alpha is None or names.alpha is None:
             return names.epsilon < counts.epsilon
         return names.alpha < counts.alpha
@@ -336,7 +362,7 @@ class Question:
 
     def chosen(self, selection: Selection, *, names_only: bool = False) -> Question:
         """The same question, of whose answer some rows are shown, or only the names of groups."""
-        return replace(self, selection=selection, listing=_listing(self.query, selection) if names_only else None)
+        return replace(self, selection=selection, names_only=names_only)
 
     def for_groups_of(self, rows: int) -> Question:
         """The same question, whose accuracy of means, shares and in percent is promised from so many records on."""
@@ -365,19 +391,6 @@ class Question:
         target = accuracy_target(epsilon=epsilon, mechanism=mechanism, parameters=parameters)
         run = Run(key, progress, deadline, spending_cap(spend))
         return expect(self._backend.release(self.dataset, synopsis_of(self.query), self.domain, target, run), Synopsis)
-
-
-def _listing(query: Query, selection: Selection) -> Query | None:
-    """The largest groups, or those above a least count, as a selection of its own; None for other choices of rows."""
-    if query.kind != "histogram":
-        return None
-    match selection:
-        case Selection(None, (SortKey("count", True),), int(most), 0) if most > 0:
-            return replace(query, kind="selection", rows=None, most=most)
-        case Selection(Threshold("count", ">" | ">=" as op, value), (), None, 0) if value >= 1:
-            least = math.floor(value) + 1 if op == ">" else math.ceil(value)
-            return replace(query, kind="selection", rows=None, above=least)
-    return None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

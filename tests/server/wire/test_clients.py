@@ -153,7 +153,7 @@ def test_a_cap_on_rows_is_a_sentence_beside_the_numbers(tmp_path: Path) -> None:
         connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
         for statement in (WARDS, "SELECT AVG(age) FROM visits", LARGEST):
             connection.execute(f"{statement} OPTIONS (epsilon = 0.5)".encode())
-    assert notices.count("records of at most 2 rows per patient are counted") == 3
+    assert notices.count("at most 2 rows per patient are counted") == 3
 
 
 def test_a_published_synopsis_answers_for_nothing(port: WirePlace) -> None:

@@ -16,8 +16,7 @@ from nicegui import ui
 from blowfishdb.catalog.catalog import PEOPLE
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
-from blowfishdb.engine.postprocess import select_rows
-from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.preview import Preview, list_words
 from blowfishdb.engine.target import TargetOptions, target_options
 from blowfishdb.errors import (
     AccuracyError,
@@ -29,6 +28,7 @@ from blowfishdb.errors import (
     plural,
     sentence,
 )
+from blowfishdb.model.query import Query
 from blowfishdb.present.words import question_words, readable, upper_end
 from blowfishdb.server.pages.controls import (
     blame,
@@ -144,7 +144,7 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object], on_collect: Ca
     with ui.element("div").classes("bf-top"):
         with ui.element("div"):
             ui.label(preview.title).classes("bf-title")
-            small(promise_words(preview)).props('data-testid="promise"')
+            small(promise_words(preview, priced.query.question.listing)).props('data-testid="promise"')
         run = ui.button("Run", icon="play_arrow", on_click=on_run).props('unelevated data-testid="run"')
         run.set_enabled(after is None or after >= 0)
     collect = ui.button("Add to my questions", icon="playlist_add", on_click=on_collect)
@@ -183,8 +183,13 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object], on_collect: Ca
             small(f"Hardest pair to hide: {preview.worst_pair.replace('<->', '↔')}.", "margin-top:4px")
 
 
-def promise_words(preview: Preview) -> str:
-    """How good the answers would be, in words."""
+def promise_words(preview: Preview, listing: Query | None = None) -> str:
+    """How good the answers would be, in words; `listing` is the list of groups that is asked for, if one is."""
+    if listing is not None and preview.kind == "selection" and preview.alpha is not None:
+        names = plural(preview.answers, "name") if listing.above is None else f"Up to {plural(preview.answers, 'name')}"
+        reach = preview.alpha if listing.most is None else 2 * preview.alpha
+        promise = list_words(listing.above, round(reach), preview.accuracy_target.confidence)
+        return f"{' '.join(filter(None, (names, preview.counted)))}, without counts. {promise}"
     many = " ".join(filter(None, (plural(preview.answers, "answer"), preview.counted)))
     if preview.is_exact:
         return f"{many}, exact: the policy hides nothing that they depend on"
@@ -196,12 +201,15 @@ def promise_words(preview: Preview) -> str:
     near = f"within ±{readable(upper_end(preview.alpha))} with {preview.accuracy_target.confidence} confidence"
     if preview.behind:
         return f"{many}; {preview.behind} {near}"
-    return f"{many}, {near}" if preview.answers == 1 else f"{many}, {every}{near}"
+    read_off = "" if listing is None else "; the list is read off them"
+    return f"{many}, {near}" if preview.answers == 1 else f"{many}, {every}{near}{read_off}"
 
 
 def _offers(preview: Preview) -> None:
     """The mechanism that would run, and those that lose."""
     by_price = preview.accuracy_target.epsilon is None
+    # Where every column depends on the size of its group, the one error there is would be in nobody's unit.
+    is_open = bool(preview.columns) and all(alpha is None for alpha in preview.columns.values())
     with ui.element("div").style("margin-top:16px"):
         with ui.element("div").classes("bf-offer-head"):
             ui.label("Mechanisms").style("font-weight:600")
@@ -217,8 +225,8 @@ def _offers(preview: Preview) -> None:
                 with ui.element("div").classes("bf-offer-bar"):
                     ui.element("div").style(f"width:{max(100 * size / top, 1):.1f}%")
                 ui.label(figure(offer.epsilon)).classes("is-number")
-                error = "varies" if offer.alpha is None else f"±{readable(upper_end(offer.alpha, 3))}"
-                ui.label(error).classes("is-number bf-quiet")
+                error = "varies" if offer.alpha is None or is_open else f"±{readable(upper_end(offer.alpha, 3))}"
+                ui.label("no counts" if preview.kind == "selection" else error).classes("is-number bf-quiet")
         more = len(preview.offers) - SHOWN_OFFERS
         text = [sentence(preview.why)]
         if more > 0:
@@ -332,7 +340,7 @@ class Explorer:
             draft, accuracy, sql = self._form.query.draft, self._accuracy.draft, self._form.query.sql
             question = read_form(self._context.session(), draft, accuracy, sql, "").question
             if question_words(question.query) == answer.title:
-                return select_rows(answer, question.selection)
+                return question.shown(answer)
         return answer
 
     def _show(self, answer: Answer, code: str) -> None:

@@ -36,6 +36,7 @@ from blowfishdb.present.table import TABLES, cells, column_names, headings, is_m
 from blowfishdb.present.words import (
     Digits,
     accuracy_words,
+    cap_words,
     digits_of,
     epsilon_words,
     mechanism_words,
@@ -209,6 +210,8 @@ def _downloads(context: PageContext, answer: Answer) -> None:
 TALLEST = 620
 """Pixels beyond which a long list is scrolled."""
 ORDERS: dict[str, str] = {"value": "By value", "name": "By name", "declared": "As declared"}
+SEARCHED, SORTED = 12, 2
+"""A list of more rows is worth a search, or an order of its own."""
 MOST_COMPARED = 500
 
 
@@ -297,9 +300,10 @@ class AnswerChart:
             names = {place: column.name for place, column in enumerate(answer.columns)}
             column = ui.select(names, value=0, label="Column").style("min-width:150px")
             column.on_value_change(lambda e: self._show(column=e.value))
-        if is_categories(self._column()):
+        if is_categories(self._column()) and answer.row_count > SEARCHED:
             search = ui.input("Search").props('debounce=200 clearable type=search data-testid="search"')
             search.style("width:150px").on_value_change(lambda e: self._show(matching=e.value or ""))
+        if is_categories(self._column()) and answer.row_count > SORTED and answer.kind != "quantiles":
             with ui.element("div"):
                 choice(ORDERS, self._view.order, lambda order: self._show(order=order), "Order of the groups")
         if can_be_percent(answer):
@@ -347,12 +351,16 @@ def show_comparison(comparison: Comparison) -> None:
 def answer_pills(answer: Answer, *others: str, cost: str = "") -> None:
     """What is promised of an answer, what it counts, what it cost, and whatever else is worth a word."""
     with in_row().style("gap:6px;margin:6px 0 8px"):
-        pill(accuracy_words(answer), "is-accent")
-        if answer.counted:
-            pill(answer.counted, "is-accent")
+        for words in promises(answer):
+            pill(words, "is-accent")
         pill(cost or f"epsilon {epsilon_words(answer.epsilon)}", "is-brand")
         for words in others:
             pill(words)
+
+
+def promises(answer: Answer) -> list[str]:
+    """What stands beside the numbers of an answer: how accurate they are, and which rows count where not all do."""
+    return [words for words in (accuracy_words(answer), cap_words(answer.counted)) if words]
 
 
 def _differences(comparison: Comparison, difference: Estimate) -> Chart:

@@ -244,7 +244,8 @@ def picture(
         flags = {place: IN_FORCE for place, point in enumerate(points) if point.family == current}
         bars = (Series(height.name, row, flags=flags),) if lines else ()
         options = draw(Chart("lines", ChartAxis("what is hidden", names), height, bars))
-        options["xAxis"]["boundaryGap"] = True
+        options["xAxis"] |= {"boundaryGap": True, "nameGap": 54}
+        options["xAxis"]["axisLabel"] |= {"interval": 0, "lineHeight": 14, ":formatter": IN_LINES}
         options["series"] = [one | {"type": "bar", "barMaxWidth": 72} for one in options["series"]]
         return options
     series = []
@@ -258,6 +259,11 @@ def picture(
     return draw(Chart("lines", groups, height, tuple(series)))
 
 
+IN_LINES = """name => name.split(' ').reduce((lines, word) => {
+  const longer = (lines.at(-1) + ' ' + word).trim();
+  return longer.length > 12 ? [...lines, word] : [...lines.slice(0, -1), longer];
+}, ['']).slice(0, 3).join('\\n')"""
+"""Words of a policy below its bar, in up to three lines, so that none is left out."""
 TEMPLATES: dict[str, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
 TITLES = {"histogram": "histogram", "cdf": "cumulative histogram"}
 GOALS = {"epsilon": "What it costs", "alpha": "How far off"}

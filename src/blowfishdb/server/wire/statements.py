@@ -15,7 +15,6 @@ from sqlglot.tokenizer_core import TokenType
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run
-from blowfishdb.engine.postprocess import select_rows
 from blowfishdb.engine.synopsis import BETA
 from blowfishdb.engine.target import TargetOptions, accuracy_target, short_number, target_options
 from blowfishdb.errors import (
@@ -32,7 +31,7 @@ from blowfishdb.errors import (
 )
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.present.table import axis_columns, number_columns
-from blowfishdb.present.words import accuracy_words
+from blowfishdb.present.words import accuracy_words, cap_words
 from blowfishdb.server.access import Caller, Payment
 from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree, names_a_dataset, tokens_of
 from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
@@ -401,7 +400,7 @@ class Statements:
 
         def read_off(number: int) -> Answer:
             synopsis = session.synopsis(statement.table, number)
-            return select_rows(synopsis.answer(question.query, float(options.get("beta", BETA))), question.selection)
+            return question.shown(synopsis.answer(question.query, float(options.get("beta", BETA))))
 
         if statement.explain and number is not None:
             answer = read_off(int(number))
@@ -427,7 +426,7 @@ class Statements:
         left = session.budget(statement.table).remaining
         price = f"charged epsilon {amount(payment.price)}" if payment.price else "nothing charged"
         notices = [f"{price}; epsilon {amount(left)} left of {statement.table}; {accuracy_words(answer)}"]
-        notices += [f"records {answer.counted} are counted"] if answer.counted else []
+        notices += [cap_words(answer.counted)] if answer.counted else []
         notices += [note for note in (answer.consistent.note, answer.caveat) if note]
         return Result(f"SELECT {len(rows)}", self._columns(columns), rows, tuple(notices))
 
