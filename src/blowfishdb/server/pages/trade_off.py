@@ -261,7 +261,7 @@ def picture(
 
 IN_LINES = """name => name.split(' ').reduce((lines, word) => {
   const longer = (lines.at(-1) + ' ' + word).trim();
-  return longer.length > 12 ? [...lines, word] : [...lines.slice(0, -1), longer];
+  return longer.length > 9 ? [...lines, word] : [...lines.slice(0, -1), longer];
 }, ['']).slice(0, 3).join('\\n')"""
 """Words of a policy below its bar, in up to three lines, so that none is left out."""
 TEMPLATES: dict[str, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
