@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.preview import quotes_for
+from blowfishdb.engine.program import EXPONENTIAL_QUANTILES, MANY
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
+from blowfishdb.engine.what_if import what_if
 from blowfishdb.errors import DomainError, InvalidInput, PolicyError, SourceError, TooLarge
 from blowfishdb.ledger import Entry
 from blowfishdb.model.domain import Attribute
@@ -62,6 +64,7 @@ from blowfishdb.server.pages.trade_off import (
     BLOCKS,
     NEAR,
     OFFERS,
+    QUARTILES,
     SECRET,
     Offers,
     _with_dots,
@@ -74,6 +77,7 @@ from blowfishdb.server.pages.trade_off import (
     read_thetas,
     thetas_of,
     with_family,
+    within_words,
 )
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.ibis_source import Seen, look_at_column, tables_at
@@ -343,6 +347,21 @@ def test_distances_of_your_own_are_compared_or_refused() -> None:
         with pytest.raises(PolicyError):
             read_thetas(text, AGE)
     assert read_thetas("10 days", bf.dates("2024-01-01", "2024-12-31")) == ["10 days"]
+
+
+def test_quantiles_are_priced_as_they_would_be_released() -> None:
+    """In ranks, and of many values by the choice that is released, not by the running counts that it beats."""
+    for size in (100, 2000):
+        domain = bf.domain({"x": bf.integers(0, size - 1, null=0)})
+        question = query("quantiles", bf.col("x"), levels=QUARTILES)
+        offer = OFFERS.offer(domain, bf.Policy(), question)
+        (price,) = what_if(domain, {"full": bf.Policy()}, question, accuracy_target(epsilon=1))
+        assert offer is not None
+        assert (offer.alphas[1], price.mechanism == EXPONENTIAL_QUANTILES) == (price.alpha, size > MANY)
+    unordered = bf.domain({"ward": bf.categorical(["A", "B"])})
+    assert OFFERS.offer(unordered, bf.Policy(), query("quantiles", bf.col("ward"), levels=QUARTILES)) is None
+    assert within_words("cdf", "5") == "every count within 5"
+    assert within_words("quantiles", "5") == "every quantile within 5 ranks"
 
 
 def test_a_question_about_two_attributes_has_an_example_without_dots() -> None:

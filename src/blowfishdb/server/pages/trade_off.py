@@ -21,7 +21,7 @@ from blowfishdb.engine.compile import Compute, compile_query, compute_here, quer
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.target import AccuracyTarget, short_number
-from blowfishdb.engine.what_if import PolicyPrice
+from blowfishdb.engine.what_if import PolicyPrice, what_if
 from blowfishdb.errors import BlowfishError, PolicyError, sentence
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.cells import Cells
@@ -202,11 +202,10 @@ OFFERS = Offers()
 
 def _offer(domain: Domain, policy: Policy, query: Query) -> Offer | None:
     try:
-        compiled = compile_query(domain, policy, query)
-        low, high = (quotes_for(compiled, AccuracyTarget(None, epsilon)).best.alpha for epsilon in ANCHORS)
+        low, high = (what_if(domain, {"": policy}, query, AccuracyTarget(None, price))[0].alpha for price in ANCHORS)
     except BlowfishError:
         return None
-    return Offer((compiled.shown(low), compiled.shown(high)))
+    return None if low is None or high is None else Offer((low, high))
 
 
 def curves(
@@ -264,8 +263,16 @@ IN_LINES = """name => name.split(' ').reduce((lines, word) => {
   return longer.length > 9 ? [...lines, word] : [...lines.slice(0, -1), longer];
 }, ['']).slice(0, 3).join('\\n')"""
 """Words of a policy below its bar, in up to three lines, so that none is left out."""
-TEMPLATES: dict[str, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
-TITLES = {"histogram": "histogram", "cdf": "cumulative histogram"}
+TEMPLATES: dict[Kind, str] = {"histogram": "Histogram", "cdf": "Cumulative", "quantiles": "Quantiles"}
+TITLES = {"histogram": "histogram", "cdf": "cumulative histogram", "quantiles": "quartiles"}
+QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
+
+
+def within_words(kind: Kind, alpha: str) -> str:
+    """What is promised of each answer to a question of a kind."""
+    return f"every quantile within {alpha} ranks" if kind == "quantiles" else f"every count within {alpha}"
+
+
 GOALS = {"epsilon": "What it costs", "alpha": "How far off"}
 ALPHAS, EPSILONS = (1.0, 10_000.0), (0.01, 10.0)
 """The ends of the two sliders; both are logarithmic."""
@@ -333,7 +340,7 @@ class Board:
     def _query(self) -> Query:
         axis = AxisChoice(self._attribute, self._step).axis()
         if self._second == NO_SECOND:
-            return query(self._kind, axis)
+            return query(self._kind, axis, levels=QUARTILES if self._kind == "quantiles" else None)
         return query("histogram2d", [axis, AxisChoice(self._second, self._second_step).axis()])
 
     def _policy(self, point: Point) -> Policy:
@@ -353,9 +360,7 @@ class Board:
         self._second_box = ui.element("div")
         redraw(self._second_box, self._build_second)
         self._template = ui.element("div")
-        with self._template:
-            ui.label("Template").classes("bf-label")
-            choice(TEMPLATES, self._kind, lambda kind: self._set("_kind", kind), "Template")
+        redraw(self._template, self._build_template)
         self._theta_box = ui.element("div")
         redraw(self._theta_box, self._build_thetas)
         ui.label("Show").classes("bf-label")
@@ -389,8 +394,22 @@ class Board:
     def _set_second(self, name: str) -> None:
         self._second = name
         self._second_step = "" if name == NO_SECOND else usual_step(self._dataset.domain[name])
-        self._template.set_visibility(name == NO_SECOND)
+        redraw(self._template, self._build_template)
         redraw(self._second_box, self._build_second)
+        self._draw_slider()
+        self._ask_anew()
+
+    def _build_template(self) -> None:
+        """What has no order, or two attributes, is only counted."""
+        if self._second != NO_SECOND or not self._dataset.domain[self._attribute].ordered:
+            self._kind = "histogram"
+            return
+        ui.label("Template").classes("bf-label")
+        choice({str(kind): words for kind, words in TEMPLATES.items()}, self._kind, self._set_kind, "Template")
+
+    def _set_kind(self, name: str) -> None:
+        self._kind = next(kind for kind in TEMPLATES if kind == name)
+        self._draw_slider()
         self._ask_anew()
 
     def _build_thetas(self) -> None:
@@ -428,7 +447,8 @@ class Board:
         self._attribute, self._thetas = name, ""
         if self._second == name:
             self._second, self._second_step = NO_SECOND, ""
-            self._template.set_visibility(True)
+        redraw(self._template, self._build_template)
+        self._draw_slider()
         redraw(self._step_box, self._build_steps)
         redraw(self._second_box, self._build_second)
         redraw(self._theta_box, self._build_thetas)
@@ -456,7 +476,8 @@ class Board:
         low, high = ALPHAS if self._wants_epsilon else EPSILONS
 
         def words() -> str:
-            return f"Every count within {self._alpha:,g}" if self._wants_epsilon else f"Epsilon {self._epsilon:g}"
+            promise = within_words(self._kind, f"{self._alpha:,g}").capitalize()
+            return promise if self._wants_epsilon else f"Epsilon {self._epsilon:g}"
 
         def move(event: events.ValueChangeEventArguments[float | None]) -> None:
             value = float(f"{low * (high / low) ** (float(event.value or 0.0) / TICKS):.3g}")
@@ -605,6 +626,8 @@ async def show_point(view: PointView, box: ui.element, is_wanted: IsWanted) -> N
             _price(view, price)
             if price.epsilon is not None:
                 _meter(view, price.epsilon)
+        if view.query.kind == "quantiles":
+            return
         with card():
             heading("An answer would look like this")
             await _example(view)
@@ -617,7 +640,9 @@ def _price(view: PointView, price: PolicyPrice) -> None:
         return
     with in_row().style("margin:8px 0 2px;align-items:baseline"):
         ui.label(figure(price.epsilon)).classes("bf-big")
-        ui.label(f"epsilon: every count within {figure(price.alpha)}, by {price.mechanism}").classes("bf-quiet")
+        ui.label(f"epsilon: {within_words(view.query.kind, figure(price.alpha))}, by {price.mechanism}").classes(
+            "bf-quiet"
+        )
     form = form_of(view.policy.family(view.attribute))
     if len(form.text) > LONGEST_TEXT:
         small("Its list of values is too long to take along; write it in the policy editor.")
