@@ -11,17 +11,23 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.accuracy.intervals import Assessment
+from blowfishdb.accuracy.quote import quote
+from blowfishdb.accuracy.tails import QuotientTails
 from blowfishdb.audit.definitions import Record, holds, moves, records
 from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.infer import Interval, ratio
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import QueryError, TooLarge
+from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query, query
+from blowfishdb.noise.distribution import pmf
 from blowfishdb.plan.plan import Plan
 from blowfishdb.session.table import declared_ends
 from blowfishdb.sql import parse, query_of
@@ -112,6 +118,73 @@ def test_the_count_of_a_mean_is_exact_only_where_nobody_can_leave() -> None:
     assert isinstance(told, Plan)
     assert [plan.exact is not None for plan in (whole, women, told)] == [True, False, True]
     assert [plan.weights.size for plan in (whole, women, told)] == [1, 2, 1]
+
+
+HOURS = bf.domain({"hours": bf.integers(1, 99, null=40), "sex": bf.categorical(["f", "m"], null="f", outside="f")})
+PROMISED = query("mean", "hours", WOMEN, rows=500)
+
+
+def test_a_mean_keeps_its_promise_at_the_quoted_epsilon_and_not_at_less() -> None:
+    """The worst data there is, a mean that is just alpha below the largest value, for 40 000 draws of both rows."""
+    compiled = compile_query(HOURS, bf.Policy(), PROMISED)
+    best = quotes_for(compiled, accuracy_target(alpha=1, beta="0.05")).best
+    draws, rng = 40_000, np.random.default_rng(7)
+    measure = compiled.measure
+    assert measure is not None
+    ends = (measure.numerators[[0, -1]] - measure.offset).tolist()
+    true = ends[1] - 1.01
+
+    def failures(share: float) -> int:
+        keep = np.exp(-share / best.candidate.scales(best.epsilon)[0])
+        total, count = (rng.geometric(1 - keep, (2, 2, draws)) * np.array([1, -1])[:, None]).sum(axis=1).astype(float)
+        sums, counts = 500 * true + total, 500 + count / measure.spread
+        mean = ratio(Interval(sums, sums, sums), Interval(counts, counts, counts), ends, None).value
+        return int(np.count_nonzero(np.abs(mean - true) > 1))
+
+    # 6.5 standard deviations beyond what a promise that holds allows: a probability below 10^-9.
+    most = 0.05 * draws + 6.5 * np.sqrt(0.05 * 0.95 * draws)
+    assert failures(1.0) <= most
+    assert failures(0.8) > most
+    box = quote(compiled.problem, 500 / (2 + 1 / 49), 0.05, {"direct": MECHANISMS["direct"]}).best
+    assert best.epsilon < Fraction(6, 10) * box.epsilon
+    assert compiled.shown(best.alpha) == 1
+
+
+@pytest.mark.parametrize(("low", "high", "records"), [(-1, 1, 2), (-2, 3, 2), (-3, 3, 3), (0, 1, 4)])
+@pytest.mark.parametrize("scale", [0.4, 1.0, 3.0])
+def test_the_tail_of_a_mean_is_at_most_what_is_proven_for_every_sum(
+    low: int, high: int, records: int, scale: float
+) -> None:
+    """Both variables listed, for all sums that so many records may have, and counts that come out below 1."""
+    policy = bf.Policy(presence="only")
+    domain = bf.domain({"x": bf.integers(low, high, null=0)})
+    compiled = compile_query(domain, policy, query("mean", "x", rows=records))
+    candidate = quotes_for(compiled, accuracy_target(epsilon=1)).best.candidate
+    tails = Assessment(candidate, compiled.guarantee("per-query")).exact_tails
+    assert isinstance(tails, QuotientTails)
+    measure = compiled.measure
+    assert measure is not None
+    first, last = (measure.numerators[[0, -1]] - measure.offset).tolist()
+    reach = np.arange(-40, 41)
+    chances = np.outer(pmf(scale, reach), pmf(scale, reach))
+    epsilon = candidate.plan.unit / Fraction(scale)
+    for total in range(first * records, last * records + 1):
+        counted = np.maximum(records + reach / measure.spread, 1.0)
+        mean = np.clip((total + reach)[:, None] / counted, first, last)
+        for alpha in range(1, 2 * records * measure.spread):
+            beyond = np.abs(mean - total / records) > alpha / records + 1e-12
+            assert float(chances[beyond].sum()) <= tails.failure(epsilon, alpha) * (1 + 1e-12)
+
+
+def test_a_mean_by_another_mechanism_keeps_both_of_its_rows_within_half() -> None:
+    compiled = compile_query(HOURS, bf.Policy(), PROMISED)
+    mechanisms = {"identity": MECHANISMS["identity"]}
+    named = quotes_for(compiled, accuracy_target(alpha=1, mechanism="identity")).best
+    assert named.epsilon == quote(compiled.problem, 250.0, 0.05, mechanisms).best.epsilon
+    one = compile_query(HOURS, bf.Policy(), replace(PROMISED, rows=1))
+    box = quote(one.problem, 0.5, 0.05, {"direct": MECHANISMS["direct"]}).best
+    assert quotes_for(one, accuracy_target(alpha=1)).best.epsilon == box.epsilon
+    assert quotes_for(one, accuracy_target(alpha=1, per_query=True)).best.epsilon == box.epsilon
 
 
 PRICES = bf.domain(

@@ -177,12 +177,17 @@ def _power_of_ten(exponent: int) -> Fraction:
     return Fraction(10**exponent) if exponent >= 0 else Fraction(1, 10**-exponent)
 
 
-Guarantee = Literal["simultaneous", "per-query"]
+Guarantee = Literal["simultaneous", "per-query", "quotient"]
+"""What stays within alpha: every answer, each answer, or what the quotient of two answers is off by, times its divisor.
+
+That of a quotient is the first answer's error plus any part of the second's, for the part that is the worst
+(docs/proofs/joint.md).
+"""
 
 
 def check_guarantee(guarantee: Guarantee) -> None:
     """AccuracyError for anything else."""
-    if guarantee not in ("simultaneous", "per-query"):
+    if guarantee not in ("simultaneous", "per-query", "quotient"):
         raise AccuracyError(f"a guarantee is 'simultaneous' or 'per-query', not {guarantee!r}")
 
 

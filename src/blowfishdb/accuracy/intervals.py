@@ -16,6 +16,7 @@ from blowfishdb.accuracy.tails import (
     Bound,
     ExactTails,
     Pairs,
+    QuotientTails,
     Tails,
     equal_sums,
     least_alpha,
@@ -68,13 +69,13 @@ class Assessment:
         if not lowest <= epsilon <= highest:
             raise self._declined(f"its noise is served for epsilon {float(lowest):.3g} to {float(highest):.3g}")
         if self.exact_tails is not None:
-            return self.exact_tails.alpha(epsilon, beta), "exact"
+            return self.exact_tails.alpha(epsilon, beta), self._closed_form
         proven: list[tuple[float, Method]] = []
         if self.bound is not None:
-            proven.append((self.bound.alpha(epsilon, beta), "bound"))
+            proven.append((self._added * self.bound.alpha(epsilon, beta), "bound"))
         simulated = self._simulated_alpha(epsilon, beta) if simulate else None
         if simulated is not None:
-            proven.append((simulated, "simulated"))
+            proven.append((self._added * simulated, "simulated"))
         if not proven:
             raise self._declined(TOO_LARGE)
         return min(proven)
@@ -86,7 +87,8 @@ class Assessment:
 
     def _least_unclamped(self, alpha: float, beta: float, simulate: bool) -> tuple[Fraction | None, Method]:
         if self.exact_tails is not None:
-            return self.exact_tails.least_epsilon(alpha, beta), "exact"
+            return self.exact_tails.least_epsilon(alpha, beta), self._closed_form
+        alpha /= self._added
         best = self._simulated_epsilon(alpha, beta) if simulate else None
         method: Method = "simulated"
         if self.bound is not None:
@@ -110,11 +112,23 @@ class Assessment:
     def _long(self, beta: float) -> LargeSimulation | None:
         return self._large if self._large is not None and self._large.can_show(beta) else None
 
+    @property
+    def _closed_form(self) -> Method:
+        """How the accuracy is known where no other way is needed."""
+        return "bound" if isinstance(self.exact_tails, QuotientTails) else "exact"
+
     @cached_property
     def exact_tails(self) -> ExactTails | None:
-        """None where answers mix several noise variables."""
+        """None where answers mix several noise variables, or where those of a quotient are not two of one scale."""
         direct = self.candidate.strategy.direct
-        return None if direct is None else ExactTails(self.candidate, direct, self._together)
+        if direct is None:
+            return None
+        noisy = direct[direct != NO_VARIABLE]
+        if self.guarantee != "quotient" or noisy.size < 2:
+            return ExactTails(self.candidate, direct, self._together)
+        first, second = noisy.tolist()
+        is_paired = first != second and self.candidate.weights[first] == self.candidate.weights[second]
+        return QuotientTails(self.candidate, direct, together=True) if is_paired else None
 
     @cached_property
     def bound(self) -> Bound | None:
@@ -141,7 +155,12 @@ class Assessment:
 
     @property
     def _together(self) -> bool:
-        return self.guarantee == "simultaneous"
+        return self.guarantee != "per-query"
+
+    @property
+    def _added(self) -> int:
+        """The number of answers whose errors add up to what stays within alpha."""
+        return 2 if self.guarantee == "quotient" else 1
 
     def _declined(self, reason: str) -> Declined:
         return Declined(self.candidate.strategy.mechanism, reason)

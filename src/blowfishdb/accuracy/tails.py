@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -320,6 +321,35 @@ class ExactTails:
         values, place = self.candidate.weight_classes
         counts = np.bincount(place[used], minlength=values.size)
         return values[counts > 0], counts[counts > 0]
+
+
+@dataclass(frozen=True, eq=False)
+class QuotientTails(ExactTails):
+    """Bounds the error of a quotient times its divisor, where both numbers have a noise variable of one scale.
+
+    For two records or more it is that of the sum of both variables, and the chance that the divisor comes out below 1
+    while the other number is off by more than alpha; or that of one of them beyond alpha / 2 (docs/proofs/joint.md).
+    """
+
+    def failure(self, epsilon: Fraction, alpha: float) -> float:
+        """A bound on P(the quotient is off by more than alpha over its divisor)."""
+        return self._tail(float(self.candidate.plan.unit / epsilon) / float(self._groups[0][0]), alpha)
+
+    def _tail(self, scale: float, alpha: float) -> float:
+        alone, half = distribution.tail(scale, [alpha, alpha / 2.0]).tolist()
+        both = float(_ONE_PAIR.tails(scale, np.array([float(alpha)]))[0])
+        return min(both + alone * half / 4.0, 2.0 * half)
+
+    def _quantile(self, unit: float, beta: float) -> float:
+        """The least whole number whose tail is at most beta."""
+        scale = unit / float(self._groups[0][0])
+        high = 1
+        while self._tail(scale, high) > beta:
+            high *= 2
+        return float(bisect_left(range(high), True, key=lambda alpha: self._tail(scale, alpha) <= beta))
+
+
+_ONE_PAIR = Pairs(np.ones((1, 2)), np.ones(2))
 
 
 MOST_ANSWERS = 4_000_000

@@ -206,7 +206,7 @@ class Combined:
     The newest measurement is the last. Which take part depends on plans alone.
     """
 
-    problem: Problem
+    compiled: Compiled
     parts: tuple[Part, ...]
     answers: Floats
     rows: Floats
@@ -240,7 +240,7 @@ class Combined:
         parts = self._parts(level)
         noise = _noise_plan(parts, self.exact.shape[0])
         strategy = Combination(newest.strategy.mechanism, noise, *coefficients)
-        return CombinedCandidate(self.problem, strategy, noise, newest.certificate, newest)
+        return CombinedCandidate(self.compiled.problem, strategy, noise, newest.certificate, newest)
 
     def _parts(self, level: Fraction) -> list[Part]:
         return [*self.parts[:-1], replace(self.parts[-1], level=level)]
@@ -289,10 +289,10 @@ class Combined:
         if candidate is None:
             return None
         try:
-            least, method = Assessment(candidate, target.guarantee).least_epsilon(alpha, beta, simulate=True)
+            least, method = self._assessed(candidate, target).least_epsilon(alpha, beta, simulate=True)
         except BlowfishError:
             return None
-        return Quote(candidate, least, alpha, beta, target.guarantee, method)
+        return Quote(candidate, least, alpha, beta, self.compiled.guarantee(target.guarantee), method)
 
     def quote(self, target: AccuracyTarget, level: Fraction) -> Quote | None:
         """What the newest measurement at a level promises together with the others; None where nothing."""
@@ -300,17 +300,23 @@ class Combined:
         if candidate is None:
             return None
         try:
-            alpha, method = Assessment(candidate, target.guarantee).alpha(level, float(target.beta), simulate=True)
+            alpha, method = self._assessed(candidate, target).alpha(level, float(target.beta), simulate=True)
         except BlowfishError:
             return None
-        return Quote(candidate, level, alpha, float(target.beta), target.guarantee, method)
+        return Quote(candidate, level, alpha, float(target.beta), self.compiled.guarantee(target.guarantee), method)
+
+    def _assessed(self, candidate: CombinedCandidate, target: AccuracyTarget) -> Assessment:
+        return Assessment(candidate, self.compiled.guarantee(target.guarantee))
 
     def rough_alpha(self, target: AccuracyTarget, level: Fraction) -> float:
         """About what a level promises; infinite where there is no estimate."""
         candidate = self.at(level)
         if candidate is None:
             return math.inf
-        rough = RoughSimulation(candidate, target.guarantee == "simultaneous", self.problem.digest())
+        if self.compiled.guarantee(target.guarantee) == "quotient":
+            quote = self.quote(target, level)
+            return math.inf if quote is None else quote.alpha
+        rough = RoughSimulation(candidate, target.guarantee == "simultaneous", self.compiled.problem.digest())
         return rough.alpha(level, float(target.beta))
 
     def spread(self, level: Fraction, most: float = math.inf) -> float:
@@ -370,7 +376,7 @@ def combine(compiled: Compiled, parts: Sequence[Part], most: int = MOST_ENTRIES)
         np.arange(part_exact.shape[0]) == part_exact.shape[0] - 1 if part.tells_total else np.zeros(part_exact.shape[0])
         for part, (_, part_exact) in zip(parts, measured, strict=True)
     ]
-    return Combined(compiled.problem, tuple(parts), answers, noisy, exact, np.concatenate(totals).astype(np.bool_))
+    return Combined(compiled, tuple(parts), answers, noisy, exact, np.concatenate(totals).astype(np.bool_))
 
 
 def least_squares(answers: Floats, rows: Floats, exact: Floats, variances: Floats) -> tuple[Floats, Floats] | None:
@@ -527,7 +533,9 @@ def family_width(quote: Quote, past: Part, compiled: Compiled) -> float:
     """
     if compiled.query in [part.query for part in past.compiled.query.parts]:
         # A question of a plan was chosen with it.
-        return quote.alpha
+        if quote.guarantee != "quotient":
+            return quote.alpha
+        return Assessment(quote.candidate, "simultaneous").alpha(quote.epsilon, quote.beta, simulate=True)[0]
     cells, scales = past.compiled.problem.graph.cells, past.candidate.scales(quote.epsilon)
     strategy = quote.strategy
     if not isinstance(strategy, Combination):

@@ -141,11 +141,7 @@ class Compiled:
             return self.table.alpha
         if self.measure is None:
             return float(target)
-        wanted, rows = float(target * self.measure.scale), self.query.rows
-        if rows is None:
-            return wanted
-        # Both rows of a mean are in one unit: the count's is multiplied by the spread (docs/proofs/joint.md).
-        return wanted * rows if self.is_count_exact else wanted * rows / (2 + wanted / self.measure.spread)
+        return float(target * self.measure.scale) * self._records
 
     def shown(self, alpha: float) -> float:
         """An accuracy of the problem in the query's units; of a mean without `rows` the sum's, of a table the first."""
@@ -155,12 +151,30 @@ class Compiled:
             return alpha / (block.multiplier * block.scale) if first is None else first
         if self.measure is None:
             return alpha
+        return alpha / self._records / self.measure.scale
+
+    def usual(self, rmse: float) -> float:
+        """An expected error of the problem's answers in the query's units; of a mean that of the largest values."""
+        return self.shown(math.sqrt(2.0) * rmse if self._is_quotient else rmse)
+
+    def guarantee(self, wanted: Guarantee) -> Guarantee:
+        """What has to stay within `alpha` for the query's own answers to keep the guarantee that is wanted."""
+        if not self._is_quotient:
+            return wanted
+        return "quotient" if self.query.rows != 1 else "simultaneous"
+
+    @property
+    def _records(self) -> float:
+        """By how many records an error is divided: both rows of a mean are in one unit (docs/proofs/joint.md)."""
         rows = self.query.rows
-        if rows is None:
-            return alpha / self.measure.scale
-        rest = rows if self.is_count_exact else rows - alpha / self.measure.spread
-        times = 1 if self.is_count_exact else 2
-        return times * alpha / rest / self.measure.scale if rest > 0 else float("inf")
+        if self.query.kind != "mean" or rows is None:
+            return 1.0
+        return 0.5 if self._is_quotient and rows == 1 else float(rows)
+
+    @property
+    def _is_quotient(self) -> bool:
+        """Whether the answer is a mean of at least so many records, whose count is noisy."""
+        return self.query.kind == "mean" and self.query.rows is not None and not self.is_count_exact
 
     @cached_property
     def is_count_exact(self) -> bool:
@@ -384,7 +398,7 @@ class JoinedPart:
     @property
     def guarantee(self) -> Guarantee:
         """What the accuracy speaks of: all answers at once, or each of them."""
-        return "per-query" if self.part.per_query else "simultaneous"
+        return self.compiled.guarantee("per-query" if self.part.per_query else "simultaneous")
 
     def among(self, candidate: Candidate) -> Candidate:
         """The strategy of a group, of which this question's rows alone are looked at."""

@@ -321,9 +321,8 @@ def ratio(total: Interval, count: Interval, ends: Sequence[float], pair: NoisePa
                 np.where(holds, np.minimum(least, lower), least),
                 np.where(holds, np.maximum(most, upper), most),
             )
-    # No ratio at all happens with probability at most beta; the interval is then the estimate alone.
-    least, most = np.minimum(least, np.where(np.isinf(least), value, np.inf)), np.where(np.isinf(most), value, most)
-    return Interval(np.clip(value, least, most), least, most)
+    # The estimate is one of them but for counts near 0; it is in the interval always, also where no ratio is left.
+    return Interval(value, np.minimum(least, value), np.maximum(most, value))
 
 
 @dataclass(frozen=True, eq=False)

@@ -503,7 +503,7 @@ def _column_accuracy(compiled: Compiled, quotes: Quotes | None) -> dict[str, flo
 
 
 def _offer(quote: Quote, compiled: Compiled) -> Offer:
-    return Offer(quote.mechanism, quote.epsilon, compiled.shown(quote.alpha), compiled.shown(quote.rmse), quote.method)
+    return Offer(quote.mechanism, quote.epsilon, compiled.shown(quote.alpha), compiled.usual(quote.rmse), quote.method)
 
 
 def _settings_words(target: AccuracyTarget) -> str:
@@ -524,7 +524,7 @@ def _why(offers: tuple[Quote, ...], target: AccuracyTarget, compiled: Compiled) 
     if target.epsilon is None:
         one, two, what = float(first.epsilon), float(second.epsilon), "asks the least epsilon"
     else:
-        one, two, what = compiled.shown(first.rmse), compiled.shown(second.rmse), "has the least expected error"
+        one, two, what = compiled.usual(first.rmse), compiled.usual(second.rmse), "has the least expected error"
     if two == one:
         return f"{first.mechanism} {what}, as does {second.mechanism}."
     if two < one:
@@ -544,10 +544,10 @@ def quotes_for(compiled: Compiled, target: AccuracyTarget, among: Container[str]
         )
     problem = compiled.problem
     known = {name: propose for name, propose in _candidates(compiled, target).items() if name in among}
-    beta = float(target.beta)
+    beta, guarantee = float(target.beta), compiled.guarantee(target.guarantee)
     if target.epsilon is not None:
-        return accuracy_at(problem, target.epsilon, beta, known, target.guarantee)
-    return quote(problem, compiled.alpha(target.alpha or Fraction(0)), beta, known, target.guarantee)
+        return accuracy_at(problem, target.epsilon, beta, known, guarantee)
+    return quote(problem, compiled.alpha(target.alpha or Fraction(0)), beta, known, guarantee)
 
 
 def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mechanism]:

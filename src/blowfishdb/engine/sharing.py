@@ -636,7 +636,8 @@ def _shape(plan_digest: str) -> str:
 def _quote_at(compiled: Compiled, target: AccuracyTarget, mechanism: str, level: Fraction) -> Quote:
     """What a mechanism promises at a level."""
     mechanisms = {mechanism: mechanism_with(mechanism, target.by(mechanism).parameters)}
-    return accuracy_at(compiled.problem, level, float(target.beta), mechanisms, target.guarantee).best
+    guarantee = compiled.guarantee(target.guarantee)
+    return accuracy_at(compiled.problem, level, float(target.beta), mechanisms, guarantee).best
 
 
 def _sharing(link: Link, epsilon: Fraction, links: Iterable[PastLink]) -> Sharing:
