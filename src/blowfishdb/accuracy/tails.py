@@ -336,7 +336,7 @@ class QuotientTails(ExactTails):
         return self._tail(float(self.candidate.plan.unit / epsilon) / float(self._groups[0][0]), alpha)
 
     def _tail(self, scale: float, alpha: float) -> float:
-        alone, half = distribution.tail(scale, [alpha, alpha / 2.0]).tolist()
+        alone, half = (float(distribution.tail(scale, beyond)) for beyond in (alpha, alpha / 2.0))
         both = float(_ONE_PAIR.tails(scale, np.array([float(alpha)]))[0])
         return min(both + alone * half / 4.0, 2.0 * half)
 

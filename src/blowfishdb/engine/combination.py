@@ -39,7 +39,7 @@ from blowfishdb.model.workload import AllRanges, Rows, Sparse
 from blowfishdb.noise import distribution
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.loss import sparse_columns
-from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
+from blowfishdb.plan.plan import EdgePlan, Measurement, Plan
 from blowfishdb.present.answer_values import MeasuredRows
 
 MOST_ENTRIES = 2**20
