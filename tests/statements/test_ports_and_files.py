@@ -163,7 +163,7 @@ OF_THE_PORT: Registry = (
         r"(?P<dataset>\S+); (?P<accuracy>.+)",
         _notice,
     ),
-    (r"of at most (?P<cap>\d+) rows? per (?P<id>\w+)", _cap),
+    (r"at most (?P<cap>\d+) rows? per (?P<id>\w+) (is|are) counted", _cap),
     (r"Run it with: .+", lambda case, said: case.preview.is_affordable),
 )
 """Sentences that stand beside rows at the port."""

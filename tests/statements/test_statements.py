@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from blowfishdb.accuracy import quote
 from blowfishdb.accuracy.intervals import HalfWidths
-from blowfishdb.engine import release as engine
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.release import PlanRelease
@@ -145,12 +145,17 @@ def test_noise_1_3_times_too_large_is_noticed(place: Place, monkeypatch: pytest.
 # One interval in ten fails, and half of those that are a third as wide. 197 of 640 are refused; that fewer fail has a
 # chance below 10^-13.
 def test_intervals_a_third_as_wide_are_noticed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = engine.intervals
+    whole = quote.intervals
 
     def narrower(*plan: Any) -> HalfWidths:
         widths = whole(*plan)
         return replace(widths, per_answer=widths.per_answer / 3, simultaneous=widths.simultaneous / 3)
 
-    monkeypatch.setattr(engine, "intervals", narrower)
-    refused = drawn(place, DRAWN, DRAWS).refusals()
+    monkeypatch.setattr(quote, "intervals", narrower)
+    # Half-widths are cached with their quotes.
+    quote.forget()
+    try:
+        refused = drawn(place, DRAWN, DRAWS).refusals()
+    finally:
+        quote.forget()
     assert [words.partition(" ")[0] for words in refused] == ["simultaneous", "pointwise"]
