@@ -235,6 +235,7 @@ def test_filters_budget_and_refusals_teach(page: Page, place: Place) -> None:
 def test_experts_set_parameters_of_a_mechanism(page: Page, place: Place) -> None:
     sign_in(page, place)
     page.get_by_role("radio", name="Choose budget").click()
+    settle(page)
     page.get_by_text("Mechanism", exact=True).click()
     choose(page, "Mechanism", "kdtree")
     page.get_by_text("Parameters, for experts").click()
