@@ -41,7 +41,7 @@ class Part:
 PARTS: tuple[Part, ...] = (
     Part("PostgreSQL", "postgres", ("initdb", "/usr/lib/postgresql/*/bin/initdb"), ("postgresql",)),
     Part("MariaDB", "mariadb", ("mariadbd", "/usr/sbin/mariadbd"), ("mariadb-server",)),
-    Part("Chromium", "chromium", ("chromium", "chromium-browser", "google-chrome"), ("chromium",)),
+    Part("Chromium", "chromium", ("chromium-headless-shell", "chromium"), ("chromium-headless-shell",)),
     Part("nginx", "nginx", ("nginx", "/usr/sbin/nginx"), ("nginx-light",)),
     Part("Caddy", "caddy", ("caddy",), ("caddy",)),
     Part("Java", "java", ("java",), ("default-jre-headless",)),

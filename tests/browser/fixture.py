@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -115,8 +116,9 @@ def serve(config: Path) -> Iterator[Place]:
 
 
 def launch(playwright: Playwright) -> Browser:
-    """Chromium without a window."""
-    return playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+    """Chromium without a window: the build that has none, which needs less, or the usual one."""
+    program = shutil.which("chromium-headless-shell") or "/usr/bin/chromium"
+    return playwright.chromium.launch(executable_path=program, args=FLAGS)
 
 
 ARRIVED = """async () => {
