@@ -18,7 +18,7 @@ from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.engine.target import AccuracyTarget, read_target
 from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
 from blowfishdb.model.query import Query
-from blowfishdb.session.backend import Backend
+from blowfishdb.session.backend import Backend, ReleaseRequest
 from blowfishdb.session.local import open_local
 from tests.fuzz.effort import effort, outcome
 from tests.fuzz.questions import ANY_TARGET, ANYTHING, QUESTION
@@ -66,9 +66,10 @@ def test_previews_cost_nothing_and_quote_what_is_charged(backend: Backend, writt
     read = outcome(asked)
     if isinstance(read, BlowfishError):
         return
-    quoted = outcome(lambda: backend.preview("visits", *_placed(read, domain)))
+    request = ReleaseRequest("visits", read[0], domain, read[1])
+    quoted = outcome(lambda: backend.preview(request))
     assert backend.budget("visits").spent == before
-    answered = outcome(lambda: backend.release("visits", *_placed(read, domain), Run()))
+    answered = outcome(lambda: backend.release(request, Run()))
     spent = backend.budget("visits").spent - before
     if isinstance(answered, BlowfishError):
         assert spent == 0
@@ -77,10 +78,6 @@ def test_previews_cost_nothing_and_quote_what_is_charged(backend: Backend, writt
     assert isinstance(answered, Answer)
     assert isinstance(quoted, Preview)
     assert spent in (Fraction(0), quoted.epsilon)
-
-
-def _placed(read: tuple[Query, AccuracyTarget], domain: Any) -> tuple[Query, Any, AccuracyTarget]:
-    return read[0], domain, read[1]
 
 
 @pytest.mark.parametrize("depth", [10, 500, 100_000])
@@ -110,9 +107,13 @@ def test_no_refusal_depends_on_the_rows(tmp_path_factory: pytest.TempPathFactory
 
 def _said(backend: Backend, written: Any, wanted: Any) -> str:
     domain, _ = backend.declared("visits")
-    found = outcome(lambda: backend.preview("visits", read_query(written), domain, read_target(wanted)))
+
+    def request() -> ReleaseRequest:
+        return ReleaseRequest("visits", read_query(written), domain, read_target(wanted))
+
+    found = outcome(lambda: backend.preview(request()))
     if isinstance(found, BlowfishError):
-        refused = outcome(lambda: backend.release("visits", read_query(written), domain, read_target(wanted), Run()))
+        refused = outcome(lambda: backend.release(request(), Run()))
         assert isinstance(refused, BlowfishError)
         return f"{found.code}: {found.message}; {refused.code}: {refused.message}"
     return str(found.to_dict())

@@ -12,7 +12,7 @@ import blowfishdb as bf
 from blowfishdb.catalog.dataset import hidden_words
 from blowfishdb.model.domain import Attribute
 from blowfishdb.server.pages.dictionary import example_epsilon, example_links, kind_words, special_words
-from blowfishdb.server.pages.explore import read_form
+from blowfishdb.server.pages.explore import runnable_query
 from blowfishdb.server.pages.query_draft import read_question
 from tests.session.places import configuration
 
@@ -46,7 +46,7 @@ def test_every_example_can_be_asked(tmp_path: Path, name: str) -> None:
             (text,) = parse_qs(urlsplit(link).query)["question"]
             question = read_question(text, lambda _: table.domain)
             assert question is not None, words
-            preview = read_form(db, question[0], question[2], question[1], "").preview()
+            preview = runnable_query(db, question, "").preview()
             assert preview.epsilon <= Fraction(price.removeprefix("at most epsilon ")), words
 
 

@@ -19,8 +19,8 @@ from blowfishdb.server.pages.query_draft import (
     AxisChoice,
     FilterChoice,
     QueryDraft,
+    QuestionDraft,
     read_question,
-    write_question,
 )
 
 
@@ -78,31 +78,29 @@ def domain_of(name: str) -> Domain:
 
 
 QUESTIONS = [
-    (QueryDraft("clinic", "histogram", (AxisChoice("age", "5"),)), "", AccuracyDraft()),
-    (
+    QuestionDraft(QueryDraft("clinic", "histogram", (AxisChoice("age", "5"),))),
+    QuestionDraft(
         QueryDraft(
             "clinic",
             "marginals",
             (AxisChoice("age", "10"), AxisChoice('ward "1"'), AxisChoice("day", "month")),
             (FilterChoice('ward "1"', "not among", values=("<b>",)), FilterChoice("age", "between", "18", "")),
         ),
-        "",
         AccuracyDraft("budget", epsilon="1/3", confidence="0.99", mechanism="dawa"),
     ),
-    (QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="1 to 2\n3 to 4"), "", AccuracyDraft(alpha="9")),
-    (QueryDraft("clinic", "sql"), "SELECT age, COUNT(*) FROM clinic GROUP BY age", AccuracyDraft()),
-    (QueryDraft("clinic", "cdf", (AxisChoice("age"),)), "", AccuracyDraft(mechanism=CHOICES[0], fresh=True)),
-    (
+    QuestionDraft(QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="1 to 2\n3 to 4"), AccuracyDraft(alpha="9")),
+    QuestionDraft(QueryDraft("clinic", "sql"), sql="SELECT age, COUNT(*) FROM clinic GROUP BY age"),
+    QuestionDraft(QueryDraft("clinic", "cdf", (AxisChoice("age"),)), AccuracyDraft(mechanism=CHOICES[0], fresh=True)),
+    QuestionDraft(
         QueryDraft("clinic", "cdf", (AxisChoice("age"),)),
-        "",
         AccuracyDraft(mechanism="hierarchy", parameters=(("fan_out", "3"),)),
     ),
 ]
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_question_is_read_as_it_was_written(question: tuple[QueryDraft, str, AccuracyDraft]) -> None:
-    assert read_question(write_question(*question), domain_of) == question
+def test_a_question_is_read_as_it_was_written(question: QuestionDraft) -> None:
+    assert read_question(question.text(), domain_of) == question
 
 
 @pytest.mark.parametrize(
@@ -132,7 +130,7 @@ def test_a_question_is_read_as_it_was_written(question: tuple[QueryDraft, str, A
     ],
 )
 def test_an_address_that_makes_no_sense_is_no_question(change: dict[str, object]) -> None:
-    content = json.loads(write_question(*QUESTIONS[0])) | change
+    content = json.loads(QUESTIONS[0].text()) | change
     assert read_question(json.dumps(content), domain_of) is None
 
 
@@ -143,4 +141,4 @@ def test_no_text_of_an_address_breaks_the_page(text: str) -> None:
 
 def test_a_question_that_is_too_long_for_an_address_is_left_out() -> None:
     draft = QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="1 to 2\n" * 2000)
-    assert write_question(draft, "", AccuracyDraft()) == ""
+    assert QuestionDraft(draft).text() == ""

@@ -77,8 +77,8 @@ def test_the_link_holds_question_and_accuracy(session: Session) -> None:
         (text,) = parse_qs(urlsplit(edit_link(answer, session)).query)["question"]
         question = read_question(text, lambda _: table.domain)
         assert question is not None
-        draft, _, accuracy = question
-        return draft.template, accuracy.by, accuracy.alpha if accuracy.by == "accuracy" else accuracy.epsilon
+        accuracy = question.accuracy
+        return question.query.template, accuracy.by, accuracy.alpha if accuracy.by == "accuracy" else accuracy.epsilon
 
     answer = table.histogram("ward").release(alpha=40)
     template, by, alpha = linked(answer)

@@ -12,8 +12,8 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import ParameterError
-from blowfishdb.server.pages.explore import read_form
-from blowfishdb.server.pages.query_draft import AccuracyDraft, AxisChoice, QueryDraft
+from blowfishdb.server.pages.explore import runnable_query
+from blowfishdb.server.pages.query_draft import AccuracyDraft, AxisChoice, QueryDraft, QuestionDraft
 from tests.server.places import AGES, Place, code, opened
 from tests.server.wire.places import wire_place
 from tests.session.places import visits
@@ -78,10 +78,12 @@ def test_the_port_takes_them_as_a_setting_and_in_the_statement(tmp_path: Path) -
 def test_the_page_asks_with_them_and_shows_them_as_python(place: Place) -> None:
     session, draft = place.app_state.session("ana"), QueryDraft("visits", "histogram", (AxisChoice("age"),))
     accuracy = AccuracyDraft("budget", mechanism="dawa", parameters=(("split", "0.3"),))
-    runnable = read_form(session, draft, accuracy, "", place.address)
-    assert runnable.options["parameters"] == SETTINGS
+    runnable = runnable_query(session, QuestionDraft(draft, accuracy), place.address)
+    assert runnable.target.parameters == SETTINGS
     assert "mechanism='dawa', parameters={'split': '0.3'}" in runnable.code
     stated = "SELECT age, COUNT(*) FROM visits GROUP BY age OPTIONS (mechanism = 'identity')"
-    assert not read_form(session, QueryDraft("visits", "sql"), accuracy, stated, "").options.get("parameters")
+    statement = QuestionDraft(QueryDraft("visits", "sql"), accuracy, stated)
+    assert not runnable_query(session, statement, "").target.parameters
+    unread = AccuracyDraft("budget", mechanism="dawa", parameters=(("split", "x"),))
     with pytest.raises(ParameterError, match="is a number"):
-        read_form(session, draft, AccuracyDraft("budget", mechanism="dawa", parameters=(("split", "x"),)), "", "")
+        runnable_query(session, QuestionDraft(draft, unread), "")

@@ -15,13 +15,14 @@ from blowfishdb.engine.request import write_query
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.domain import domain
 from blowfishdb.server.pages.controls import figure
-from blowfishdb.server.pages.explore import read_form
+from blowfishdb.server.pages.explore import runnable_query
 from blowfishdb.server.pages.query_draft import (
     FORMS,
     AccuracyDraft,
     AxisChoice,
     FilterChoice,
     QueryDraft,
+    QuestionDraft,
     Template,
     build_query,
     literal,
@@ -30,7 +31,6 @@ from blowfishdb.server.pages.query_draft import (
     steps_of,
     usual_step,
     with_template,
-    write_question,
 )
 from blowfishdb.server.pages.sign_in import local_path
 from blowfishdb.session import Session
@@ -137,13 +137,14 @@ def test_odd_input_is_refused_with_advice(db: Session, draft: QueryDraft, said: 
 
 def test_a_statement_says_its_accuracy_itself_where_it_does(db: Session) -> None:
     sql = "SELECT ward, COUNT(*) FROM clinic GROUP BY ward"
-    plain = read_form(db, QueryDraft("clinic", "sql"), AccuracyDraft(alpha="70"), sql, "")
-    own = read_form(db, QueryDraft("clinic", "sql"), AccuracyDraft(alpha="70"), f"{sql} OPTIONS (epsilon = 0.25)", "")
+    draft = QuestionDraft(QueryDraft("clinic", "sql"), AccuracyDraft(alpha="70"), sql)
+    plain = runnable_query(db, draft, "")
+    own = runnable_query(db, replace(draft, sql=f"{sql} OPTIONS (epsilon = 0.25)"), "")
     assert float(plain.preview().accuracy_target.alpha or 0) == 70
     assert own.preview().accuracy_target.alpha is None
     assert float(own.preview().epsilon) == 0.25
     with pytest.raises(AccuracyError):
-        read_form(db, QueryDraft("clinic", "sql"), AccuracyDraft(alpha="a lot"), sql, "").preview()
+        runnable_query(db, replace(draft, accuracy=AccuracyDraft(alpha="a lot")), "").preview()
 
 
 def test_steps_are_round_and_easy_to_read() -> None:
@@ -169,11 +170,12 @@ def test_signing_in_never_leads_to_another_site(wanted: str) -> None:
 
 
 def test_what_is_left_buys_what_it_says(db: Session) -> None:
-    expensive = read_form(db, QueryDraft("clinic", "histogram", (AGE,)), AccuracyDraft(alpha="1"), "", "")
+    draft = QuestionDraft(QueryDraft("clinic", "histogram", (AGE,)), AccuracyDraft(alpha="1"))
+    expensive = runnable_query(db, draft, "")
     assert expensive.preview().epsilon > 1
     within = expensive.within(Fraction(1, 3))
     assert within is not None
-    again = read_form(db, QueryDraft("clinic", "histogram", (AGE,)), AccuracyDraft(alpha=str(within)), "", "").preview()
+    again = runnable_query(db, replace(draft, accuracy=AccuracyDraft(alpha=str(within))), "").preview()
     assert again.epsilon <= Fraction(1, 3)
     assert expensive.within(Fraction(1, 10_000)) is None, "less than any price"
 
@@ -187,9 +189,9 @@ def test_curators_see_what_is_left_exactly() -> None:
 
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_an_address_holds_the_whole_question(draft: QueryDraft) -> None:
-    accuracy = AccuracyDraft("budget", epsilon="0.07", fresh=True)
-    text = write_question(draft, "", accuracy)
-    assert read_question(text, lambda _: DOMAIN) == (draft, "", accuracy)
+    question = QuestionDraft(draft, AccuracyDraft("budget", epsilon="0.07", fresh=True))
+    text = question.text()
+    assert read_question(text, lambda _: DOMAIN) == question
     assert "null" not in text, "only what is not the usual"
 
 
@@ -221,8 +223,4 @@ def test_every_template_begins_with_a_question_that_can_be_asked(db: Session, te
     for draft in DRAFTS:
         usual = replace(with_template(draft, template, DOMAIN), filters=())
         assert build_query(usual, db["clinic"]).dataset == "clinic"
-        assert read_question(write_question(usual, "", AccuracyDraft()), lambda _: DOMAIN) == (
-            usual,
-            "",
-            AccuracyDraft(),
-        )
+        assert read_question(QuestionDraft(usual).text(), lambda _: DOMAIN) == QuestionDraft(usual)

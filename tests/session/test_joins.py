@@ -18,6 +18,7 @@ from blowfishdb.catalog.dataset import join_words, read_join
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, CatalogError, DatasetPaused, QueryError, SourceError, UnknownDataset
 from blowfishdb.model.query import Query
+from blowfishdb.session.backend import ReleaseRequest
 from blowfishdb.session.local import local_backend
 from examples.patients_and_visits import clinic
 
@@ -143,9 +144,9 @@ def test_a_paused_dataset_has_no_people_to_ask(folder: Path) -> None:
 
     live = LiveCatalog(folder / "blowfish.toml")
     backend = local_backend(live.now, "ana", gate)
-    question = Query("count")
+    domain, _ = backend.declared("visits.people")
     with pytest.raises(DatasetPaused):
-        backend.preview("visits.people", question, backend.declared("visits.people")[0], accuracy_target(epsilon=1))
+        backend.preview(ReleaseRequest("visits.people", Query("count"), domain, accuracy_target(epsilon=1)))
     live.close()
 
 

@@ -17,11 +17,9 @@ from blowfishdb.catalog.curator import Curator
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Released, Run
 from blowfishdb.engine.compile import compile_query
-from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, NotAllowed, SourceError, SourceFailed, SourcesUnavailable
 from blowfishdb.incidents import curator_log, public_error
-from blowfishdb.model.domain import Domain
-from blowfishdb.model.query import Query, query
+from blowfishdb.model.query import query
 from blowfishdb.server.auth.approvals import ApprovalGuard, Approvals
 from blowfishdb.server.auth.audit_log import AuditEntry, AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
@@ -220,14 +218,13 @@ class AppState:
             owner = self._live.now().owner(name)
             return ApprovalGuard(self.approvals, self.audit_log, owner, backend.analyst, run.before_charge)
 
-        def release(name: str, query: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Released:
-            return backend.release(name, query, domain, target, replace(run, before_charge=guarded(name, run)))
+        def release(request: ReleaseRequest, run: Run) -> Released:
+            return backend.release(request, replace(run, before_charge=guarded(request.dataset, run)))
 
-        def release_all(name: str, requests: Sequence[ReleaseRequest], domain: Domain) -> list[Answer]:
-            guard = guarded(name, requests[0][2])
-            return backend.release_all(
-                name, [(*one[:2], replace(one[2], before_charge=guard)) for one in requests], domain
-            )
+        def release_all(requests: Sequence[tuple[ReleaseRequest, Run]]) -> list[Answer]:
+            first, run = requests[0]
+            guard = guarded(first.dataset, run)
+            return backend.release_all([(one, replace(run, before_charge=guard)) for one, run in requests])
 
         return replace(backend, release=release, release_all=release_all)
 

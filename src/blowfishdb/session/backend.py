@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Released, Run
@@ -20,8 +20,15 @@ from blowfishdb.model.query import Query
 from blowfishdb.sources.base import Join
 
 Value = TypeVar("Value")
-ReleaseRequest: TypeAlias = tuple[Query, AccuracyTarget, Run]
-"""A query, how accurately it is answered, and the terms of its release."""
+
+@dataclass(frozen=True, eq=False)
+class ReleaseRequest:
+    """A query of one dataset and its accuracy target; `domain` is what was declared when the query was made."""
+
+    dataset: str
+    query: Query
+    domain: Domain
+    target: AccuracyTarget
 
 
 MOST_LISTED = 1000
@@ -100,8 +107,8 @@ class Backend:
     """What an analyst may ask for, as functions: an attribute of an object would lead to the catalog and the data.
 
     `preview` and `release` serve every kind of query. They refuse one whose attributes were declared in another way in
-    the domain for which it was made. `release_all` charges several requests in one transaction, all of them or none,
-    before the first is answered.
+    the domain for which it was made. `release_all` charges several requests of one dataset in one transaction, all of
+    them or none, before the first is answered.
     """
 
     analyst: str
@@ -109,9 +116,9 @@ class Backend:
     declared: Callable[[str], tuple[Domain, Policy]]
     joins: Callable[[str], tuple[Join, ...]]
     budget: Callable[[str], Budget]
-    preview: Callable[[str, Query, Domain, AccuracyTarget], AnyPreview]
-    release: Callable[[str, Query, Domain, AccuracyTarget, Run], Released]
-    release_all: Callable[[str, Sequence[ReleaseRequest], Domain], list[Answer]]
+    preview: Callable[[ReleaseRequest], AnyPreview]
+    release: Callable[[ReleaseRequest, Run], Released]
+    release_all: Callable[[Sequence[tuple[ReleaseRequest, Run]]], list[Answer]]
     history: Callable[[str, ListPart], list[Past]]
     reopen: Callable[[str, int], Released]
     synopses: Callable[[str, ListPart], list[Published]]

@@ -40,14 +40,13 @@ from blowfishdb.engine.release import PlanRelease, Release
 from blowfishdb.engine.request import Request, make_request
 from blowfishdb.engine.sharing import shared_words, ways_to, ways_words
 from blowfishdb.engine.synopsis import Synopsis, from_bytes, synopsis_ways
-from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BudgetExceeded, InvalidInput, NotInForce, QueryError, UnknownAnswer
 from blowfishdb.incidents import redact_errors
 from blowfishdb.ledger import Charge
 from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.query import PUBLISHED, Query
+from blowfishdb.model.query import PUBLISHED
 from blowfishdb.session.backend import Backend, Budget, ListPart, Past, Published, ReleaseRequest, expect
 from blowfishdb.sources.base import Join
 
@@ -109,27 +108,29 @@ def local_backend(
         config, dataset = catalog.config, catalog.config.dataset(catalog.owner(name))
         return shown_joins(config.scheme(dataset.source), dataset.joins) if dataset.joins else ()
 
-    def opened(name: str, query: Query, domain: Domain) -> DatasetHandle:
-        """The dataset at the versions in force; a version may come into force a moment before its file is written."""
-        catalog = now()
+    def opened(wanted: ReleaseRequest) -> tuple[DatasetHandle, Request]:
+        """The dataset at the versions in force, and what is asked of it as the ledger knows it."""
+        catalog, name, domain = now(), wanted.dataset, wanted.domain
         # Before anything else: of a dataset that is not there nobody hears whether it is paused.
         gate(catalog.config.dataset(catalog.owner(name)).name)
         try:
             handle = catalog.handle(name)
         except NotInForce:
+            # A version may come into force a moment before its file is written.
             handle = now().handle(name)
-        for axis in query.axes:
+        for axis in wanted.query.axes:
             if axis.attribute in domain and domain[axis.attribute] != handle.domain.find(axis.attribute):
                 raise QueryError(f"{axis.attribute} is declared in another way by now: ask the dataset anew")
-        return handle
+        return handle, make_request(handle, wanted.query, wanted.target)
 
     def planned(handle: DatasetHandle, request: Request, *, wants_preview: bool = False) -> Planned:
-        def make() -> Planned:
-            effort = partial(query_effort, handle.domain, handle.policy, request.query)
-            # Without a source: no plan can depend on data, wherever it is made.
-            return compute(effort, plan_request, replace(handle, source=UNREAD), request, wants_preview)
+        counted, declarations = with_rows(handle, request, free_answer), (handle.domain, handle.policy)
 
-        declarations = handle.domain, handle.policy
+        def make() -> Planned:
+            effort = partial(query_effort, *declarations, request.query)
+            # Without a source: no plan can depend on data, wherever it is made.
+            return compute(effort, plan_request, replace(counted, source=UNREAD), request, wants_preview)
+
         return quote_cache.quote(analyst, request.text, *declarations, make, wants_preview=wants_preview)
 
     def free_answer(handle: DatasetHandle, request: Request) -> Answer | None:
@@ -138,11 +139,10 @@ def local_backend(
             return None
         return expect(decode(charged_payload(ledger, handle, analyst, request.digest, lambda: release, Run())), Answer)
 
-    def preview(name: str, query: Query, domain: Domain, target: AccuracyTarget) -> AnyPreview:
+    def preview(wanted: ReleaseRequest) -> AnyPreview:
         def work() -> AnyPreview:
-            handle = opened(name, query, domain)
-            request = make_request(handle, query, target)
-            quote = planned(with_rows(handle, request, free_answer), request, wants_preview=True)
+            handle, request = opened(wanted)
+            quote = planned(handle, request, wants_preview=True)
             ways, preview = ways_to(ledger, handle, analyst, quote.release), quote.preview
             release = ways.releases[0]
             if preview is None:
@@ -163,7 +163,7 @@ def local_backend(
                     known = repeated(ledger, handle.account, analyst, request.digest, preview.best.epsilon)
                     preview = replace(preview, shared=known or preview.shared)
                 fresh = Way("fresh", preview.best.epsilon, preview.alpha)
-                published = synopsis_ways(ledger, handle, query, target)
+                published = synopsis_ways(ledger, handle, request.query, request.target)
                 preview = replace(
                     preview, ways=(*(preview.ways or (fresh,)), *published) if published else preview.ways
                 )
@@ -171,42 +171,39 @@ def local_backend(
 
         return in_turn(work)
 
-    def release(name: str, query: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Released:
+    def release(wanted: ReleaseRequest, run: Run) -> Released:
         def work() -> Released:
-            handle = opened(name, query, domain)
-            request = make_request(handle, query, target)
+            handle, request = opened(wanted)
 
             def prepared() -> Release:
-                return planned(with_rows(handle, request, free_answer), request).release
+                return planned(handle, request).release
 
             try:
                 payload = charged_payload(ledger, handle, analyst, request.digest, prepared, run)
             except BudgetExceeded as refusal:
                 requested, data, mine = refusal.requested, refusal.remaining_dataset, refusal.remaining_analyst
                 compiled = prepared().compiled
-                if compiled is None or query.kind in PUBLISHED:
+                if compiled is None or request.query.kind in PUBLISHED:
                     raise
                 left = data if mine is None else min(data, mine)
-                effort = partial(query_effort, handle.domain, handle.policy, query)
-                offers = compute(effort, instead, handle.domain, handle.policy, compiled, target, left)
+                effort = partial(query_effort, handle.domain, handle.policy, request.query)
+                offers = compute(effort, instead, handle.domain, handle.policy, compiled, request.target, left)
                 raise BudgetExceeded(requested, data, mine, offers) from None
             return decode(payload)
 
         return in_turn(work)
 
-    def release_all(name: str, requests: Sequence[ReleaseRequest], domain: Domain) -> list[Answer]:
+    def release_all(wanted: Sequence[tuple[ReleaseRequest, Run]]) -> list[Answer]:
         def charge() -> None:
             charged: list[tuple[str, Release, Run]] = []
-            for query, target, run in requests:
-                handle = opened(name, query, domain)
-                request = make_request(handle, query, target)
-                quoted = planned(with_rows(handle, request, free_answer), request).release
-                charged.append((request.digest, quoted, run))
+            for one, run in wanted:
+                handle, request = opened(one)
+                charged.append((request.digest, planned(handle, request).release, run))
             charge_together(ledger, handle, analyst, charged)
 
-        if len(requests) > 1:
+        if len(wanted) > 1:
             in_turn(charge)
-        return [expect(release(name, query, domain, target, run), Answer) for query, target, run in requests]
+        return [expect(release(one, run), Answer) for one, run in wanted]
 
     def reopen(name: str, number: int) -> Released:
         """Somebody else's number is as unknown as one that was never given."""

@@ -31,14 +31,13 @@ from blowfishdb.errors import (
     TooLarge,
     plural,
 )
-from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import show
 from blowfishdb.model.query import MOST_PARTS, Part, Query
 from blowfishdb.model.serialize import write
 from blowfishdb.present.table import aligned
 from blowfishdb.present.words import budget_words, readable
 from blowfishdb.session.backend import Backend, ListPart, ReleaseRequest, expect
-from blowfishdb.session.table import Question, sized_question, with_note
+from blowfishdb.session.table import Question, sized_request, with_note
 
 Item: TypeAlias = Question | tuple[Question, Number | Mapping[str, Any]]
 """A question, with the accuracy of all, or with one of its own: a number, or options such as {"alpha": 50}."""
@@ -49,8 +48,7 @@ class PlannedQuestion:
     """A question of a plan: its accuracy, what it would cost by itself now, and its share of the price."""
 
     question: Question
-    query: Query = field(repr=False)
-    target: AccuracyTarget
+    request: ReleaseRequest = field(repr=False)
     alone: Fraction
     price: Fraction
     together: int | None = None
@@ -66,9 +64,10 @@ class PlannedQuestion:
     @property
     def accuracy(self) -> str:
         """The accuracy, or the price, that was asked for."""
-        if self.target.alpha is None:
-            return f"for epsilon {show(self.target.epsilon or Fraction(0))}"
-        return f"within {readable(float(self.target.alpha))} ({self.target.confidence})"
+        target = self.request.target
+        if target.alpha is None:
+            return f"for epsilon {show(target.epsilon or Fraction(0))}"
+        return f"within {readable(float(target.alpha))} ({target.confidence})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,7 +90,6 @@ class QuestionPlan:
     total: Fraction
     left: Fraction
     joint: tuple[JointPart, ...]
-    domain: Domain = field(repr=False)
     _backend: Backend = field(repr=False)
 
     @property
@@ -135,7 +133,7 @@ class QuestionPlan:
         questions = [
             {
                 "title": one.title,
-                "accuracy_target": one.target.to_dict(),
+                "accuracy_target": one.request.target.to_dict(),
                 "alone": str(one.alone),
                 "price": str(one.price),
                 "together": one.together,
@@ -164,14 +162,14 @@ class QuestionPlan:
         self.check_budget(key)
         members = self._recorded(key) or [part.members for part in self.joint]
         members += [(place,) for place in range(len(self.questions)) if all(place not in each for each in members)]
-        requests: list[ReleaseRequest] = []
+        requests: list[tuple[ReleaseRequest, Run]] = []
         for places in members:
             chosen = [self.questions[place] for place in places]
-            query, target = _together(chosen) if len(chosen) > 1 else (chosen[0].query, chosen[0].target)
+            request = _together(chosen) if len(chosen) > 1 else chosen[0].request
             cap = sum((one.price for one in chosen), Fraction(0))
-            requests.append((query, target, Run(_key(key, places), progress, deadline, cap, before_charge)))
+            requests.append((request, Run(_key(key, places), progress, deadline, cap, before_charge)))
         answers: dict[int, Answer] = {}
-        for places, answer in zip(members, self._backend.release_all(self.dataset, requests, self.domain), strict=True):
+        for places, answer in zip(members, self._backend.release_all(requests), strict=True):
             answers |= dict(zip(places, answer.parts or (answer,), strict=True))
         return [one.question.shown(with_note(answers[place], one.note)) for place, one in enumerate(self.questions)]
 
@@ -218,9 +216,8 @@ def _key(key: str | None, members: Iterable[int]) -> str | None:
     return None if key is None else f"{key} {sum(1 << place for place in members):x}"
 
 
-def plan_questions(items: Iterable[Item], given: TargetOptions, backend: Backend) -> QuestionPlan:
-    """The plan of questions of one dataset; `given` is the accuracy of those that have none of their own."""
-    pairs = [_read_item(item, given) for item in items]
+def plan_questions(pairs: Sequence[tuple[Question, AccuracyTarget]], backend: Backend) -> QuestionPlan:
+    """The plan of questions of one dataset, each at its accuracy target."""
     if not pairs:
         raise QueryError("a plan needs at least one question, such as db.plan([db['visits'].count()], alpha=50)")
     if len(pairs) > MOST_PARTS:
@@ -233,21 +230,20 @@ def plan_questions(items: Iterable[Item], given: TargetOptions, backend: Backend
         raise QueryError(f"{dataset} was declared in another way between these questions: ask the dataset anew")
     questions = []
     for question, target in pairs:
-        sized = sized_question(backend, dataset, question.query, domain, target)
-        price = expect(backend.preview(dataset, sized.query, domain, sized.target), Preview).epsilon
-        questions.append(PlannedQuestion(question, sized.query, sized.target, price, price, note=sized.note))
-    joint = _joint(dataset, domain, questions, backend)
+        request, note = sized_request(backend, question.request(target))
+        price = expect(backend.preview(request), Preview).epsilon
+        questions.append(PlannedQuestion(question, request, price, price, note=note))
+    joint = _joint(questions, backend)
     for number, part in enumerate(joint):
         for place, share in zip(part.members, part.preview.parts, strict=True):
             one = questions[place]
             questions[place] = replace(one, price=share.share, together=number)
     total = sum((one.price for one in questions), Fraction(0))
-    return QuestionPlan(
-        dataset, tuple(questions), total, backend.budget(dataset).remaining, tuple(joint), domain, backend
-    )
+    return QuestionPlan(dataset, tuple(questions), total, backend.budget(dataset).remaining, tuple(joint), backend)
 
 
-def _read_item(item: Item, given: TargetOptions) -> tuple[Question, AccuracyTarget]:
+def read_item(item: Item, given: TargetOptions) -> tuple[Question, AccuracyTarget]:
+    """The question and its accuracy target; `given` is the accuracy of questions that have none of their own."""
     question, accuracy = item if isinstance(item, tuple) and len(item) == 2 else (item, {})
     if not isinstance(question, Question):
         raise QueryError("a plan is made of questions, each perhaps with its accuracy: [q1, (q2, 50)]")
@@ -275,43 +271,44 @@ def with_own(own: TargetOptions, given: TargetOptions) -> TargetOptions:
 ITEM_OPTIONS = ("alpha", "beta", "epsilon", "accuracy", "confidence", "mechanism", "per_query", "fresh", "parameters")
 
 
-def _joint(dataset: str, domain: Domain, questions: Sequence[PlannedQuestion], backend: Backend) -> list[JointPart]:
+def _joint(questions: Sequence[PlannedQuestion], backend: Backend) -> list[JointPart]:
     """The releases that answer several questions for less than they cost by themselves.
 
     All that cost something are tried at once; where one plan does not serve them, those about the same attributes.
     """
+    requests = [one.request for one in questions]
     able = [
         place
         for place, one in enumerate(questions)
-        if one.alone > 0 and one.target.alpha and one.target.mechanism is None
+        if one.alone > 0 and one.request.target.alpha and one.request.target.mechanism is None
     ]
     classes: dict[tuple[bool, frozenset[str]], list[int]] = {}
     for place in able:
-        classes.setdefault((questions[place].target.fresh, looked_at(questions[place].query)), []).append(place)
-    by_freshness = [[place for place in able if questions[place].target.fresh is fresh] for fresh in (False, True)]
+        classes.setdefault((requests[place].target.fresh, looked_at(requests[place].query)), []).append(place)
+    by_freshness = [[place for place in able if requests[place].target.fresh is fresh] for fresh in (False, True)]
     joint: list[JointPart] = []
     for members in (*by_freshness, *classes.values()):
         if len(members) < 2 or any(place in part.members for part in joint for place in members):
             continue
         chosen = [questions[place] for place in members]
-        query, target = _together(chosen)
         with suppress(Declined, TooLarge):
-            preview = expect(backend.preview(dataset, query, domain, target), Preview)
+            preview = expect(backend.preview(_together(chosen)), Preview)
             if preview.epsilon < sum(one.alone for one in chosen):
                 joint.append(JointPart(tuple(members), preview))
     return joint
 
 
-def _together(questions: Sequence[PlannedQuestion]) -> tuple[Query, AccuracyTarget]:
-    """One query for several questions, and its accuracy target."""
-    query = Query("joint", parts=tuple(_part(one) for one in questions))
-    strictest = min(one.target.alpha for one in questions if one.target.alpha is not None)
-    beta = max(one.target.beta for one in questions)
-    return query, AccuracyTarget(strictest, None, beta, fresh=questions[0].target.fresh)
+def _together(questions: Sequence[PlannedQuestion]) -> ReleaseRequest:
+    """One request for several questions: their joint query, at the strictest of their accuracies."""
+    first, targets = questions[0].request, [one.request.target for one in questions]
+    query = Query("joint", parts=tuple(_part(one.request) for one in questions))
+    strictest = min(target.alpha for target in targets if target.alpha is not None)
+    beta = max(target.beta for target in targets)
+    return replace(first, query=query, target=AccuracyTarget(strictest, None, beta, fresh=first.target.fresh))
 
 
-def _part(one: PlannedQuestion) -> Part:
-    target = one.target
+def _part(request: ReleaseRequest) -> Part:
+    target = request.target
     if target.alpha is None:
         raise AccuracyError("questions that are answered together have an accuracy each")
-    return Part(one.query, target.alpha, target.beta, target.guarantee == "per-query")
+    return Part(request.query, target.alpha, target.beta, target.guarantee == "per-query")

@@ -17,7 +17,6 @@ from blowfishdb.engine.preview import AnyPreview, Preview
 from blowfishdb.engine.request import write_query
 from blowfishdb.engine.synopsis import Synopsis, from_bytes
 from blowfishdb.engine.synopsis_release import SynopsisPreview
-from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import (
     BlowfishError,
     DocumentError,
@@ -29,7 +28,6 @@ from blowfishdb.errors import (
 from blowfishdb.model.document import read_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field
 from blowfishdb.present.table import needed
 from blowfishdb.session.backend import Backend, Budget, ListPart, Past, Published, ReleaseRequest
@@ -121,27 +119,24 @@ def open_remote(
         """What the server has at a path, read as the given type."""
         return Field(ask("GET", place(*path)).json(), "the server's reply", DocumentError).read(kind)
 
-    def preview(dataset: str, query: Query, domain: Domain, target: AccuracyTarget) -> AnyPreview:
-        del domain
-        reply = ask("POST", place(dataset, "previews"), _body(query, target)).json()
-        kind = PREVIEWS.get(query.kind, Preview)
+    def preview(request: ReleaseRequest) -> AnyPreview:
+        reply = ask("POST", place(request.dataset, "previews"), _body(request)).json()
+        kind = PREVIEWS.get(request.query.kind, Preview)
         return cast(AnyPreview, Field(reply, "the server's reply", DocumentError).read(kind))
 
-    def release(dataset: str, query: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Released:
-        del domain
+    def release(request: ReleaseRequest, run: Run) -> Released:
         run.report("charge")
-        body = {**_body(query, target), "deadline": run.deadline, "spend": _spend(run)}
-        reply = decode(ask("POST", place(dataset, "answers"), body, run.key).content)
+        body = {**_body(request), "deadline": run.deadline, "spend": _spend(run)}
+        reply = decode(ask("POST", place(request.dataset, "answers"), body, run.key).content)
         run.report_done()
         return reply
 
-    def release_all(dataset: str, requests: Sequence[ReleaseRequest], domain: Domain) -> list[Answer]:
-        del domain
-        releases = [{**_body(query, target), "key": run.key, "spend": _spend(run)} for query, target, run in requests]
-        runs = [run for _, _, run in requests]
+    def release_all(requests: Sequence[tuple[ReleaseRequest, Run]]) -> list[Answer]:
+        releases = [{**_body(request), "key": run.key, "spend": _spend(run)} for request, run in requests]
+        runs = [run for _, run in requests]
         runs[0].report("charge")
         body = {"releases": releases, "deadline": runs[0].deadline}
-        replies = ask("POST", place(dataset, "plans", "answers"), body).json()
+        replies = ask("POST", place(requests[0][0].dataset, "plans", "answers"), body).json()
         if not isinstance(replies, list) or len(replies) != len(requests):
             raise DocumentError("the server's reply does not hold an answer to each question")
         for run in runs:
@@ -195,8 +190,8 @@ def error_of(response: httpx.Response) -> BlowfishError:
     return error
 
 
-def _body(query: Query, target: AccuracyTarget) -> dict[str, Any]:
-    return {"query": write_query(query), "accuracy_target": target.to_dict()}
+def _body(request: ReleaseRequest) -> dict[str, Any]:
+    return {"query": write_query(request.query), "accuracy_target": request.target.to_dict()}
 
 
 def _spend(run: Run) -> str | None:

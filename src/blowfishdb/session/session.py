@@ -14,12 +14,21 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Released, Run
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.synopsis import Synopsis
-from blowfishdb.engine.target import Number, Parameters, Relative, TargetOptions, spending_cap, target_options
+from blowfishdb.engine.target import (
+    AccuracyTarget,
+    Number,
+    Parameters,
+    Relative,
+    TargetOptions,
+    accuracy_target,
+    spending_cap,
+    target_options,
+)
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.query import Query
-from blowfishdb.session.backend import MOST_LISTED, Backend, Budget, ListPart, Past, Published, ReleaseRequest
+from blowfishdb.session.backend import MOST_LISTED, Backend, Budget, ListPart, Past, Published, ReleaseRequest, expect
 from blowfishdb.session.local import open_local
-from blowfishdb.session.plan import Item, QuestionPlan, plan_questions, refuse_above, with_own
+from blowfishdb.session.plan import Item, QuestionPlan, plan_questions, read_item, refuse_above, with_own
 from blowfishdb.session.remote import is_server, open_remote
 from blowfishdb.session.table import Question, Table
 
@@ -108,12 +117,12 @@ class Session(AbstractContextManager["Session"]):
                 [parse(one) for one in texts], given, Run(key, progress, deadline, spending_cap(spend))
             )
         statement = parse(text)
-        question = stated_question(self[statement.table], statement)
-        options = with_alpha(merged(statement.options, given), question.query)
+        question, options = stated_question(self[statement.table], statement), merged(statement.options, given)
+        target = target_for(question.query, options)
         if statement.explain:
-            ending = write_options(merged(statement.options, given), statement.columns)
-            return question.preview(**options).run_by(f"{statement.text} {ending}")
-        return question.release(**options, key=key, progress=progress, deadline=deadline, spend=spend)
+            ending = write_options(options, statement.columns)
+            return expect(question.preview_at(target), Preview).run_by(f"{statement.text} {ending}")
+        return expect(question.release_at(target, Run(key, progress, deadline, spending_cap(spend))), Answer)
 
     def _statements(
         self, statements: list[Statement], given: TargetOptions, run: Run
@@ -121,18 +130,15 @@ class Session(AbstractContextManager["Session"]):
         """The answers to several statements, planned together."""
         items = stated_items(self, statements, given)
         if all(statement.explain for statement in statements):
-            return plan_questions(items, {}, self._backend)
+            return self.plan_at(items)
         results: dict[int, Answer | Preview] = {}
         selects: dict[str, list[int]] = {}
-        for place, (statement, (question, options)) in enumerate(zip(statements, items, strict=True)):
+        for place, (statement, (question, target)) in enumerate(zip(statements, items, strict=True)):
             if statement.explain:
-                results[place] = question.preview(**options)
+                results[place] = expect(question.preview_at(target), Preview)
             else:
                 selects.setdefault(statement.table, []).append(place)
-        plans = {
-            name: plan_questions([items[place] for place in places], {}, self._backend)
-            for name, places in selects.items()
-        }
+        plans = {name: self.plan_at([items[place] for place in places]) for name, places in selects.items()}
         refuse_above(sum((plan.to_pay(run.key) for plan in plans.values()), Fraction(0)), run.spend)
         for plan in plans.values():
             plan.check_budget(run.key)
@@ -158,15 +164,15 @@ class Session(AbstractContextManager["Session"]):
         The plan's `release()` charges once and gives an answer to each.
         """
         given = target_options(alpha, beta, None, accuracy, confidence, None, per_query or None, fresh or None)
-        return self.plan_with(questions, given)
+        return self.plan_at([read_item(item, given) for item in questions])
 
-    def plan_with(self, questions: Iterable[Item], given: TargetOptions) -> QuestionPlan:
-        """The plan of questions, those without an accuracy of their own at the given one."""
-        return plan_questions(questions, given, self._backend)
+    def plan_at(self, questions: Sequence[tuple[Question, AccuracyTarget]]) -> QuestionPlan:
+        """The plan of questions that have an accuracy target each."""
+        return plan_questions(questions, self._backend)
 
-    def release_all(self, name: str, requests: Sequence[ReleaseRequest]) -> list[Answer]:
+    def release_all(self, requests: Sequence[tuple[ReleaseRequest, Run]]) -> list[Answer]:
         """The answers to the releases of a plan that was made before, charged together."""
-        return self._backend.release_all(name, requests, self[name].domain)
+        return self._backend.release_all(requests)
 
     def close(self) -> None:
         """Lets go of the ledger."""
@@ -209,23 +215,20 @@ def stated_question(table: Table, statement: Statement) -> Question:
 
 def stated_items(
     session: Session, statements: Iterable[Statement], given: TargetOptions
-) -> list[tuple[Question, TargetOptions]]:
+) -> list[tuple[Question, AccuracyTarget]]:
     """The questions of statements, each with the accuracy of its OPTIONS, or with the given one."""
-    items = []
-    for statement in statements:
-        question = stated_question(session[statement.table], statement)
-        items.append((question, with_alpha(with_own(statement.options, given), question.query)))
-    return items
+    questions = [(stated_question(session[one.table], one), with_own(one.options, given)) for one in statements]
+    return [(question, target_for(question.query, options)) for question, options in questions]
 
 
-def with_alpha(options: TargetOptions, query: Query) -> TargetOptions:
-    """The options, with the accuracy of the strictest column where every column has one of its own."""
+def target_for(query: Query, options: TargetOptions) -> AccuracyTarget:
+    """The accuracy target that options give a query: that of the strictest column where every column has its own."""
     tolerances = [part.tolerance for part in query.aggregates if part.tolerance is not None]
     shares = [part.relative for part in query.aggregates if part.relative is not None]
     is_complete = 0 < len(tolerances) + len(shares) == len(query.aggregates)
     if "alpha" in options or "epsilon" in options or not is_complete:
-        return options
-    return {**options, "alpha": min(tolerances) if tolerances else Relative(min(shares))}
+        return accuracy_target(**options)
+    return accuracy_target(**{**options, "alpha": min(tolerances) if tolerances else Relative(min(shares))})
 
 
 def connect(

@@ -30,7 +30,7 @@ from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import ATOMS, Axis, Predicate, atoms, condition_words
 from blowfishdb.model.query import Grouped, Query, Questions, grouped, query, synopsis_of
 from blowfishdb.present.words import question_words
-from blowfishdb.session.backend import Backend, expect
+from blowfishdb.session.backend import Backend, ReleaseRequest, expect
 from blowfishdb.sources.base import Join
 
 if TYPE_CHECKING:
@@ -45,40 +45,30 @@ SMALL_GROUP = 10
 SIZED = ("mean", "variance", "variance_pop", "stddev", "stddev_pop", "share")
 
 
-@dataclass(frozen=True, eq=False)
-class SizedQuestion:
-    """A query with the number of records for which its accuracy is promised, and its target as a plain number."""
-
-    query: Query
-    target: AccuracyTarget
-    note: str = ""
-    """What an accuracy in percent was taken of, in words."""
-
-
-def sized_question(
-    backend: Backend, dataset: str, query: Query, domain: Domain, target: AccuracyTarget
-) -> SizedQuestion:
-    """The query with the number of records for which an accuracy of its means, spreads and shares is promised.
+def sized_request(backend: Backend, request: ReleaseRequest) -> tuple[ReleaseRequest, str]:
+    """The request with the number of records for which an accuracy of its means, spreads and shares is promised.
 
     Where it is not given it follows from the number of rows, if that is public: it is then counted first, also for a
-    preview, exactly, recorded, and free. Nothing secret is read. An accuracy in percent becomes one in numbers.
+    preview, exactly, recorded, and free. Nothing secret is read. An accuracy in percent becomes one in numbers, and the
+    text says what it is a share of.
     """
+    query, domain, target = request.query, request.domain, request.target
     is_relative = target.relative is not None or any(part.relative is not None for part in query.aggregates)
     needs_size = query.kind == "mean" or any(part.function in SIZED for part in query.aggregates)
     given = query.rows
     if target.epsilon is None and given is None and (needs_size or is_relative):
-        total = _public_total(backend, dataset, domain)
+        total = _public_total(backend, request.dataset, domain)
         rows, groups = total, query.axes if query.kind == "table" else ()
         if groups or query.where is not None:
-            policy = backend.declared(dataset)[1]
+            policy = backend.declared(request.dataset)[1]
             rows = max(1, rows // (SMALL_GROUP * math.prod(compile_cells(domain, policy, groups).graph.shape)))
         query = replace(query, rows=rows if needs_size else None)
     elif query.kind not in ("mean", "table", "points"):
         query = replace(query, rows=None)
     if target.epsilon is not None or not is_relative:
-        return SizedQuestion(query, target)
+        return replace(request, query=query), ""
     base = RelativeBase(domain, total if given is None else given, is_total=given is None)
-    return base.resolved(query, target)
+    return base.resolved(replace(request, query=query))
 
 
 def _public_total(backend: Backend, dataset: str, domain: Domain) -> int:
@@ -95,10 +85,10 @@ def _public_total(backend: Backend, dataset: str, domain: Domain) -> int:
 
 def public_rows(backend: Backend, dataset: str, domain: Domain, where: Predicate | None = None) -> int | None:
     """The number of records that meet a condition, at least 1: counted exactly, recorded, free; None where secret."""
-    count, free = Query("count", (), where), accuracy_target(epsilon=1)
-    if not expect(backend.preview(dataset, count, domain, free), Preview).is_exact:
+    count = ReleaseRequest(dataset, Query("count", (), where), domain, accuracy_target(epsilon=1))
+    if not expect(backend.preview(count), Preview).is_exact:
         return None
-    answer = expect(backend.release(dataset, count, domain, free, Run()), Answer)
+    answer = expect(backend.release(count, Run()), Answer)
     return max(1, round(float(answer.values[0])))
 
 
@@ -110,13 +100,15 @@ class RelativeBase:
     size: int
     is_total: bool
 
-    def resolved(self, query: Query, target: AccuracyTarget) -> SizedQuestion:
-        """The question with accuracies in numbers, and in words what they are shares of."""
+    def resolved(self, request: ReleaseRequest) -> tuple[ReleaseRequest, str]:
+        """The request with accuracies in numbers, and in words what they are shares of."""
+        query, target = request.query, request.target
         whole = None if target.relative is None else target.relative.share
         if query.kind != "table":
             names = tuple(axis.attribute for axis in query.axes)
             alpha, words = self._tolerance(query.kind, names, 1, Fraction(whole or 0))
-            return SizedQuestion(query, replace(target, alpha=alpha, relative=None), f"{words[0].upper()}{words[1:]}.")
+            resolved = replace(request, target=replace(target, alpha=alpha, relative=None))
+            return resolved, f"{words[0].upper()}{words[1:]}."
         columns, notes = [], []
         for part in query.aggregates:
             share = whole if part.relative is None and part.tolerance is None else part.relative
@@ -128,8 +120,8 @@ class RelativeBase:
             notes.append(f"{part.title}: {words}.")
         alpha = min(part.tolerance for part in columns if part.tolerance is not None)
         alpha = alpha if target.alpha is None else target.alpha
-        resolved = replace(target, alpha=alpha, relative=None)
-        return SizedQuestion(replace(query, aggregates=tuple(columns)), resolved, " ".join(notes))
+        target = replace(target, alpha=alpha, relative=None)
+        return replace(request, query=replace(query, aggregates=tuple(columns)), target=target), " ".join(notes)
 
     def _tolerance(
         self, function: str, names: tuple[str, ...], times: int, share: Fraction, affine: tuple[Affine, ...] = ()
@@ -196,8 +188,8 @@ class Columns:
         `rows` says about how many records there are (10 000 unless said); a release without it counts them first where
         their number is public, so it may choose another grid.
         """
-        points, target = self._query(clusters, USUAL_ROWS if rows is None else rows), accuracy_target(epsilon=epsilon)
-        return expect(self._backend.preview(self.dataset, points, self.domain, target), PointPreview)
+        request = self._request(clusters, USUAL_ROWS if rows is None else rows, epsilon)
+        return expect(self._backend.preview(request), PointPreview)
 
     def point_weights(
         self, *, epsilon: Number, clusters: int, rows: int | None = None, key: str | None = None
@@ -206,15 +198,13 @@ class Columns:
 
         Without `rows` the number of records is released first where it is public: an exact count, recorded, for 0.
         """
-        points, target = self._query(clusters, self._rows() if rows is None else rows), accuracy_target(epsilon=epsilon)
-        return expect(self._backend.release(self.dataset, points, self.domain, target, Run(key)), PointWeights)
+        if rows is None:
+            rows = public_rows(self._backend, self.dataset, self.domain, self.filter) or USUAL_ROWS
+        return expect(self._backend.release(self._request(clusters, rows, epsilon), Run(key)), PointWeights)
 
-    def _query(self, clusters: int, rows: int) -> Query:
-        return query("points", self.axes, self.filter, clusters=clusters, rows=rows)
-
-    def _rows(self) -> int:
-        """About how many records there are: exactly, where that is public and so costs nothing."""
-        return public_rows(self._backend, self.dataset, self.domain, self.filter) or USUAL_ROWS
+    def _request(self, clusters: int, rows: int, epsilon: Number) -> ReleaseRequest:
+        points = query("points", self.axes, self.filter, clusters=clusters, rows=rows)
+        return ReleaseRequest(self.dataset, points, self.domain, accuracy_target(epsilon=epsilon))
 
 
 def with_note(answer: Answer, note: str) -> Answer:
@@ -259,6 +249,10 @@ class Question:
         """The question in one line."""
         return question_words(self.listing or self.query)
 
+    def request(self, target: AccuracyTarget) -> ReleaseRequest:
+        """What the backend is asked for."""
+        return ReleaseRequest(self.dataset, self.query, self.domain, target)
+
     def shown(self, answer: Answer) -> Answer:
         """The rows of an answer that are asked for; a list has the title of one."""
         chosen = select_rows(answer, self.selection)
@@ -298,11 +292,11 @@ class Question:
         """What a release at a target would cost or bring, for a query of any kind."""
         if self._is_listed(target):
             return self._listed().preview_at(target)
-        sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
-        preview = self._backend.preview(self.dataset, sized.query, self.domain, sized.target)
+        request, note = sized_request(self._backend, self.request(target))
+        preview = self._backend.preview(request)
         if not isinstance(preview, Preview):
             return preview
-        return replace(preview, relative=sized.note, title=preview.title if self.listing is None else self.title)
+        return replace(preview, relative=note, title=preview.title if self.listing is None else self.title)
 
     def release(
         self,
@@ -334,9 +328,9 @@ class Question:
         """What a query of any kind gives at a target, charged."""
         if self._is_listed(target):
             return self._listed().release_at(target, run)
-        sized = sized_question(self._backend, self.dataset, self.query, self.domain, target)
-        released = self._backend.release(self.dataset, sized.query, self.domain, sized.target, run)
-        return self.shown(with_note(released, sized.note)) if isinstance(released, Answer) else released
+        request, note = sized_request(self._backend, self.request(target))
+        released = self._backend.release(request, run)
+        return self.shown(with_note(released, note)) if isinstance(released, Answer) else released
 
     def _listed(self) -> Question:
         return replace(self, query=self.listing or self.query, selection=EVERYTHING, names_only=False)
@@ -373,8 +367,7 @@ class Question:
     ) -> SynopsisPreview:
         """What a synopsis would answer and how far off, where that is known without data; costs nothing."""
         target = accuracy_target(epsilon=epsilon, mechanism=mechanism, parameters=parameters)
-        synopsis = synopsis_of(self.query)
-        return expect(self._backend.preview(self.dataset, synopsis, self.domain, target), SynopsisPreview)
+        return expect(self._backend.preview(self._synopsis_request(target)), SynopsisPreview)
 
     def publish(
         self,
@@ -390,7 +383,10 @@ class Question:
         """A synopsis of this histogram: charged once, then asked for ever, free; `save` writes it to a file."""
         target = accuracy_target(epsilon=epsilon, mechanism=mechanism, parameters=parameters)
         run = Run(key, progress, deadline, spending_cap(spend))
-        return expect(self._backend.release(self.dataset, synopsis_of(self.query), self.domain, target, run), Synopsis)
+        return expect(self._backend.release(self._synopsis_request(target), run), Synopsis)
+
+    def _synopsis_request(self, target: AccuracyTarget) -> ReleaseRequest:
+        return replace(self.request(target), query=synopsis_of(self.query))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

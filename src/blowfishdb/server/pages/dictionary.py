@@ -38,11 +38,11 @@ from blowfishdb.server.pages.layout import PageContext, dataset_choice, page
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
     QueryDraft,
+    QuestionDraft,
     Template,
     build_query,
     usual_axis,
     with_template,
-    write_question,
 )
 from blowfishdb.session.backend import Budget
 from blowfishdb.session.table import Table
@@ -204,8 +204,7 @@ def example_links(table: Table, budget: Budget) -> list[tuple[str, str, str]]:
     for draft in examples(table.name, table.domain):
         with suppress(QueryError):  # There may be no numbers, or no second column.
             words = example_words(draft, question_words(build_query(draft, table).query))
-            address = f"/explore?{urlencode({'question': write_question(draft, '', accuracy)})}"
-            links.append((words, f"at most epsilon {epsilon}", address))
+            links.append((words, f"at most epsilon {epsilon}", QuestionDraft(draft, accuracy).link()))
     return links
 
 

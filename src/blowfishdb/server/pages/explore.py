@@ -6,18 +6,17 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from urllib.parse import urlencode
 
 from nicegui import ui
 
 from blowfishdb.catalog.catalog import PEOPLE
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Progress
+from blowfishdb.engine.charge import Progress, Run
 from blowfishdb.engine.preview import Preview, list_words
-from blowfishdb.engine.target import TargetOptions, target_options
+from blowfishdb.engine.target import AccuracyTarget, TargetOptions, target_options
 from blowfishdb.errors import (
     AccuracyError,
     BlowfishError,
@@ -47,19 +46,17 @@ from blowfishdb.server.pages.controls import (
 from blowfishdb.server.pages.history import answer_link, answer_name, entry_of, keep_on_dashboard, named
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import (
-    AccuracyDraft,
-    QueryDraft,
+    QuestionDraft,
     build_query,
     read_question,
     reopening,
     snippet,
     sql_snippet,
-    write_question,
 )
 from blowfishdb.server.pages.query_form import AccuracyForm, DatasetForm
 from blowfishdb.server.pages.result import confirmed, show_answer, with_progress
-from blowfishdb.session.backend import Budget
-from blowfishdb.session.session import Session, stated_question, with_alpha
+from blowfishdb.session.backend import Budget, expect
+from blowfishdb.session.session import Session, stated_question, target_for
 from blowfishdb.session.table import Question
 from blowfishdb.sql import parse, split
 
@@ -74,50 +71,48 @@ class RunnableQuery:
     """A question with its accuracy, quoted and released in the same terms; and the code that does the same."""
 
     question: Question
-    options: TargetOptions
+    target: AccuracyTarget
     code: str
 
     def preview(self) -> Preview:
         """The price; reads nothing secret."""
-        return self.question.preview(**self.options)
+        return expect(self.question.preview_at(self.target), Preview)
 
     def within(self, left: Fraction) -> float | None:
         """How near the truth the answers would be for what is left of a budget; None where nobody can promise it."""
         epsilon = Fraction(math.floor(left * SPARED * SHORT), SHORT)
-        beta, per_query = self.options.get("beta"), self.options.get("per_query", False)
+        if epsilon <= 0:
+            return None
         try:
-            return self.question.preview(beta=beta, epsilon=epsilon, per_query=per_query).alpha if epsilon > 0 else None
+            target = AccuracyTarget(None, epsilon, self.target.beta, self.target.guarantee)
+            return expect(self.question.preview_at(target), Preview).alpha
         except BlowfishError:
             return None
-
-    def release(self, progress: Progress) -> Answer:
-        """The answer, charged."""
-        return self.question.release(**self.options, progress=progress)
 
 
 class SeveralStatements(QueryError):
     """More than one statement where one is priced."""
 
 
-def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql: str, url: str) -> RunnableQuery:
+def runnable_query(session: Session, draft: QuestionDraft, url: str) -> RunnableQuery:
     """The query and the accuracy that the controls say; typed errors where they say nothing sensible."""
-    stated: TargetOptions = {}
-    if draft.template == "sql":
-        if len(split(sql)) > 1:
+    stated, accuracy = TargetOptions(), draft.accuracy
+    if draft.query.template == "sql":
+        if len(split(draft.sql)) > 1:
             raise SeveralStatements("several statements are priced together on the page My questions")
-        statement = parse(sql)
-        table, stated, code = session[statement.table], statement.options, sql_snippet(sql, accuracy, url)
+        statement = parse(draft.sql)
+        table, stated, code = session[statement.table], statement.options, sql_snippet(draft.sql, accuracy, url)
         question = stated_question(table, statement)
     else:
-        table = session[draft.dataset]
-        question, code = build_query(draft, table), snippet(draft, accuracy, table.domain, url)
+        table = session[draft.query.dataset]
+        question, code = build_query(draft.query, table), snippet(draft.query, accuracy, table.domain, url)
     # What a statement says of its accuracy counts, and the controls only where it says nothing.
     alpha, epsilon = (None, None) if "alpha" in stated or "epsilon" in stated else accuracy.keywords()
     fresh, mechanism = accuracy.fresh or None, accuracy.mechanism
     # A mechanism that the statement names has parameters there, or none.
     settings = None if "mechanism" in stated else dict(accuracy.parameters)
     options = target_options(alpha, None, epsilon, None, accuracy.confidence, mechanism, None, fresh, settings)
-    return RunnableQuery(question, with_alpha({**options, **stated}, question.query), code)
+    return RunnableQuery(question, target_for(question.query, {**options, **stated}), code)
 
 
 SHOWN_OFFERS = 6
@@ -279,7 +274,7 @@ async def explore(context: PageContext) -> None:
         return
     wanted, session = context.request.query_params, context.session()
     question = read_question(wanted.get("question", ""), lambda name: session[name].domain)
-    name = question[0].dataset if question is not None else wanted.get("dataset", names[0])
+    name = question.query.dataset if question is not None else wanted.get("dataset", names[0])
     explorer = Explorer(context, names, name if name in names else names[0], question)
     if wanted.get("answer"):
         await explorer.reopen(wanted["answer"])
@@ -289,22 +284,17 @@ class Explorer:
     """The state of one open page."""
 
     def __init__(
-        self,
-        context: PageContext,
-        names: list[str],
-        dataset: str,
-        question: tuple[QueryDraft, str, AccuracyDraft] | None = None,
+        self, context: PageContext, names: list[str], dataset: str, question: QuestionDraft | None = None
     ) -> None:
         self._context, self._answer = context, ""
-        draft, sql, accuracy = question or (None, "", None)
         self._quoted: QuotedQuery | None = None
         self._is_running = False
         with ui.element("div").classes("bf-explore") as self._root:
             self._pricing = Latest(context, self._root, self._requote)
             with card().props('aria-label="Question"'):
-                self._form = DatasetForm(context, names, dataset, self._changed, draft=draft, sql=sql)
+                self._form = DatasetForm(context, names, dataset, self._changed, question=question)
                 ui.separator().style("margin:16px 0 14px")
-                self._accuracy = AccuracyForm(self._changed, accuracy)
+                self._accuracy = AccuracyForm(self._changed, None if question is None else question.accuracy)
             with ui.element("div").style("min-width:0"):
                 self._quote_card = card().classes("bf-quote").props('aria-label="Price" aria-live="polite"')
                 with self._quote_card, ui.element("div").classes("bf-quote-body") as self._quote_box:
@@ -314,6 +304,11 @@ class Explorer:
                     text = "Run the question, and it appears here. What you ran before is in the history, free."
                     empty("bar_chart", "No answer yet", text)
         self._changed()
+
+    @property
+    def _draft(self) -> QuestionDraft:
+        """What the controls say now."""
+        return QuestionDraft(self._form.query.draft, self._accuracy.draft, self._form.query.sql)
 
     def _changed(self) -> None:
         """Asks for a new price soon; the old one is void."""
@@ -337,8 +332,7 @@ class Explorer:
     def _selected(self, answer: Answer) -> Answer:
         """The rows of an answer that the question beside it shows: what is kept is the whole answer."""
         with suppress(BlowfishError):
-            draft, accuracy, sql = self._form.query.draft, self._accuracy.draft, self._form.query.sql
-            question = read_form(self._context.session(), draft, accuracy, sql, "").question
+            question = runnable_query(self._context.session(), self._draft, "").question
             if question_words(question.query) == answer.title:
                 return question.shown(answer)
         return answer
@@ -355,25 +349,22 @@ class Explorer:
 
     def _remember(self) -> None:
         """Puts question and answer into the address of the page, so that a reload or a bookmark finds them again."""
-        question = write_question(self._form.query.draft, self._form.query.sql, self._accuracy.draft)
-        parts = {"question": question, "answer": self._answer}
-        ui.navigate.history.replace(f"/explore?{urlencode({key: part for key, part in parts.items() if part})}")
+        ui.navigate.history.replace(self._draft.link(answer=self._answer))
 
     def _collect(self) -> None:
         """Adds the question to those that are priced together."""
-        collect(self._context, [write_question(self._form.query.draft, self._form.query.sql, self._accuracy.draft)])
+        collect(self._context, [self._draft.text()])
 
     def _collect_statements(self) -> None:
         """Takes the statements that were typed to the page that prices them together."""
-        draft, accuracy = self._form.query.draft, self._accuracy.draft
-        texts = [write_question(draft, one.strip(), accuracy) for one in split(self._form.query.sql)]
+        draft = self._draft
+        texts = [replace(draft, sql=one.strip()).text() for one in split(draft.sql)]
         collect(self._context, texts, "/questions")
 
     async def _requote(self, is_wanted: IsWanted) -> None:
-        draft, accuracy, sql = self._form.query.draft, self._accuracy.draft, self._form.query.sql
         self._remember()
         try:
-            quoted = await self._context.run(partial(self._quote, draft, accuracy, sql))
+            quoted = await self._context.run(partial(self._quote, self._draft))
             draw = partial(show_quote, quoted, self._confirm, self._collect)
         except NotSignedIn:
             if is_wanted():
@@ -389,9 +380,9 @@ class Explorer:
             self._quote_card.classes(remove="is-stale")
             redraw(self._quote_box, draw)
 
-    def _quote(self, draft: QueryDraft, accuracy: AccuracyDraft, sql: str) -> QuotedQuery:
+    def _quote(self, draft: QuestionDraft) -> QuotedQuery:
         session = self._context.session()
-        query = read_form(session, draft, accuracy, sql, self._context.app_state.settings.url)
+        query = runnable_query(session, draft, self._context.app_state.settings.url)
         preview = query.preview()
         left = preview.left
         instead = query.within(left) if left is not None and preview.epsilon > left else None
@@ -425,6 +416,6 @@ class Explorer:
         """The answer and its name in links."""
         self._context.check("ask")
         self._context.note("asked for an answer", query.question.dataset)
-        answer = query.release(progress)
+        answer = expect(query.question.release_at(query.target, Run(progress=progress)), Answer)
         entry = entry_of(self._context.session(), answer)
         return answer, "" if entry is None else answer_name(entry.dataset, entry.number)

@@ -29,9 +29,9 @@ from blowfishdb.server.pages.controls import (
     redraw,
     small,
 )
-from blowfishdb.server.pages.explore import MOST_COLLECTED, RunnableQuery, read_form, storage_key
+from blowfishdb.server.pages.explore import MOST_COLLECTED, RunnableQuery, runnable_query, storage_key
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
-from blowfishdb.server.pages.query_draft import CONFIDENCES, AccuracyDraft, QueryDraft, read_question, write_question
+from blowfishdb.server.pages.query_draft import CONFIDENCES, QueryDraft, QuestionDraft, read_question
 from blowfishdb.server.pages.result import confirmed, show_answer, show_failure, with_progress
 from blowfishdb.session.backend import Budget
 from blowfishdb.session.plan import QuestionPlan
@@ -43,16 +43,9 @@ from blowfishdb.sql import parse, split
 class Collected:
     """A question as it was collected, and the query that it is; or why it is none."""
 
-    draft: QueryDraft
-    sql: str
-    accuracy: AccuracyDraft
+    draft: QuestionDraft
     query: RunnableQuery | None
     refusal: str = ""
-
-    @property
-    def text(self) -> str:
-        """The question as the browser keeps it."""
-        return write_question(self.draft, self.sql, self.accuracy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,15 +118,13 @@ class Collection:
         self._show([one for one in read if one is not None])
 
     def _collected(self, session: Session, text: str) -> Collected | None:
-        question = read_question(text, lambda name: session[name].domain)
-        if question is None:
+        draft = read_question(text, lambda name: session[name].domain)
+        if draft is None:
             return None
-        draft, sql, accuracy = question
         try:
-            query = read_form(session, draft, accuracy, sql, self._context.app_state.settings.url)
+            return Collected(draft, runnable_query(session, draft, self._context.app_state.settings.url))
         except BlowfishError as error:
-            return Collected(draft, sql, accuracy, None, sentence(error.message))
-        return Collected(draft, sql, accuracy, query)
+            return Collected(draft, None, sentence(error.message))
 
     async def _add_statements(self) -> None:
         try:
@@ -143,14 +134,15 @@ class Collection:
         except BlowfishError as error:
             self._context.tell(error)
             return
-        draft, accuracy = QueryDraft(self._names[0], "sql"), AccuracyDraft()
+        draft = QueryDraft(self._names[0], "sql")
         self._sql.value = ""
-        texts = [write_question(draft, one.strip(), accuracy) for one in statements]
-        await self._read([*(one.text for one in self._questions), *texts][-MOST_COLLECTED:])
+        texts = [QuestionDraft(draft, sql=one.strip()).text() for one in statements]
+        await self._read([*(one.draft.text() for one in self._questions), *texts][-MOST_COLLECTED:])
 
     def _show(self, questions: list[Collected]) -> None:
         self._questions = questions
-        key, texts = json.dumps(storage_key(self._context)), json.dumps(json.dumps([one.text for one in questions]))
+        key = json.dumps(storage_key(self._context))
+        texts = json.dumps(json.dumps([one.draft.text() for one in questions]))
         with self._root:
             ui.run_javascript(f"localStorage.setItem({key}, {texts})")
         redraw(self._list_box, self._draw_list)
@@ -170,32 +162,34 @@ class Collection:
                     self._draw_question(place, one)
 
     def _draw_question(self, place: int, one: Collected) -> None:
-        title = one.sql or one.draft.template if one.query is None else repr(one.query.question).split(":")[0][1:]
+        draft, accuracy = one.draft, one.draft.accuracy
+        title = draft.sql or draft.query.template if one.query is None else repr(one.query.question).split(":")[0][1:]
         with ui.element("div").style("flex:1 1 260px;min-width:0;overflow-wrap:anywhere"):
             ui.label(title)
             if one.refusal:
                 small(one.refusal)
-        says_it = one.query is not None and one.accuracy.alpha.strip() != str(one.query.options.get("alpha", ""))
-        if one.draft.template == "sql" and says_it:
+        target = None if one.query is None else one.query.target
+        says_it = target is not None and accuracy.alpha.strip() != str(target.relative or target.alpha)
+        if draft.query.template == "sql" and says_it:
             pill("accuracy in its OPTIONS")
-        elif one.accuracy.by == "budget":
-            pill(f"for epsilon {one.accuracy.epsilon}")
+        elif accuracy.by == "budget":
+            pill(f"for epsilon {accuracy.epsilon}")
         else:
-            within = ui.input("within ±", value=one.accuracy.alpha).props("outlined dense").style("width:110px")
+            within = ui.input("within ±", value=accuracy.alpha).props("outlined dense").style("width:110px")
             called(within, f"Within, question {place + 1}")
             within.on("blur", lambda: self._sharpen(place, within.value or ""))
             within.on("keydown.enter", lambda: self._sharpen(place, within.value or ""))
-        pill(CONFIDENCES[one.accuracy.confidence])
+        pill(CONFIDENCES[accuracy.confidence])
         icon_button("close", f"Remove question {place + 1}", lambda: self._remove(place))
 
     async def _sharpen(self, place: int, alpha: str) -> None:
-        if place < len(self._questions) and self._questions[place].accuracy.alpha != alpha:
-            one = self._questions[place]
-            changed = replace(one, accuracy=replace(one.accuracy, alpha=alpha))
-            await self._read([(changed if n == place else each).text for n, each in enumerate(self._questions)])
+        drafts = [one.draft for one in self._questions]
+        if place < len(drafts) and drafts[place].accuracy.alpha != alpha:
+            drafts[place] = replace(drafts[place], accuracy=replace(drafts[place].accuracy, alpha=alpha))
+            await self._read([draft.text() for draft in drafts])
 
     async def _remove(self, place: int) -> None:
-        await self._read([one.text for n, one in enumerate(self._questions) if n != place])
+        await self._read([one.draft.text() for n, one in enumerate(self._questions) if n != place])
 
     async def _reprice(self, is_wanted: IsWanted) -> None:
         queries = [one.query for one in self._questions if one.query is not None]
@@ -287,7 +281,7 @@ def _prices(session: Session, queries: Sequence[RunnableQuery]) -> list[Priced]:
     for dataset, members in by_dataset.items():
         budget = session.budget(dataset)
         try:
-            plan = session.plan_with([(query.question, dict(query.options)) for query in members], {})
+            plan = session.plan_at([(query.question, query.target) for query in members])
             priced.append(Priced(dataset, plan, budget))
         except NotSignedIn:
             raise

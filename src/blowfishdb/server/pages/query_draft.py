@@ -442,17 +442,33 @@ LONGEST_QUESTION = 6_000
 """A longer question is not kept in the address of its page: browsers and proxies limit those."""
 
 
-def write_question(draft: QueryDraft, sql: str, accuracy: AccuracyDraft) -> str:
-    """What the controls say where that is not the usual, for the address of the page; empty where it is too long."""
-    usual = {field.name: field.default for one in (QueryDraft, AccuracyDraft) for field in fields(one)}
-    changed, how = ({key: part for key, part in asdict(one).items() if part != usual[key]} for one in (draft, accuracy))
-    content = changed | ({"sql": sql} if draft.template == "sql" else {}) | ({"accuracy": how} if how else {})
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return text if len(text) <= LONGEST_QUESTION else ""
+@dataclass(frozen=True)
+class QuestionDraft:
+    """A query and its accuracy as the controls say them; the statement is that of the template SQL."""
+
+    query: QueryDraft
+    accuracy: AccuracyDraft = AccuracyDraft()
+    sql: str = ""
+
+    def text(self) -> str:
+        """What is not the usual, for the address of the page; empty where it is too long."""
+        usual = {field.name: field.default for one in (QueryDraft, AccuracyDraft) for field in fields(one)}
+        changed, how = (
+            {key: part for key, part in asdict(one).items() if part != usual[key]} for one in (self.query, self.accuracy)
+        )
+        content = changed | ({"sql": self.sql} if self.query.template == "sql" else {})
+        content |= {"accuracy": how} if how else {}
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        return text if len(text) <= LONGEST_QUESTION else ""
+
+    def link(self, **more: str) -> str:
+        """The address of Explore with this question, and what `more` there is to show; without one that is too long."""
+        parts = {"question": self.text(), **more}
+        return f"/explore?{urlencode({key: part for key, part in parts.items() if part})}"
 
 
-def read_question(text: str, domain_of: Callable[[str], Domain]) -> tuple[QueryDraft, str, AccuracyDraft] | None:
-    """What the controls said when `write_question` wrote it; None where the text, or part of it, makes no sense now."""
+def read_question(text: str, domain_of: Callable[[str], Domain]) -> QuestionDraft | None:
+    """The question whose `text` this is; None where it, or part of it, makes no sense now."""
     try:
         content = json.loads(text)
         accuracy = Field(vars(AccuracyDraft()) | content.pop("accuracy", {})).read(AccuracyDraft)
@@ -463,7 +479,7 @@ def read_question(text: str, domain_of: Callable[[str], Domain]) -> tuple[QueryD
         is_usable = _is_usable_draft(draft, domain_of(draft.dataset)) and _is_usable_accuracy(accuracy)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BlowfishError):
         return None
-    return (draft, sql, accuracy) if is_usable else None
+    return QuestionDraft(draft, accuracy, sql) if is_usable else None
 
 
 def edit_link(answer: Answer, session: Session) -> str:
@@ -482,8 +498,8 @@ def edit_link(answer: Answer, session: Session) -> str:
         accuracy = replace(accuracy, by="budget", epsilon=show(answer.epsilon) if answer.epsilon else accuracy.epsilon)
     else:
         accuracy = replace(accuracy, alpha=readable(upper_end(answer.widths.simultaneous)).replace(",", ""))
-    question = write_question(draft, sql, accuracy)
-    return f"/explore?{urlencode({'question': question})}" if question else ""
+    question = QuestionDraft(draft, accuracy, sql)
+    return question.link() if question.text() else ""
 
 
 def draft_of(query: Query, table: Table) -> tuple[QueryDraft, str]:

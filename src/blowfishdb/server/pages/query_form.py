@@ -27,6 +27,7 @@ from blowfishdb.server.pages.query_draft import (
     AxisChoice,
     FilterChoice,
     QueryDraft,
+    QuestionDraft,
     is_calendar,
     is_numeric,
     listed_values,
@@ -147,14 +148,13 @@ class QueryForm:
         domain: Domain,
         on_change: Callable[[], object],
         offered: Sequence[Tile] = TILES,
-        draft: QueryDraft | None = None,
-        sql: str = "",
+        question: QuestionDraft | None = None,
     ) -> None:
         self.domain, self._on_change = domain, on_change
         first = next(iter(domain))
-        self.draft = draft or QueryDraft(dataset, "histogram", (usual_axis(domain, first),))
+        self.draft = question.query if question else QueryDraft(dataset, "histogram", (usual_axis(domain, first),))
         column = name_text(first)
-        self.sql = sql or f"SELECT {column}, COUNT(*)\nFROM {name_text(dataset)}\nGROUP BY {column}"
+        self.sql = (question.sql if question else "") or f"SELECT {column}, COUNT(*)\nFROM {name_text(dataset)}\nGROUP BY {column}"
         self._tips = {tile.value: tile.tip for tile in offered}
         tiles(offered, self.draft.template, self._choose_template, "What to ask")
         self._tip = small(self._tips[self.draft.template], "margin-top:8px")
@@ -302,24 +302,23 @@ class DatasetForm:
         dataset: str,
         on_change: Callable[[], object],
         offered: Sequence[Tile] = TILES,
-        draft: QueryDraft | None = None,
-        sql: str = "",
+        question: QuestionDraft | None = None,
     ) -> None:
         self._context, self._on_change, self._offered = context, on_change, offered
         data = ui.select(names, value=dataset, label="Dataset", on_change=lambda e: self._choose(e.value))
         data.classes("w-full").style("margin-bottom:14px")
         self._box = ui.element("div")
-        self._build(dataset, draft, sql)
+        self._build(dataset, question)
 
     def _choose(self, dataset: str) -> None:
         self._build(dataset)
         self._on_change()
 
-    def _build(self, dataset: str, draft: QueryDraft | None = None, sql: str = "") -> None:
+    def _build(self, dataset: str, question: QuestionDraft | None = None) -> None:
         domain = self._context.session()[dataset].domain
         self._box.clear()
         with self._box:
-            self.query = QueryForm(dataset, domain, self._on_change, self._offered, draft, sql)
+            self.query = QueryForm(dataset, domain, self._on_change, self._offered, question)
 
 
 AUTOMATIC = "automatic"

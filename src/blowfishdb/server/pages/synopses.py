@@ -31,12 +31,11 @@ from blowfishdb.server.pages.explore import show_refusal
 from blowfishdb.server.pages.history import before_of, named, synopsis_link
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.pages.query_draft import (
-    AccuracyDraft,
     QueryDraft,
+    QuestionDraft,
     build_query,
     read_question,
     synopsis_snippet,
-    write_question,
 )
 from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryForm
 from blowfishdb.server.pages.result import confirmed, show_answer, show_failure, with_progress
@@ -86,22 +85,22 @@ async def ask_synopsis(context: PageContext) -> None:
     synopsis = await context.run(lambda: session.synopsis(dataset, number))
     ui.link("← All synopses", "/synopses").classes("bf-small")
     question = read_question(context.request.query_params.get("question", ""), lambda _: synopsis.domain)
-    draft = None if question is None else question[0]
-    is_ours = draft is not None and draft.dataset == dataset and draft.template in [tile.value for tile in ASKED]
-    Reader(context, dataset, number, synopsis, draft if is_ours else None)
+    is_ours = question is not None and question.query.dataset == dataset
+    is_asked = question is not None and question.query.template in [tile.value for tile in ASKED]
+    Reader(context, dataset, number, synopsis, question if is_ours and is_asked else None)
 
 
 class Reader:
     """The state of one open page: the controls, and the answer that follows them."""
 
     def __init__(
-        self, context: PageContext, dataset: str, number: int, synopsis: Synopsis, draft: QueryDraft | None
+        self, context: PageContext, dataset: str, number: int, synopsis: Synopsis, question: QuestionDraft | None
     ) -> None:
         self._context, self._number, self._synopsis = context, number, synopsis
         with ui.element("div").classes("bf-explore").style("margin-top:10px") as root:
             latest = Latest(context, root, self._answer)
             with card().props('aria-label="Question"'):
-                self._form = QueryForm(dataset, synopsis.domain, latest.changed, ASKED, draft)
+                self._form = QueryForm(dataset, synopsis.domain, latest.changed, ASKED, question)
             with card().classes("bf-result").props('aria-label="Answer" aria-live="polite"'):
                 self._box = ui.element("div")
         latest.changed()
@@ -109,7 +108,7 @@ class Reader:
     async def _answer(self, is_wanted: IsWanted) -> None:
         # A reload or a bookmark finds the question again.
         draft = self._form.draft
-        question = urlencode({"question": write_question(draft, "", AccuracyDraft())})
+        question = urlencode({"question": QuestionDraft(draft).text()})
         ui.navigate.history.replace(f"{synopsis_link(draft.dataset, self._number)}&{question}")
         try:
             answer, code = await self._context.run(partial(self._read, self._form.draft))

@@ -17,8 +17,8 @@ from blowfishdb.model.serialize import write
 from blowfishdb.server.access import Analyst, Caller, Payment, Reader
 from blowfishdb.server.rest import Strict
 from blowfishdb.session.backend import MOST_LISTED, ReleaseRequest
-from blowfishdb.session.plan import Item, QuestionPlan
-from blowfishdb.session.session import stated_items, stated_question, with_alpha
+from blowfishdb.session.plan import QuestionPlan, with_own
+from blowfishdb.session.session import stated_items, stated_question, target_for
 from blowfishdb.session.table import Question
 from blowfishdb.sql import merged, parse, split
 
@@ -47,7 +47,7 @@ def read_ask(caller: Caller, name: str, sent: Ask) -> tuple[Question, AccuracyTa
         raise QueryError(f"this address asks {name}, and the statement another table")
     question = stated_question(table, statement)
     options = merged(statement.options, read_target_options(sent.accuracy_target))
-    return question, accuracy_target(**with_alpha(options, question.query))
+    return question, target_for(question.query, options)
 
 
 router = APIRouter(prefix="/datasets/{name}", tags=["answers"])
@@ -185,29 +185,32 @@ def read_plan(caller: Caller, name: str, sent: AskPlan) -> QuestionPlan:
     session, given = caller.session("ask"), read_target_options(sent.accuracy_target)
     if (sent.questions is None) == (sent.sql is None):
         raise InvalidInput("send either questions or sql")
-    items: list[Item] = []
+    items: list[tuple[Question, AccuracyTarget]] = []
     if sent.sql is not None:
         statements = [parse(one) for one in split(sent.sql)]
         if any(statement.table != name for statement in statements):
             raise QueryError(f"this address asks {name}, and one of the statements another table")
         items += stated_items(session, statements, given)
     for one in sent.questions or ():
-        items.append((session[name].question(read_query(one.query)), dict(read_target_options(one.accuracy_target))))
-    return session.plan_with(items, given)
+        target = accuracy_target(**with_own(read_target_options(one.accuracy_target), given))
+        items.append((session[name].question(read_query(one.query)), target))
+    return session.plan_at(items)
 
 
-def read_releases(caller: Caller, name: str, sent: AskPlanned, payment: Payment) -> list[ReleaseRequest]:
+def read_releases(
+    caller: Caller, name: str, sent: AskPlanned, payment: Payment
+) -> list[tuple[ReleaseRequest, Run]]:
     """The releases of a plan; QueryError or AccuracyError for what makes no sense."""
     table = caller.session("ask")[name]
     if sent.questions is not None or sent.sql is not None or sent.accuracy_target or sent.spend is not None:
         raise InvalidInput("releases have an accuracy and a cap each: send nothing beside them but a deadline")
-    requests: list[ReleaseRequest] = []
+    requests: list[tuple[ReleaseRequest, Run]] = []
     for one in sent.releases or ():
-        query = table.question(read_query(one.query)).query
-        if query.kind in PUBLISHED:
+        question = table.question(read_query(one.query))
+        if question.query.kind in PUBLISHED:
             raise QueryError("synopses and points are released by themselves, at the address that ends in answers")
         run = Run(one.key, None, sent.deadline, spending_cap(one.spend), payment)
-        requests.append((query, read_target(one.accuracy_target), run))
+        requests.append((question.request(read_target(one.accuracy_target)), run))
     return requests
 
 
@@ -227,7 +230,7 @@ async def release_plan(name: str, sent: AskPlanned, caller: Analyst, request: Re
                 planned = read_plan(caller, name, sent)
                 answers = planned.release(key=key, deadline=sent.deadline, spend=sent.spend, before_charge=payment)
             else:
-                answers = caller.session("ask").release_all(name, read_releases(caller, name, sent, payment))
+                answers = caller.session("ask").release_all(read_releases(caller, name, sent, payment))
         return Response(f"[{','.join(answer.to_json() for answer in answers)}]", media_type=JSON)
 
     return await caller.release(work, request)

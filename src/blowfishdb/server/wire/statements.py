@@ -15,8 +15,9 @@ from sqlglot.tokenizer_core import TokenType
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run
+from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.synopsis import BETA
-from blowfishdb.engine.target import TargetOptions, accuracy_target, short_number, target_options
+from blowfishdb.engine.target import TargetOptions, short_number, target_options
 from blowfishdb.errors import (
     AccuracyError,
     BlowfishError,
@@ -37,7 +38,7 @@ from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree, nam
 from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
 from blowfishdb.session.backend import expect
 from blowfishdb.session.plan import with_own
-from blowfishdb.session.session import SpendingCap, stated_question, with_alpha
+from blowfishdb.session.session import SpendingCap, stated_question, target_for
 from blowfishdb.sql import ResultColumn, parse, result_columns, without_joins, write_options
 
 MOST_CURSORS = 100
@@ -394,8 +395,7 @@ class Statements:
         table = session[statement.table]
         statement = without_joins(statement, table.joins)
         question = stated_question(table, statement)
-        stated = with_own(statement.options, _options(self.settings))
-        options = with_alpha(stated, question.query)
+        options = with_own(statement.options, _options(self.settings))
         number = self.settings.get(f"{OURS}synopsis")
 
         def read_off(number: int) -> Answer:
@@ -407,16 +407,16 @@ class Statements:
             words = f"read off synopsis {number}, which costs nothing; {accuracy_words(answer)}"
             return Result("EXPLAIN", (PLAN,), [(f"{answer.title}: {words}",)])
         if statement.explain:
-            ending = write_options(stated, statement.columns)
-            preview = question.preview(**options).run_by(f"{statement.text} {ending}")
-            return Result("EXPLAIN", (PLAN,), [(line,) for line in str(preview).splitlines()])
+            preview = expect(question.preview_at(target_for(question.query, options)), Preview)
+            runs = preview.run_by(f"{statement.text} {write_options(options, statement.columns)}")
+            return Result("EXPLAIN", (PLAN,), [(line,) for line in str(runs).splitlines()])
         columns = result_columns(statement, table.domain, question.query)
         payment = Payment(self.caller, "asked for an answer", statement.table, {"by": "postgres"})
         try:
             with payment:
                 if number is None:
                     run = Run(spend=self.cap.left, before_charge=payment)
-                    answer = expect(question.release_at(accuracy_target(**options), run), Answer)
+                    answer = expect(question.release_at(target_for(question.query, options), run), Answer)
                 else:
                     answer = read_off(int(number))
         finally:
