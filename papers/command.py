@@ -12,7 +12,7 @@ from typing import Literal
 import typer
 
 from blowfishdb.cli.output import console, print_json, table
-from blowfishdb.present.table import needed
+from blowfishdb.present.export import needed
 from papers.data import survey
 from papers.experiment import Experiment, Settings
 from papers.experiments import EXPERIMENTS

@@ -21,7 +21,7 @@ from typing import Any
 
 import blowfishdb
 from blowfishdb.errors import InvalidInput
-from blowfishdb.present.table import needed
+from blowfishdb.present.export import needed
 from papers.data import data_digest, survey
 from papers.experiment import Case, Experiment, Picture, Result, Row, Settings, Verdict
 

@@ -26,7 +26,7 @@ from blowfishdb.audit.random_cases import (
 )
 from blowfishdb.audit.report import Line, judged
 from blowfishdb.audit.selections import choice_lines, refinement_lines
-from blowfishdb.catalog import stretch
+from blowfishdb.catalog import policy_change
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.ledger import ledger
 from blowfishdb.mechanisms.data_aware.partition import WorstBucket
@@ -97,7 +97,7 @@ def edges_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 def past_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Policies change as if no two values had ever been further apart."""
-    patch.setattr(stretch, "attribute_stretch", lambda attribute, old, new: 1)
+    patch.setattr(policy_change, "attribute_stretch", lambda attribute, old, new: 1)
 
 
 def past_not_carried_over(patch: pytest.MonkeyPatch) -> None:

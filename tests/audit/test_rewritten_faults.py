@@ -31,8 +31,8 @@ from blowfishdb.audit.report import Line
 from blowfishdb.audit.run import DRILLED
 from blowfishdb.audit.selections import cost_lines
 from blowfishdb.audit.truths import truth_lines
-from blowfishdb.catalog import stretch
-from blowfishdb.engine import charge, combination, planning, release, sharing
+from blowfishdb.catalog import policy_change
+from blowfishdb.engine import charge, combination, joint_release, release, sharing
 from blowfishdb.ledger import charges, ledger, mark, sqlite, verification
 from blowfishdb.ledger import values as ledger_values
 from blowfishdb.mechanisms.data_aware import partition
@@ -281,14 +281,14 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         COSTS,
     ),
     "constraints that come": (
-        stretch,
+        policy_change,
         "_constraints_stretch",
         "Stretch(steps.factor * after,",
         "Stretch(steps.factor,",
         PAST,
     ),
     "more records that change": (
-        stretch,
+        policy_change,
         "_constraints_stretch",
         "Stretch(Fraction(after, before),",
         "Stretch(Fraction(1),",
@@ -394,7 +394,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         TRUTHS,
     ),
     "another question's total": (
-        planning,
+        joint_release,
         "JointRelease.answer_of",
         "rows.total if part.counts_all else None",
         "rows.total",

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Locator, Page, Playwright, TimeoutError
 
 import blowfishdb as bf
 from blowfishdb.catalog.config import read_config
-from blowfishdb.server.access import COOKIE
+from blowfishdb.server.authentication import COOKIE
 from blowfishdb.server.app import create_app, listening
 from blowfishdb.server.auth.database import Clock
 from blowfishdb.server.settings import read_settings

@@ -11,7 +11,7 @@ from nicegui import app
 from playwright.sync_api import Page, expect
 
 import blowfishdb as bf
-from blowfishdb.server.access import COOKIE
+from blowfishdb.server.authentication import COOKIE
 from blowfishdb.server.pages import layout
 from tests.browser.fixture import HEARD, PASSWORD, Place, make_table, open_page, settle, shoot, sign_in
 from tests.server.places import NO_CERTIFICATES, PATIENCE

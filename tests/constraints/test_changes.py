@@ -12,7 +12,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.catalog.stretch import policy_stretch
+from blowfishdb.catalog.policy_change import policy_stretch
 from blowfishdb.errors import BlowfishError, CannotCertify
 from blowfishdb.model import constraint_graph
 from blowfishdb.model.cells import compile_cells

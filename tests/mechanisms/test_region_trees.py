@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
-from blowfishdb.inference.trees import combined
+from blowfishdb.inference.least_squares import combined
 from blowfishdb.mechanisms.data_aware.regions import (
     NodeViews,
     RegionTree,

@@ -17,7 +17,7 @@ from blowfishdb.errors import LedgerUnavailable, PolicyError, SourceFailed
 from blowfishdb.ledger import Head, Ledger
 from blowfishdb.model.document import write_policy
 from blowfishdb.model.domain import Domain
-from blowfishdb.server.access import Caller
+from blowfishdb.server.authentication import Caller
 from blowfishdb.server.rest.policies import put_in_force
 from tests.server.places import AGES, PASSWORD, Place, code, opened
 

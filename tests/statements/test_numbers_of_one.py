@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.catalog.stretch import policy_stretch
+from blowfishdb.catalog.policy_change import policy_stretch
 from blowfishdb.errors import BlowfishError, RateLimited, SignInRefused, between
 from blowfishdb.ledger.mark import check_not_rolled_back
 from blowfishdb.ledger.values import Head

@@ -46,7 +46,7 @@ from blowfishdb.audit.made_up import (
 )
 from blowfishdb.audit.report import Line, Losses, amount, judged
 from blowfishdb.audit.stages import cells_of_records, steps_of
-from blowfishdb.catalog.stretch import policy_stretch
+from blowfishdb.catalog.policy_change import policy_stretch
 from blowfishdb.engine.charge import check_parallel, edge_losses
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.release import Release

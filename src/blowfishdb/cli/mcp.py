@@ -163,7 +163,7 @@ def answer_content(answer: Answer) -> dict[str, Any]:
 def mcp_server(conversation: Conversation) -> MCPServer:
     """The tools of one conversation under the protocol."""
     from blowfishdb.present.answer_values import software_version
-    from blowfishdb.present.table import needed
+    from blowfishdb.present.export import needed
 
     make = needed("mcp.server", "mcp").MCPServer
     server: MCPServer = make("blowfishdb", instructions=INSTRUCTIONS, version=software_version(), log_level="WARNING")

@@ -26,7 +26,7 @@ from blowfishdb.errors import CatalogError, ExtraMissing
 
 if TYPE_CHECKING:
     from blowfishdb.catalog import Curator
-    from blowfishdb.server.access import Caller
+    from blowfishdb.server.authentication import Caller
     from blowfishdb.server.state import AppState
 
 Host = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where to listen. [server.host, 127.0.0.1]")]
@@ -134,7 +134,7 @@ def server_state(config: Path) -> Iterator[AppState]:
 def server_console(config: Path) -> Iterator[Caller]:
     """Whoever types commands on the server's machine, to do what REST does: a curator of every dataset."""
     with server_state(config) as state:
-        from blowfishdb.server.access import Caller
+        from blowfishdb.server.authentication import Caller
         from blowfishdb.server.auth.grants import SCOPES, Identity
 
         class Console(Caller):

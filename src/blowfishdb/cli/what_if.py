@@ -21,7 +21,7 @@ from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Family, full, line, public, threshold
 from blowfishdb.model.query import Kind, query
-from blowfishdb.present.table import needed
+from blowfishdb.present.export import needed
 from blowfishdb.present.words import ALWAYS_UNPROTECTED, upper_end
 
 HARDLY, NOT_AT_ALL = 100.0, 1e6

@@ -39,7 +39,7 @@ from blowfishdb.plan.program import (
     certify_program,
     certify_quantiles,
 )
-from blowfishdb.present import page, table, words
+from blowfishdb.present import export, page, words
 from blowfishdb.present.answer_values import (
     AnswerAxis,
     AnswerColumn,
@@ -94,19 +94,19 @@ class Answer(Released):
 
     def rows(self) -> list[dict[str, str | float | None]]:
         """One dictionary per answer: labels, value, low, high, raw, pointwise_low, pointwise_high."""
-        return table.rows(self)
+        return export.rows(self)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas frame."""
-        return table.to_pandas(self)
+        return export.to_pandas(self)
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a polars frame."""
-        return table.to_polars(self)
+        return export.to_polars(self)
 
     def to_arrow(self) -> pyarrow.Table:
         """The rows as a pyarrow table."""
-        return table.to_arrow(self)
+        return export.to_arrow(self)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draws the answer with matplotlib, on the given axes or on new ones."""
@@ -120,18 +120,18 @@ class Answer(Released):
             case ".json":
                 content = f"{self.to_json(indent=2)}\n".encode()
             case ".geojson":
-                content = table.map_file(self)
-            case ending if ending in table.TABLES:
-                content = table.TABLES[ending][1](self)
+                content = export.map_file(self)
+            case ending if ending in export.TABLES:
+                content = export.TABLES[ending][1](self)
             case _:
-                raise InvalidInput(f"an answer is saved as {', '.join(table.TABLES)}, .geojson or .json")
+                raise InvalidInput(f"an answer is saved as {', '.join(export.TABLES)}, .geojson or .json")
         Path(path).write_bytes(content)
 
     def to_geojson(
         self, regions: Mapping[str, Any] | str | PathLike[str] | None = None, key: str = "name"
     ) -> dict[str, Any]:
         """The answers on a map: the cells of a grid of longitude and latitude, or the shapes of the grouped values."""
-        return table.geojson(self, regions, key)
+        return export.geojson(self, regions, key)
 
     def save_plot(self, path: str | PathLike[str], dpi: int = 160) -> None:
         """Writes the matplotlib picture to a file; the ending chooses the format."""
@@ -154,7 +154,7 @@ class Answer(Released):
         return words.note(self)
 
     def __repr__(self) -> str:
-        return table.as_text(self)
+        return export.as_text(self)
 
     def _repr_html_(self) -> str:
         return page.answer_fragment(self)

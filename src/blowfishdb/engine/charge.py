@@ -27,7 +27,7 @@ from blowfishdb.engine.compile import (
     query_cells,
     with_tolerances,
 )
-from blowfishdb.engine.planning import joint_release
+from blowfishdb.engine.joint_release import joint_release
 from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
 from blowfishdb.engine.preview import AnyPreview, Shared, shown_day

@@ -55,7 +55,7 @@ from blowfishdb.sources.base import Counting
 class Release(ABC):
     """A query with its price, ready to be charged and then run once on the counts; no data was read.
 
-    The kinds: PlanRelease and PartsRelease below, JointRelease (planning.py), ProgramRelease and QuantilesRelease
+    The kinds: PlanRelease and PartsRelease below, JointRelease (joint_release.py), ProgramRelease and QuantilesRelease
     (program.py), SynopsisRelease (synopsis_release.py) and PointsRelease (points.py). `charge.decode` reads back what
     any of them published.
     """

@@ -50,7 +50,7 @@ from blowfishdb.model.workload import Intervals, Rows, Sparse, as_intervals
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
 from blowfishdb.present.answer_values import CUT, AnswerAxis, software_version
-from blowfishdb.present.table import free_name
+from blowfishdb.present.export import free_name
 
 if TYPE_CHECKING:
     import pandas

@@ -28,7 +28,7 @@ from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 from blowfishdb.present.answer_values import NOISE_ONLY
 from blowfishdb.present.page import fragment, html_table
-from blowfishdb.present.table import aligned
+from blowfishdb.present.export import aligned
 from blowfishdb.present.words import (
     budget_words,
     counted_words,

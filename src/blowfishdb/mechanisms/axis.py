@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from blowfishdb.errors import Declined
-from blowfishdb.inference.trees import Chain, Tree, TreeSolver, range_variances
+from blowfishdb.inference.least_squares import Chain, Tree, TreeSolver, range_variances
 from blowfishdb.mechanisms.strategy import CellStrategy, chosen_rows, single_cell_variances, spread_choice
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO, WindowGraph

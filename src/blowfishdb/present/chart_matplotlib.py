@@ -25,7 +25,7 @@ from blowfishdb.present.chart import (
     chart_of,
     regular,
 )
-from blowfishdb.present.table import needed
+from blowfishdb.present.export import needed
 from blowfishdb.present.words import shortened
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import Chart, Detail, chart_of
-from blowfishdb.present.table import cells, column_names, headings, shown_rows
+from blowfishdb.present.export import cells, column_names, headings, shown_rows
 from blowfishdb.present.words import SEPARATOR, caption_words, printable, shortened
 
 DETAIL = Detail(bars=24, points=24, dots=24, rows=24, squares=(24, 30), listed=True)

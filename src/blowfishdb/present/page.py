@@ -12,7 +12,7 @@ from blowfishdb.errors import plural
 from blowfishdb.present.answer_values import Released
 from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped, picture
-from blowfishdb.present.table import ROWS, cells, column_names, headings, shown_rows
+from blowfishdb.present.export import ROWS, cells, column_names, headings, shown_rows
 from blowfishdb.present.words import caption_words, note
 
 BOX = f"font:13px system-ui,sans-serif;color:{INK};background:{PAPER};padding:10px 12px;max-width:744px"

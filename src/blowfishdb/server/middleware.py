@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blowfishdb.errors import BlowfishError, ForeignOrigin, RateLimited, TooLarge
 from blowfishdb.incidents import new_incident, public_error
-from blowfishdb.server.access import READING, WHO, address_of
+from blowfishdb.server.authentication import READING, WHO, address_of
 from blowfishdb.server.problems import problem
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState

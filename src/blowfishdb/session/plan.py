@@ -34,7 +34,7 @@ from blowfishdb.errors import (
 from blowfishdb.model.numbers import show
 from blowfishdb.model.query import MOST_PARTS, Part, Query
 from blowfishdb.model.serialize import write
-from blowfishdb.present.table import aligned
+from blowfishdb.present.export import aligned
 from blowfishdb.present.words import budget_words, readable
 from blowfishdb.session.backend import Backend, ListPart, ReleaseRequest, expect
 from blowfishdb.session.table import Question, sized_request, with_note

@@ -29,7 +29,7 @@ from blowfishdb.model.document import read_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.serialize import Field
-from blowfishdb.present.table import needed
+from blowfishdb.present.export import needed
 from blowfishdb.session.backend import Backend, Budget, ListPart, Past, Published, ReleaseRequest
 from blowfishdb.sources.base import Join
 

@@ -11,7 +11,7 @@ from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import Number, short_number
 from blowfishdb.errors import BlowfishError, amount
 from blowfishdb.present.chart_svg import element, escaped
-from blowfishdb.present.table import needed
+from blowfishdb.present.export import needed
 from blowfishdb.present.words import readable
 from blowfishdb.session.backend import Backend
 

@@ -9,9 +9,9 @@ from blowfishdb.sql.query import (
     read_where,
     result_columns,
     selection_of,
+    write_statement,
 )
 from blowfishdb.sql.statement import Statement, merged, parse, split, without_joins, write_options
-from blowfishdb.sql.write import write_statement
 
 __all__ = [
     "ResultColumn",

@@ -15,7 +15,7 @@ from psycopg import errors
 
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
-from blowfishdb.present.table import number_columns
+from blowfishdb.present.export import number_columns
 from blowfishdb.session.backend import expect
 from tests.server.wire.places import WirePlace, wire_place
 from tests.session.places import visits

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
-from blowfishdb.inference.trees import Tree, TreeSolver, combined
+from blowfishdb.inference.least_squares import Tree, TreeSolver, combined
 from blowfishdb.mechanisms import identity
 from blowfishdb.mechanisms.data_aware.script import Finding, counts_touched, measured_rows
 from blowfishdb.mechanisms.products import as_boxes

@@ -16,7 +16,7 @@ from blowfishdb.errors import BlowfishError, UnknownAnswer, plural, sentence
 from blowfishdb.present import chart
 from blowfishdb.present.page import table
 from blowfishdb.present.words import accuracy_words, note
-from blowfishdb.server.access import Caller, app_state_of
+from blowfishdb.server.authentication import Caller, app_state_of
 from blowfishdb.server.dashboards import LONGEST_CAPTION, LONGEST_TITLE, Access, Dashboard, Tile, nowhere
 from blowfishdb.server.pages.controls import (
     Cell,

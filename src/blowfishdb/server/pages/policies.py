@@ -13,7 +13,7 @@ import numpy as np
 from nicegui import events, ui
 
 from blowfishdb.catalog.dataset import Dataset, family_words, read_value
-from blowfishdb.catalog.stretch import Stretch
+from blowfishdb.catalog.policy_change import Stretch
 from blowfishdb.engine.preview import not_protected
 from blowfishdb.errors import BlowfishError, CannotCertify, InvalidInput, PolicyError, TooLarge, plural, sentence
 from blowfishdb.ledger import VersionChange

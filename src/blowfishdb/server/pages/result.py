@@ -32,7 +32,7 @@ from blowfishdb.present.chart import (
     largest,
 )
 from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
-from blowfishdb.present.table import TABLES, cells, column_names, headings, is_map, map_file, row_labels
+from blowfishdb.present.export import TABLES, cells, column_names, headings, is_map, map_file, row_labels
 from blowfishdb.present.words import (
     Digits,
     accuracy_words,

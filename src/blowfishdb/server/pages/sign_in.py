@@ -10,7 +10,7 @@ from nicegui import __version__ as nicegui_version
 from nicegui import app
 
 from blowfishdb.errors import ProviderUnavailable, SignInRefused
-from blowfishdb.server.access import app_state_of, identity_of
+from blowfishdb.server.authentication import app_state_of, identity_of
 from blowfishdb.server.pages.layout import PASSWORD, SIGN_IN, home_of, plain_page, refusal_page
 
 OTHER_WAY = '<p class="bf-small"><a href="/api/v1/sessions/oidc">Sign in with your organisation</a></p>'

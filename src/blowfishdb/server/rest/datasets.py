@@ -17,7 +17,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import AccountCurator, Analyst, Auditor, Caller, DataCurator, Member, Reader
+from blowfishdb.server.authentication import AccountCurator, Analyst, Auditor, Caller, DataCurator, Member, Reader
 from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.sources.base import Join
 

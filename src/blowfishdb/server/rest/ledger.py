@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from blowfishdb.catalog.record import record_page
 from blowfishdb.ledger import Entry
-from blowfishdb.server.access import AUDITING, LedgerReader, app_state_of
+from blowfishdb.server.authentication import AUDITING, LedgerReader, app_state_of
 from blowfishdb.server.rest import fields_of
 
 router = APIRouter(prefix="/ledger", tags=["ledger"])

@@ -19,7 +19,7 @@ from blowfishdb.model.document import read_document, write_domain, write_policy
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.access import Caller, DataCurator, Reader
+from blowfishdb.server.authentication import Caller, DataCurator, Reader
 from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.server.rest.datasets import domain_tag, plain_document, policy_tag, read_policy_for
 

@@ -14,7 +14,7 @@ from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_targe
 from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.model.query import PUBLISHED
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import Analyst, Caller, Payment, Reader
+from blowfishdb.server.authentication import Analyst, Caller, Payment, Reader
 from blowfishdb.server.rest import Strict
 from blowfishdb.session.backend import MOST_LISTED, ReleaseRequest
 from blowfishdb.session.plan import QuestionPlan, with_own

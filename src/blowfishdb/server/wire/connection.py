@@ -22,7 +22,7 @@ from anyio import to_thread
 from blowfishdb import errors
 from blowfishdb.errors import BlowfishError, InvalidInput, NotAllowed, NotSignedIn, ProtocolViolation, SignInRefused
 from blowfishdb.incidents import public_error
-from blowfishdb.server.access import Caller
+from blowfishdb.server.authentication import Caller
 from blowfishdb.server.auth.grants import Identity
 from blowfishdb.server.auth.users import MECHANISM, Exchange
 from blowfishdb.server.middleware import RateLimit, log_request

@@ -31,9 +31,9 @@ from blowfishdb.errors import (
     plural,
 )
 from blowfishdb.model.numbers import show, suggest
-from blowfishdb.present.table import axis_columns, number_columns
+from blowfishdb.present.export import axis_columns, number_columns
 from blowfishdb.present.words import accuracy_words, cap_words
-from blowfishdb.server.access import Caller, Payment
+from blowfishdb.server.authentication import Caller, Payment
 from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree, names_a_dataset, tokens_of
 from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
 from blowfishdb.session.backend import expect

@@ -23,7 +23,7 @@ import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import ExtraMissing, InvalidInput, QueryError
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable
-from blowfishdb.present.table import TABLES, csv_file, excel_file, geojson, is_map, parquet_file
+from blowfishdb.present.export import TABLES, csv_file, excel_file, geojson, is_map, parquet_file
 from tests.effort import effort
 from tests.present.cases import QUESTIONS, answers, constructed, released
 

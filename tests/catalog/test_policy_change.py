@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import shortest_path
 
 import blowfishdb as bf
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.catalog.stretch import domain_stretch, policy_stretch
+from blowfishdb.catalog.policy_change import domain_stretch, policy_stretch
 from blowfishdb.model import distance
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.distance import value_distance

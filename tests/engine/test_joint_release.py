@@ -15,7 +15,7 @@ import blowfishdb as bf
 import blowfishdb.server.worker_pools  # teaches pickle the fixed mappings of domains
 from blowfishdb.engine.charge import UNREAD, plan_request, prepare
 from blowfishdb.engine.compile import DatasetHandle, PartStrategy, compile_query, may_be_columns, query_effort
-from blowfishdb.engine.planning import JointRelease, joint_release
+from blowfishdb.engine.joint_release import JointRelease, joint_release
 from blowfishdb.engine.release import Release
 from blowfishdb.engine.request import make_request, read_query, write_query
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target

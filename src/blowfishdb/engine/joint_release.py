@@ -1,4 +1,4 @@
-"""Planning: several questions with accuracies as one release, cheaper than one by one; reads no data.
+"""JointRelease: several questions with accuracies as one release, cheaper than one by one; reads no data.
 
 Questions that are read off the same rows form a group; the groups are measured side by side in one plan, which is
 certified as one over the cells that all of them need (docs/proofs/joint.md).
