@@ -166,7 +166,7 @@ def compile_cells(
     if math.prod(shape) > CELL_LIMIT:
         raise TooLarge("cells of a query", math.prod(shape), CELL_LIMIT, "Group by fewer attributes or wider bins.")
     return Cells(
-        graph=_graph(domain, policy, verdict, cuts, layout),
+        graph=_graph(domain, policy, verdict, layout),
         axes=tuple(groups),
         labels=tuple(_labels(layout[name], groups[name]) for name in groups) or (("all",),),
         plain=tuple(layout[name].plain for name in groups) or (1,),
@@ -177,17 +177,15 @@ def compile_cells(
     )
 
 
-def _graph(
-    domain: Domain, policy: Policy, verdict: Verdict, cuts: Mapping[str, Segments], layout: Mapping[str, AxisCells]
-) -> CellGraph:
-    constrained = constrained_graph(domain, policy, verdict, cuts, layout)
+def _graph(domain: Domain, policy: Policy, verdict: Verdict, layout: Mapping[str, AxisCells]) -> CellGraph:
+    constrained = constrained_graph(domain, policy, verdict, layout)
     if constrained is not None:
         return constrained
     factors = tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(layout))
     return CellGraph(
         factors=factors or (complete(1),),
         composition=policy.composition,
-        outside=leaving_cells(domain, policy, verdict, cuts, layout).reshape(-1),
+        outside=leaving_cells(domain, policy, verdict, layout).reshape(-1),
         presence=policy.presence,
         rows_per_person=policy.rows_per_person,
         is_exact=is_exact(policy, verdict, factors),
@@ -280,16 +278,13 @@ def _add(labels: Ints, totals: list[int], mask: Bools, value: int) -> None:
 
 
 def _cells_of(
-    domain: Domain,
-    constraint: CountConstraint | RangeConstraint | RowsConstraint,
-    cells: Cells,
-    verdict: Verdict,
+    domain: Domain, constraint: CountConstraint | RangeConstraint | RowsConstraint, cells: Cells, verdict: Verdict
 ) -> Bools | None:
     """The cells that hold exactly the records the constraint counts; None where there are no such cells."""
     if verdict.accepted is None:
         return None
     signature = signatures(domain, [constraint], cells.cuts)
-    pieces = pieces_of(signature, verdict, cells.cuts, cells.layout)
+    pieces = pieces_of(signature, verdict, cells.layout)
     counted = signature.patterns[signature.pattern, 0]
     inside, outside = (np.unique(pieces.piece_of[chosen]).tolist() for chosen in (counted, ~counted))
     if bool(pieces.zero[inside].any()):

@@ -63,7 +63,7 @@ def _may_change(domain: Domain, policy: Policy, constraint: Constraint) -> bool:
         if hides_presence or not signature.patterns.any():
             return bool(signature.patterns.any())
         verdict = evaluate(constraint.condition, signature.cuts, {})
-        return bool(leaving_cells(domain, policy, verdict, signature.cuts, {}).any())
+        return bool(leaving_cells(domain, policy, verdict, {}).any())
     if isinstance(constraint, MarginalConstraint):
         return hides_presence or any(_can_move(domain, policy, name) for name in constraint.attributes)
     return hides_presence
@@ -400,14 +400,12 @@ class Pieces:
         return np.asarray(self.index[self.place[piece]][self.masks[self.mask[piece]]].reshape(-1), dtype=np.int64)
 
 
-def pieces_of(
-    signature: Signatures, verdict: Verdict, cuts: Mapping[str, Segments], layout: Mapping[str, AxisCells]
-) -> Pieces:
+def pieces_of(signature: Signatures, verdict: Verdict, layout: Mapping[str, AxisCells]) -> Pieces:
     """The pieces of a query's cells under the constraints; attributes of the query alone may take any value."""
     shape = tuple(axis.cells for axis in layout.values()) or (1,)
     axes = list(layout)
-    shared = [name for name in signature.names if name in cuts]
-    segment = {name: cuts[name].of(signature.cuts[name].codes) for name in shared}
+    shared = [name for name in signature.names if name in verdict.cuts]
+    segment = {name: verdict.cuts[name].of(signature.cuts[name].codes) for name in shared}
     bound = [name for name in axes if name in shared]
     filtered = [name for name in verdict.names if name not in shared and name in layout]
     rest = [name for name in axes if name not in bound and name not in filtered]
@@ -469,11 +467,7 @@ MOST_MEMBERS = 2**24
 
 
 def constrained_graph(
-    domain: Domain,
-    policy: Policy,
-    verdict: Verdict,
-    cuts: Mapping[str, Segments],
-    layout: Mapping[str, AxisCells],
+    domain: Domain, policy: Policy, verdict: Verdict, layout: Mapping[str, AxisCells]
 ) -> CellGraph | None:
     """The graph of a query's cells under the policy's constraints; None when no hidden move changes a constraint.
 
@@ -484,15 +478,15 @@ def constrained_graph(
     if most is None:
         return None
     cells = math.prod(axis.cells for axis in layout.values())
-    signature = signatures(domain, policy.constraints, cuts)
+    signature = signatures(domain, policy.constraints, verdict.cuts)
     absence = policy.presence != "public"
     atoms = atoms_of(signature, absence=absence)
     if atoms.settled:
-        moves = _groups(atoms, pieces_of(signature, verdict, cuts, layout), cells, most)
+        moves = _groups(atoms, pieces_of(signature, verdict, layout), cells, most)
     else:
         rejects = verdict.accepted is None or not bool(verdict.accepted.all())
         moves = _everything("general", cells, rejects or absence, most)
-        moves = replace(moves, exchanges=_exchanges(domain, policy, verdict, cuts, layout))
+        moves = replace(moves, exchanges=_exchanges(domain, policy, verdict, layout))
     shape = tuple(axis.cells for axis in layout.values()) or (1,)
     outside: Bools = np.zeros(cells, dtype=np.bool_)
     outside[moves.members[np.repeat(moves.with_zero, np.diff(moves.starts))]] = True
@@ -508,20 +502,16 @@ MOST_EXCHANGED = 2**14
 
 
 def _exchanges(
-    domain: Domain,
-    policy: Policy,
-    verdict: Verdict,
-    cuts: Mapping[str, Segments],
-    layout: Mapping[str, AxisCells],
+    domain: Domain, policy: Policy, verdict: Verdict, layout: Mapping[str, AxisCells]
 ) -> Exchanges | None:
     """The minimal changes of overlapping constraints as a query sees them; None where they are too many to list."""
     absence = policy.presence != "public"
     differences = signature_differences(domain, policy.constraints, absence)
     elements = None if differences is None else graver_basis(differences)
-    signature = spelled_out(domain, policy.constraints, cuts)
+    signature = spelled_out(domain, policy.constraints, verdict.cuts)
     if differences is None or elements is None or signature is None:
         return None
-    pieces = pieces_of(signature, verdict, cuts, layout)
+    pieces = pieces_of(signature, verdict, layout)
     vectors = signature_vectors(signature)
     known = np.unique(np.column_stack([vectors, pieces.piece_of.reshape(-1)]), axis=0)
     vertices: dict[Vector, set[int]] = {(0,) * vectors.shape[1]: {ZERO}} if absence else {}

@@ -225,10 +225,14 @@ FILTER_LIMIT = 2**22
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """Which combinations of segments of the named attributes the query counts; None when there are too many."""
+    """Which combinations of segments of the named attributes the query counts; None when there are too many.
+
+    `cuts` are the segments of all attributes that the query looks at.
+    """
 
     names: tuple[str, ...]
     accepted: Bools | None
+    cuts: Mapping[str, Segments]
 
 
 def passing(where: Predicate | None, cuts: Mapping[str, Segments], place: Mapping[str, Ints]) -> Bools:
@@ -253,13 +257,13 @@ def evaluate(
     names = tuple(name for name in cuts if name in decisive)
     sizes = tuple(cuts[name].count for name in names)
     if math.prod(sizes) > (FILTER_LIMIT if limit is None else limit):
-        return Verdict(names, None)
+        return Verdict(names, None, cuts)
     accepted = np.ones(sizes, dtype=np.bool_)
     if where is not None:
         accepted &= combinations(where, names, cuts)
     for name in partial:
         accepted &= along(names, name, counted[name])
-    return Verdict(names, accepted)
+    return Verdict(names, accepted, cuts)
 
 
 def is_exact(policy: Policy, verdict: Verdict, factors: Sequence[Factor]) -> bool:
@@ -297,18 +301,12 @@ def by_cell(mask: Bools, names: Iterable[str], layout: Mapping[str, AxisCells], 
     return mask
 
 
-def leaving_cells(
-    domain: Domain,
-    policy: Policy,
-    verdict: Verdict,
-    cuts: Mapping[str, Segments],
-    layout: Mapping[str, AxisCells],
-) -> Bools:
+def leaving_cells(domain: Domain, policy: Policy, verdict: Verdict, layout: Mapping[str, AxisCells]) -> Bools:
     """The cells from which some edge leads to a record that does not count."""
     shape = tuple(axis.cells for axis in layout.values()) or (1,)
     if verdict.accepted is None:
         return np.ones(shape, dtype=np.bool_)
-    leaving = verdict.accepted & reached(domain, policy, verdict.names, ~verdict.accepted, cuts)
+    leaving = verdict.accepted & reached(domain, policy, verdict.names, ~verdict.accepted, verdict.cuts)
     leaving = by_cell(leaving, verdict.names, layout)
     grouped = [place for place, name in enumerate(verdict.names) if name in layout]
     by_axis = np.transpose(
