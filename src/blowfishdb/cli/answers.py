@@ -6,12 +6,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
-from blowfishdb.cli.options import AccuracyOptions, AnalystOptions, FileOptions, QueryOptions, RunOptions, option_words
+from blowfishdb.cli.options import AccuracyOptions, FileOptions, QueryOptions
 from blowfishdb.cli.output import console, print_json, say, shell_line, short, table
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import Preview
@@ -20,7 +20,7 @@ from blowfishdb.errors import AccuracyError, QueryError, plural
 from blowfishdb.model.query import Questions
 from blowfishdb.present.page import COLUMNS
 from blowfishdb.present.words import readable
-from blowfishdb.session import Question, QuestionPlan, Session
+from blowfishdb.session import QuestionPlan, Session
 from blowfishdb.sql import parse, read_axes, read_where, write_options
 
 if TYPE_CHECKING:
@@ -112,19 +112,6 @@ def keywords(options: AccuracyOptions) -> TargetOptions:
     )
 
 
-def show_preview(
-    name: str, query: QueryOptions, accuracy: AccuracyOptions, analyst: AnalystOptions, *, as_json: bool
-) -> None:
-    """Previews a query, and names the command that releases it."""
-    with analyst.session() as session, steps("pricing", quiet=as_json):
-        preview = query_of(query, session[name]).preview(**keywords(accuracy))
-
-    def cheaper(epsilon: str) -> list[str]:
-        return ["preview", name, *option_words(query, replace(accuracy, within=None, epsilon=epsilon), analyst)]
-
-    print_preview(preview, ["release", name, *option_words(query, accuracy, analyst)], cheaper, as_json=as_json)
-
-
 def print_preview(
     preview: Preview, command: Sequence[str], cheaper: Callable[[str], Sequence[str]], *, as_json: bool
 ) -> None:
@@ -147,52 +134,6 @@ def say_command(what: str, words: Sequence[str]) -> None:
 def rounded_down(amount: Fraction) -> str:
     """A positive amount with three significant digits, rounded down."""
     return f"{Context(prec=3, rounding=ROUND_DOWN).divide(Decimal(amount.numerator), Decimal(amount.denominator)):f}"
-
-
-def run_release(
-    session: Session,
-    name: str,
-    query: QueryOptions,
-    accuracy: AccuracyOptions,
-    run: RunOptions,
-    files: FileOptions,
-    *,
-    as_json: bool,
-) -> None:
-    """Releases the answer to a query, prints it and writes its files."""
-    question: Question = query_of(query, session[name])
-    with steps("asking", quiet=as_json) as (taken, report):
-        answer = question.release(**keywords(accuracy), progress=report, **asdict(run))
-    print_answer(session, answer, files, taken, as_json=as_json)
-
-
-def run_sql(
-    statement: str,
-    accuracy: AccuracyOptions,
-    run: RunOptions,
-    files: FileOptions,
-    analyst: AnalystOptions,
-    *,
-    as_json: bool,
-) -> None:
-    """Answers a statement, or shows the preview of one that begins with EXPLAIN."""
-    with analyst.session() as session:
-        with steps("asking", quiet=as_json) as (taken, report):
-            outcome = session.sql(statement, **keywords(accuracy), progress=report, **asdict(run))
-        if isinstance(outcome, Answer):
-            print_answer(session, outcome, files, taken, as_json=as_json)
-            return
-        if isinstance(outcome, list):
-            print_several(outcome, files, as_json=as_json)
-            return
-    if isinstance(outcome, QuestionPlan):
-        print_plan(outcome, as_json=as_json)
-        return
-    text, options = outcome.statement, option_words(analyst)
-    command = ["sql", text, *options]
-    print_preview(
-        outcome.run_by(""), command, lambda epsilon: ["sql", explained(text, epsilon), *options], as_json=as_json
-    )
 
 
 def print_several(outcomes: Sequence[Answer | Preview], files: FileOptions, *, as_json: bool) -> None:

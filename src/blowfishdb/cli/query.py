@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from blowfishdb.cli.options import (
     Name,
     QueryOptions,
     RunOptions,
+    option_words,
     spread,
 )
 
@@ -31,9 +33,15 @@ def preview(
       blowfish preview visits --histogram "bin(age, 5)" --epsilon 0.1
       blowfish preview visits --histogram "ward, bin(age, 10)" --within 20
     """
-    from blowfishdb.cli.answers import show_preview
+    from blowfishdb.cli.answers import keywords, print_preview, query_of, steps
 
-    show_preview(name, query, accuracy, analyst, as_json=as_json)
+    with analyst.session() as session, steps("pricing", quiet=as_json):
+        preview = query_of(query, session[name]).preview(**keywords(accuracy))
+
+    def cheaper(epsilon: str) -> list[str]:
+        return ["preview", name, *option_words(query, replace(accuracy, within=None, epsilon=epsilon), analyst)]
+
+    print_preview(preview, ["release", name, *option_words(query, accuracy, analyst)], cheaper, as_json=as_json)
 
 
 def mechanisms(as_json: AsJson = False) -> None:
@@ -79,10 +87,13 @@ def release(
           --plot ages.png --save ages.csv
       blowfish release visits --quantiles cost:0.25,0.5,0.75 --within 30 --note
     """
-    from blowfishdb.cli.answers import run_release
+    from blowfishdb.cli.answers import keywords, print_answer, query_of, steps
 
     with analyst.session() as session:
-        run_release(session, name, query, accuracy, run, files, as_json=as_json)
+        question = query_of(query, session[name])
+        with steps("asking", quiet=as_json) as (taken, report):
+            answer = question.release(**keywords(accuracy), progress=report, **asdict(run))
+        print_answer(session, answer, files, taken, as_json=as_json)
 
 
 @spread
@@ -112,6 +123,23 @@ def sql(
       blowfish sql "SELECT QUANTILES(cost, 0.25, 0.5) FROM visits" --epsilon 0.1
       blowfish sql "SELECT CDF(age) FROM visits; SELECT COUNT(*) FROM visits WHERE age < 18" --within 50
     """
-    from blowfishdb.cli.answers import run_sql
+    from blowfishdb.cli import answers
+    from blowfishdb.engine.answer import Answer
+    from blowfishdb.session import QuestionPlan
 
-    run_sql(statement, accuracy, run, files, analyst, as_json=as_json)
+    with analyst.session() as session:
+        with answers.steps("asking", quiet=as_json) as (taken, report):
+            outcome = session.sql(statement, **answers.keywords(accuracy), progress=report, **asdict(run))
+        if isinstance(outcome, Answer):
+            answers.print_answer(session, outcome, files, taken, as_json=as_json)
+        elif isinstance(outcome, list):
+            answers.print_several(outcome, files, as_json=as_json)
+        elif isinstance(outcome, QuestionPlan):
+            answers.print_plan(outcome, as_json=as_json)
+        else:
+            text, options = outcome.statement, option_words(analyst)
+
+            def cheaper(epsilon: str) -> list[str]:
+                return ["sql", answers.explained(text, epsilon), *options]
+
+            answers.print_preview(outcome.run_by(""), ["sql", text, *options], cheaper, as_json=as_json)
