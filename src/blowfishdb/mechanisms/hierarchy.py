@@ -26,7 +26,7 @@ from blowfishdb.plan.plan import Problem
 NAME = "hierarchy"
 FAN_OUT = Parameter(
     "fan_out",
-    "How many nodes of the tree each node above them joins.",
+    "How many children each node of the tree has.",
     Fraction(2),
     Fraction(1024),
     is_whole=True,
