@@ -73,8 +73,7 @@ from blowfishdb.server.pages.policy_form import (
     usual_joint,
 )
 from blowfishdb.server.pages.query_draft import AxisChoice, steps_of
-from blowfishdb.server.rest.datasets import domain_tag, policy_tag
-from blowfishdb.server.rest.policies import account_by, put_domain_in_force, put_in_force
+from blowfishdb.server.rest.policies import NewAccounting, put_in_force, set_accounting, tag_of
 from blowfishdb.sources.base import ColumnType
 
 CURVE_POINTS = 40
@@ -358,10 +357,10 @@ class DeclarationCard:
         return Domain(tuple((name, anew[name]) for name in domain))
 
     def _ask_values(self) -> None:
-        name, domain, tag = self._dataset.name, self._domain(), domain_tag(self._dataset.domain)
+        name, domain, tag = self._dataset.name, self._domain(), tag_of(self._dataset.domain)
 
         async def save(reason: str) -> None:
-            await self._context.change(partial(put_domain_in_force, name, tag, domain, reason))
+            await self._context.change(partial(put_in_force, name, tag, domain, reason))
             ui.navigate.to(f"/policies?dataset={quote(name)}&attribute={quote(self._shown)}")
 
         text = "It is in force for every answer from now on. The first answer makes it final."
@@ -384,7 +383,8 @@ class DeclarationCard:
         tip.move(target_index=-1)
 
         async def save(reason: str) -> None:
-            await self._context.change_here(partial(account_by, dataset.name, str(ways.value), reason))
+            sent = NewAccounting(accounting=str(ways.value), reason=reason)
+            await self._context.change_here(partial(set_accounting, dataset.name, sent))
 
         text = "What was spent so far stays spent: the worst of it counts for every part from now on."
         ask = partial(ask_reason, "Add up losses in another way?", text, "Change it", save)
@@ -636,7 +636,7 @@ class PolicyEditor:
         self._button.props('unelevated data-testid="save"').style("margin-top:14px")
 
     async def _save(self, reason: str) -> None:
-        name, policy, tag = self._dataset.name, self._policy(), policy_tag(self._dataset.policy)
+        name, policy, tag = self._dataset.name, self._policy(), tag_of(self._dataset.policy)
         await self._context.change(partial(put_in_force, name, tag, policy, reason))
         ui.navigate.to(f"/policies?dataset={quote(name)}&attribute={quote(self._shown)}")
 

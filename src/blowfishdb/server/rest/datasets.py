@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -30,20 +29,6 @@ def plain_document(domain: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
 def read_policy_for(domain: Domain, policy: Mapping[str, Any]) -> Policy:
     """A policy as it travels, checked against a domain; DocumentError says what is wrong with it."""
     return read_document(plain_document(write_domain(domain), policy), "json").policy
-
-
-def policy_tag(policy: Policy) -> str:
-    """The entity tag of a policy: the same for the same policy."""
-    return _tag(write_policy(policy))
-
-
-def domain_tag(domain: Domain) -> str:
-    """The entity tag of a domain: the same for the same domain."""
-    return _tag(write_domain(domain))
-
-
-def _tag(document: Mapping[str, Any]) -> str:
-    return f'"{hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:20]}"'
 
 
 router = APIRouter(prefix="/datasets", tags=["datasets"])

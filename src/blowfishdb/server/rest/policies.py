@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from typing import Annotated, Any
 
@@ -21,7 +23,7 @@ from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
 from blowfishdb.server.authentication import Caller, DataCurator, Reader
 from blowfishdb.server.rest import Strict, fields_of
-from blowfishdb.server.rest.datasets import domain_tag, plain_document, policy_tag, read_policy_for
+from blowfishdb.server.rest.datasets import plain_document, read_policy_for
 
 router = APIRouter(prefix="/datasets/{name}/policy", tags=["policies"])
 CHANGE = ("current_version", "next_version", "stretch", "charges", "limit", "spent_before", "spent_after", "refusal")
@@ -44,7 +46,7 @@ class NewPolicy(WantedPolicy):
 def policy(name: str, caller: Reader, response: Response) -> dict[str, Any]:
     """The policy in force and what it means; its tag is in the header ETag."""
     domain, in_force = caller.declared(name)
-    response.headers["ETag"] = policy_tag(in_force)
+    response.headers["ETag"] = tag_of(in_force)
     return {"policy": write_policy(in_force), "words": list(explain(domain, in_force))}
 
 
@@ -70,8 +72,14 @@ def set_policy(
     tag = _seen_tag(if_match, "policy")
     wanted = read_policy_for(caller.curator().in_force(name)[1].domain, sent.policy)
     change = put_in_force(name, tag, wanted, sent.reason, caller)
-    response.headers["ETag"] = policy_tag(wanted)
+    response.headers["ETag"] = tag_of(wanted)
     return fields_of(change, *CHANGE)
+
+
+def tag_of(declared: Policy | Domain) -> str:
+    """The entity tag of a policy or a domain: the same for the same one."""
+    document = write_policy(declared) if isinstance(declared, Policy) else write_domain(declared)
+    return f'"{hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:20]}"'
 
 
 def _seen_tag(if_match: str | None, what: str) -> str:
@@ -80,14 +88,19 @@ def _seen_tag(if_match: str | None, what: str) -> str:
     return if_match.strip()
 
 
-def put_in_force(name: str, tag: str, policy: Policy, reason: str, caller: Caller) -> VersionChange:
-    """What a new policy does, on record; VersionMismatch unless the tag is that of the one it replaces."""
+def put_in_force(name: str, tag: str, wanted: Policy | Domain, reason: str, caller: Caller) -> VersionChange:
+    """What a new policy or domain does, on record; VersionMismatch unless the tag is that of the one it replaces."""
     curator = caller.curator()
     account, before = curator.in_force(name)
-    if tag != policy_tag(before.policy):
-        raise VersionMismatch("policy", policy_tag(before.policy))
-    change = curator.set_policy(name, policy, reason=reason, seen=account.policy_version)
-    caller.note("changed a policy", name, {"version": change.next_version})
+    current: Policy | Domain = before.policy if isinstance(wanted, Policy) else before.domain
+    what = "policy" if isinstance(wanted, Policy) else "domain"
+    if tag != tag_of(current):
+        raise VersionMismatch(what, tag_of(current))
+    if isinstance(wanted, Policy):
+        change = curator.set_policy(name, wanted, reason=reason, seen=account.policy_version)
+    else:
+        change = curator.set_domain(name, wanted, reason=reason)
+    caller.note(f"changed a {what}", name, {"version": change.next_version})
     return change
 
 
@@ -112,7 +125,7 @@ class NewAccounting(Strict):
 def domain(name: str, caller: Reader, response: Response) -> dict[str, Any]:
     """The domain in force; its tag is in the header ETag."""
     in_force, _ = caller.declared(name)
-    response.headers["ETag"] = domain_tag(in_force)
+    response.headers["ETag"] = tag_of(in_force)
     return {"domain": write_domain(in_force)}
 
 
@@ -128,33 +141,17 @@ def set_domain(
     tag = _seen_tag(if_match, "domain")
     _, in_force = caller.curator().in_force(name)
     wanted = read_document(plain_document(sent.domain, write_policy(in_force.policy)), "json").domain
-    change = put_domain_in_force(name, tag, wanted, sent.reason, caller)
-    response.headers["ETag"] = domain_tag(wanted)
+    change = put_in_force(name, tag, wanted, sent.reason, caller)
+    response.headers["ETag"] = tag_of(wanted)
     return fields_of(change, *CHANGE)
 
 
 @declaration_router.put("/accounting")
 def set_accounting(name: str, sent: NewAccounting, caller: DataCurator) -> dict[str, Any]:
     """Adds up losses in another way; the worst so far then counts for all."""
-    account_by(name, sent.accounting, sent.reason, caller)
+    caller.curator().set_accounting(name, sent.accounting, reason=sent.reason)
+    caller.note("changed the accounting", name, {"accounting": sent.accounting[:200]})
     return {"dataset": name, "accounting": sent.accounting}
-
-
-def put_domain_in_force(name: str, tag: str, domain: Domain, reason: str, caller: Caller) -> VersionChange:
-    """What a new domain does, on record; VersionMismatch unless the tag is that of the one it replaces."""
-    curator = caller.curator()
-    before = curator.in_force(name)[1].domain
-    if tag != domain_tag(before):
-        raise VersionMismatch("domain", domain_tag(before))
-    change = curator.set_domain(name, domain, reason=reason)
-    caller.note("changed a domain", name, {"version": change.next_version})
-    return change
-
-
-def account_by(name: str, accounting: str, reason: str, caller: Caller) -> None:
-    """Another way to add up losses, on record."""
-    caller.curator().set_accounting(name, accounting, reason=reason)
-    caller.note("changed the accounting", name, {"accounting": accounting[:200]})
 
 
 what_if_router = APIRouter(prefix="/datasets/{name}", tags=["what-if"])
