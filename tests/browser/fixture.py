@@ -17,9 +17,9 @@ from playwright.sync_api import Browser, Locator, Page, Playwright, TimeoutError
 
 import blowfishdb as bf
 from blowfishdb.catalog.config import read_config
-from blowfishdb.server.authentication import COOKIE
 from blowfishdb.server.app import create_app, listening
 from blowfishdb.server.auth.database import Clock
+from blowfishdb.server.authentication import COOKIE
 from blowfishdb.server.settings import read_settings
 from blowfishdb.server.state import AppState, open_app_state
 from tests.server.places import free_door

@@ -88,7 +88,9 @@ QUESTIONS = [
         ),
         AccuracyDraft("budget", epsilon="1/3", confidence="0.99", mechanism="dawa"),
     ),
-    QuestionDraft(QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="1 to 2\n3 to 4"), AccuracyDraft(alpha="9")),
+    QuestionDraft(
+        QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="1 to 2\n3 to 4"), AccuracyDraft(alpha="9")
+    ),
     QuestionDraft(QueryDraft("clinic", "sql"), sql="SELECT age, COUNT(*) FROM clinic GROUP BY age"),
     QuestionDraft(QueryDraft("clinic", "cdf", (AxisChoice("age"),)), AccuracyDraft(mechanism=CHOICES[0], fresh=True)),
     QuestionDraft(

@@ -134,8 +134,8 @@ def server_state(config: Path) -> Iterator[AppState]:
 def server_console(config: Path) -> Iterator[Caller]:
     """Whoever types commands on the server's machine, to do what REST does: a curator of every dataset."""
     with server_state(config) as state:
-        from blowfishdb.server.authentication import Caller
         from blowfishdb.server.auth.grants import SCOPES, Identity
+        from blowfishdb.server.authentication import Caller
 
         class Console(Caller):
             """The caller whom no grants bind."""

@@ -15,8 +15,8 @@ from blowfishdb.engine.infer import Estimate
 from blowfishdb.errors import QueryError
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds, chosen_numbers
-from blowfishdb.present.page import fragment, rows_table
 from blowfishdb.present.export import axis_columns, column_names, needed, row_labels, text_table
+from blowfishdb.present.page import fragment, rows_table
 from blowfishdb.present.words import Digits, digits_of, percent, printable
 
 if TYPE_CHECKING:

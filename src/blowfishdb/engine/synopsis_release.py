@@ -27,8 +27,8 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 from blowfishdb.present.answer_values import NOISE_ONLY
-from blowfishdb.present.page import fragment, html_table
 from blowfishdb.present.export import aligned
+from blowfishdb.present.page import fragment, html_table
 from blowfishdb.present.words import (
     budget_words,
     counted_words,

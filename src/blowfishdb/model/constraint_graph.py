@@ -501,9 +501,7 @@ MOST_EXCHANGED = 2**14
 """The most moves, of all kinds together, of which exchanges are told."""
 
 
-def _exchanges(
-    domain: Domain, policy: Policy, verdict: Verdict, layout: Mapping[str, AxisCells]
-) -> Exchanges | None:
+def _exchanges(domain: Domain, policy: Policy, verdict: Verdict, layout: Mapping[str, AxisCells]) -> Exchanges | None:
     """The minimal changes of overlapping constraints as a query sees them; None where they are too many to list."""
     absence = policy.presence != "public"
     differences = signature_differences(domain, policy.constraints, absence)

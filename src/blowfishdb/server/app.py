@@ -22,8 +22,8 @@ from starlette.routing import compile_path
 from blowfishdb.errors import BlowfishError, sentence
 from blowfishdb.incidents import public_error
 from blowfishdb.present.answer_values import software_version
-from blowfishdb.server.authentication import COOKIE, CSRF_HEADER
 from blowfishdb.server.auth.users import new_password
+from blowfishdb.server.authentication import COOKIE, CSRF_HEADER
 from blowfishdb.server.middleware import ServerMiddleware
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, status_of
 from blowfishdb.server.rest import access, datasets, ledger, policies, queries, session, users

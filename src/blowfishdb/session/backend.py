@@ -21,6 +21,7 @@ from blowfishdb.sources.base import Join
 
 Value = TypeVar("Value")
 
+
 @dataclass(frozen=True, eq=False)
 class ReleaseRequest:
     """A query of one dataset and its accuracy target; `domain` is what was declared when the query was made."""

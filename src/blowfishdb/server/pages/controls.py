@@ -75,6 +75,14 @@ def paragraph(text: str) -> ui.element:
     return ui.label(text).classes("bf-p")
 
 
+def bullets(sentences: Iterable[str]) -> None:
+    """Sentences as a list."""
+    with ui.element("ul").classes("bf-list"):
+        for text in sentences:
+            with ui.element("li"):
+                ui.label(text)
+
+
 def empty(icon: str, title: str, text: str) -> ui.element:
     """What is shown where there is nothing yet, and what to do about it."""
     with ui.element("div").classes("bf-empty") as box:

@@ -22,6 +22,7 @@ from blowfishdb.server.pages.controls import (
     Cell,
     Column,
     budget_left,
+    bullets,
     called,
     card,
     empty,
@@ -82,10 +83,7 @@ async def dictionary(context: PageContext) -> None:
         plain_table(COLUMNS, rows, "Columns")
     with card():
         heading("What is hidden")
-        with ui.element("ul").classes("bf-list"):
-            for words in sentences:
-                with ui.element("li"):
-                    ui.label(words)
+        bullets(sentences)
     with card():
         heading("Questions to begin with")
         small("A click opens the question with its price. Nothing is spent before you confirm it.", "margin:2px 0 10px")

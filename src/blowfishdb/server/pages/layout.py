@@ -22,9 +22,9 @@ from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import BlowfishError, NotAllowed, NotSignedIn, sentence
 from blowfishdb.incidents import public_error, redact_errors
 from blowfishdb.present.answer_values import software_version
-from blowfishdb.server.authentication import Caller, app_state_of, identity_of, secret_of
 from blowfishdb.server.auth.audit_log import NOTHING
 from blowfishdb.server.auth.grants import Identity, Scope
+from blowfishdb.server.authentication import Caller, app_state_of, identity_of, secret_of
 from blowfishdb.server.pages.controls import card, empty, heading, icon_button, link_button, paragraph
 from blowfishdb.server.problems import status_of
 from blowfishdb.server.state import AppState

@@ -17,8 +17,8 @@ from blowfishdb.catalog.guidance import budget_words
 from blowfishdb.engine.target import short_number
 from blowfishdb.errors import BlowfishError, plural, sentence
 from blowfishdb.ledger import Account, AnalystBudget, Entry
-from blowfishdb.server.authentication import Caller
 from blowfishdb.server.auth.grants import GROUP
+from blowfishdb.server.authentication import Caller
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -42,6 +42,7 @@ from blowfishdb.server.pages.column_form import ColumnEditor, column_form_of
 from blowfishdb.server.pages.controls import (
     ask_reason,
     blame,
+    bullets,
     called,
     card,
     choice,
@@ -699,10 +700,10 @@ class PolicyEditor:
                     with in_row().style("gap:7px"):
                         ui.icon(icon).style(f"color:var(--bf-{kind});font-size:19px").props("aria-hidden=true")
                         ui.label(title).style("font-weight:620")
-                    _list(sentences)
+                    bullets(sentences)
         if far:
             with ui.expansion("The other attributes").classes("w-full"):
-                _list(far)
+                bullets(far)
 
 
 def _draw_constraints(view: ConstraintsView) -> None:
@@ -715,13 +716,6 @@ def _draw_constraints(view: ConstraintsView) -> None:
         small(line)
     columns = ["Constraint", "Multiplies prices by itself", "Tied to"]
     listed_table(columns, len(columns), view.rows(), "Each constraint, its cost by itself, and those it is tied to")
-
-
-def _list(sentences: Sequence[str]) -> None:
-    with ui.element("ul").classes("bf-list"):
-        for text in sentences:
-            with ui.element("li"):
-                ui.label(text)
 
 
 def _show_change(outcome: tuple[VersionChange, Stretch] | None, refusal: str) -> bool:

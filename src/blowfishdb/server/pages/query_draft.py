@@ -454,7 +454,8 @@ class QuestionDraft:
         """What is not the usual, for the address of the page; empty where it is too long."""
         usual = {field.name: field.default for one in (QueryDraft, AccuracyDraft) for field in fields(one)}
         changed, how = (
-            {key: part for key, part in asdict(one).items() if part != usual[key]} for one in (self.query, self.accuracy)
+            {key: part for key, part in asdict(one).items() if part != usual[key]}
+            for one in (self.query, self.accuracy)
         )
         content = changed | ({"sql": self.sql} if self.query.template == "sql" else {})
         content |= {"accuracy": how} if how else {}

@@ -12,9 +12,9 @@ from pydantic import Field
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.engine.target import short_number
 from blowfishdb.model.serialize import write
-from blowfishdb.server.authentication import AccountAuditor, AccountCurator, Analyst, Auditor, Caller, DataCurator
 from blowfishdb.server.auth.approvals import LONGEST_REASON, Approval
 from blowfishdb.server.auth.grants import GROUP, Grant
+from blowfishdb.server.authentication import AccountAuditor, AccountCurator, Analyst, Auditor, Caller, DataCurator
 from blowfishdb.server.rest import Strict
 from blowfishdb.server.state import AppState
 

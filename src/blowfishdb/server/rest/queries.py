@@ -197,9 +197,7 @@ def read_plan(caller: Caller, name: str, sent: AskPlan) -> QuestionPlan:
     return session.plan_at(items)
 
 
-def read_releases(
-    caller: Caller, name: str, sent: AskPlanned, payment: Payment
-) -> list[tuple[ReleaseRequest, Run]]:
+def read_releases(caller: Caller, name: str, sent: AskPlanned, payment: Payment) -> list[tuple[ReleaseRequest, Run]]:
     """The releases of a plan; QueryError or AccuracyError for what makes no sense."""
     table = caller.session("ask")[name]
     if sent.questions is not None or sent.sql is not None or sent.accuracy_target or sent.spend is not None:

@@ -10,9 +10,9 @@ from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
 from blowfishdb.errors import InvalidInput, ProviderUnavailable, SignInRefused
-from blowfishdb.server.authentication import Anybody, address_of, app_state_of, drop_cookie, secret_of, set_cookie
 from blowfishdb.server.auth.grants import Identity
 from blowfishdb.server.auth.session import Provider, address_to_ask, new_attempt, read_attempt, vouched_by
+from blowfishdb.server.authentication import Anybody, address_of, app_state_of, drop_cookie, secret_of, set_cookie
 from blowfishdb.server.rest.access import follow_provider
 from blowfishdb.server.state import AppState
 

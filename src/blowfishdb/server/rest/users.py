@@ -10,8 +10,8 @@ from fastapi import APIRouter
 from blowfishdb.engine.target import spending_cap
 from blowfishdb.errors import InvalidInput, NotAllowed
 from blowfishdb.model.serialize import write
-from blowfishdb.server.authentication import AccountAuditor, AccountCurator, Caller, Member
 from blowfishdb.server.auth.users import new_password
+from blowfishdb.server.authentication import AccountAuditor, AccountCurator, Caller, Member
 from blowfishdb.server.rest import Strict
 
 router = APIRouter(prefix="/users", tags=["users"])

@@ -22,9 +22,9 @@ from anyio import to_thread
 from blowfishdb import errors
 from blowfishdb.errors import BlowfishError, InvalidInput, NotAllowed, NotSignedIn, ProtocolViolation, SignInRefused
 from blowfishdb.incidents import public_error
-from blowfishdb.server.authentication import Caller
 from blowfishdb.server.auth.grants import Identity
 from blowfishdb.server.auth.users import MECHANISM, Exchange
+from blowfishdb.server.authentication import Caller
 from blowfishdb.server.middleware import RateLimit, log_request
 from blowfishdb.server.problems import status_of
 from blowfishdb.server.state import AppState
