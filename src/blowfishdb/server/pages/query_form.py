@@ -152,11 +152,9 @@ class QueryForm:
     ) -> None:
         self.domain, self._on_change = domain, on_change
         first = next(iter(domain))
-        self.draft = question.query if question else QueryDraft(dataset, "histogram", (usual_axis(domain, first),))
-        column = name_text(first)
-        self.sql = (
-            question.sql if question else ""
-        ) or f"SELECT {column}, COUNT(*)\nFROM {name_text(dataset)}\nGROUP BY {column}"
+        question = question or QuestionDraft(QueryDraft(dataset, "histogram", (usual_axis(domain, first),)))
+        column, self.draft = name_text(first), question.query
+        self.sql = question.sql or f"SELECT {column}, COUNT(*)\nFROM {name_text(dataset)}\nGROUP BY {column}"
         self._tips = {tile.value: tile.tip for tile in offered}
         tiles(offered, self.draft.template, self._choose_template, "What to ask")
         self._tip = small(self._tips[self.draft.template], "margin-top:8px")
