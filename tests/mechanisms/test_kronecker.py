@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import kronecker
 from blowfishdb.mechanisms.kronecker import KroneckerStrategy
-from blowfishdb.mechanisms.product_choice import Choices
+from blowfishdb.mechanisms.product_weights import Choices
 from blowfishdb.mechanisms.products import (
     AxisChoice,
     AxisRows,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from blowfishdb.mechanisms import kronecker
 from blowfishdb.mechanisms.kronecker import KroneckerStrategy, LevelTableStrategy
-from blowfishdb.mechanisms.product_choice import Choices, choose_axes, choose_table, with_wide_rows
+from blowfishdb.mechanisms.product_weights import Choices, choose_axes, choose_table, with_wide_rows
 from blowfishdb.mechanisms.products import AxisModes, ProductRows, product_parts, smooth_level
 from blowfishdb.model.workload import AllRanges, Kronecker
 from blowfishdb.noise.distribution import variance

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.hats import HatAxis, hats_for
-from blowfishdb.mechanisms.product_choice import Choices, choose_axes, choose_table, with_wide_rows
+from blowfishdb.mechanisms.product_weights import Choices, choose_axes, choose_table, with_wide_rows
 from blowfishdb.mechanisms.products import (
     CHUNK,
     AxisChoice,

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.product_choice import ways_to_move
+from blowfishdb.mechanisms.product_weights import ways_to_move
 from blowfishdb.mechanisms.products import SHARPNESS, improved_weights
 from blowfishdb.mechanisms.strategy import GOLDEN, CellStrategy
 from blowfishdb.model.cached import cached_property

@@ -12,7 +12,7 @@ import numpy as np
 from blowfishdb.errors import CannotCertify, Declined, PlanError, TooLarge
 from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered, spanning_tree
 from blowfishdb.mechanisms.axis import GRID, Axis, EstimatingStrategy, Estimator, TreeCorrection, grow, read_axis
-from blowfishdb.mechanisms.data_aware.hats import HatSolver
+from blowfishdb.mechanisms.data_aware.hat_solver import HatSolver
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything, measured_rows
 from blowfishdb.mechanisms.optimized import SmoothShape, TreeShape, choose, level_plans
 from blowfishdb.mechanisms.strategy import LineStrategy, Mechanism, Strategy, chosen_rows, row_variances
