@@ -160,8 +160,7 @@ class AppState:
 
     def session_of(self, identity: Identity, *scopes: Scope) -> Session:
         """The session of somebody over the same datasets; closing it closes nothing that others use."""
-        backend = self.backend_of(identity, *scopes)
-        return Session(backend.analyst, backend)
+        return Session(self.backend_of(identity, *scopes))
 
     def curator_of(self, identity: Identity, scope: Scope = "audit") -> Curator:
         """The curator's side in somebody's name, of the datasets on which they have the right; one for each work."""
@@ -188,8 +187,7 @@ class AppState:
 
     def session(self, analyst: str) -> Session:
         """The session of one analyst over all datasets."""
-        backend = self.backend(analyst)
-        return Session(backend.analyst, backend)
+        return Session(self.backend(analyst))
 
     def curator(self, by: str, sees: Callable[[str], bool] = lambda _: True) -> Curator:
         """The curator's side in somebody's name, of the datasets that they see."""

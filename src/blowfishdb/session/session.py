@@ -42,8 +42,12 @@ Result = TypeVar("Result")
 class Session(AbstractContextManager["Session"]):
     """One analyst's view of the datasets of a configuration."""
 
-    analyst: str
     _backend: Backend = field(repr=False)
+
+    @property
+    def analyst(self) -> str:
+        """Whoever asks, and pays."""
+        return self._backend.analyst
 
     def __repr__(self) -> str:
         return f"<Session of {self.analyst}: {', '.join(self.datasets()) or 'no datasets'}>"
@@ -248,4 +252,4 @@ def connect(
         raise InvalidInput("a configuration file is opened with analyst='...'; tokens and passwords are for servers")
     else:
         backend = open_local(address, analyst)
-    return Session(backend.analyst, backend)
+    return Session(backend)
