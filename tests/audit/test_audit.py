@@ -15,9 +15,9 @@ from blowfishdb.audit.cases import battery
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.noise import digit_violations
 from blowfishdb.audit.replay import Effort, replay, replay_account
-from blowfishdb.audit.report import Audit, Line, Section, as_html, as_markdown, judged, write_report
+from blowfishdb.audit.report import Audit, CheckLine, Section, as_html, as_markdown, judged, write_report
 from blowfishdb.audit.run import AuditPlan, run_audit
-from blowfishdb.audit.statistical import Comparison, lower, power, upper
+from blowfishdb.audit.statistical import EventComparison, lower, power, upper
 from blowfishdb.cli import run
 from blowfishdb.errors import InvalidInput
 
@@ -65,10 +65,10 @@ def test_bounds_hold_what_they_promise(seen: int, level: float) -> None:
 
 def test_power_grows_with_tries_and_a_fair_pair_is_not_flagged() -> None:
     assert power(0.6, 0.06, 50_000, 2.0, 1e-9) > power(0.6, 0.06, 500, 2.0, 1e-9) == 0.0
-    assert Comparison("fair", 500, 510, 1000).certain_loss(1e-9) == 0.0
+    assert EventComparison("fair", 500, 510, 1000).certain_loss(1e-9) == 0.0
 
 
-def an_audit(sections: dict[Section, list[Line]]) -> Audit:
+def an_audit(sections: dict[Section, list[CheckLine]]) -> Audit:
     return Audit("a <test>", True, 1, "0", 1.0, sections, ("power | of one test",))
 
 
@@ -82,7 +82,7 @@ def test_reports_lead_with_the_verdict(tmp_path: Path) -> None:
 
 
 def test_code_that_cannot_be_audited_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*, quick: bool) -> list[Line]:
+    def broken(*, quick: bool) -> list[CheckLine]:
         raise ZeroDivisionError
 
     monkeypatch.setattr("blowfishdb.audit.run.noise_lines", broken)
@@ -92,7 +92,7 @@ def test_code_that_cannot_be_audited_does_not_pass(monkeypatch: pytest.MonkeyPat
 def test_a_bar_is_not_drawn_where_prints_are_listened_to(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def elsewhere(plan: AuditPlan, jobs: int, progress: object) -> defaultdict[int, list[Line]]:
+    def elsewhere(plan: AuditPlan, jobs: int, progress: object) -> defaultdict[int, list[CheckLine]]:
         asked.append(jobs)
         return defaultdict(list)
 

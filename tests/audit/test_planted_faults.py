@@ -17,7 +17,7 @@ from blowfishdb.audit.exact import largest_ratio, people_lines, quantile_lines, 
 from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import digit_violations, key_violations
 from blowfishdb.audit.replay import Effort, replay
-from blowfishdb.audit.report import Line
+from blowfishdb.audit.report import CheckLine
 from blowfishdb.audit.selections import cost_lines, selection_checks
 from blowfishdb.model.graphs import CellGraph, EdgeGraph
 from blowfishdb.plan.certificate import CertifiedPlan
@@ -61,7 +61,7 @@ def made(name: str) -> Case:
     return next(case for case in battery(quick=True) if case.name == name)
 
 
-def replayed(name: str, seed: int = 1) -> list[Line]:
+def replayed(name: str, seed: int = 1) -> list[CheckLine]:
     return replay(made(name), Effort.of(quick=True), seed)
 
 

@@ -24,7 +24,7 @@ from blowfishdb.audit.random_cases import (
     people_constraint_lines,
     point_lines,
 )
-from blowfishdb.audit.report import Line, judged
+from blowfishdb.audit.report import CheckLine, judged
 from blowfishdb.audit.selections import choice_lines, refinement_lines
 from blowfishdb.catalog import policy_change
 from blowfishdb.engine.release import PlanRelease
@@ -43,7 +43,7 @@ from tests.audit.rewritten import rewrite
 from tests.audit.test_planted_faults import replayed
 
 pytestmark = pytest.mark.audit
-Lines = Callable[[], Iterable[Line]]
+Lines = Callable[[], Iterable[CheckLine]]
 
 
 def shares_too_small(patch: pytest.MonkeyPatch) -> None:
@@ -125,16 +125,16 @@ def one_row_taken_for_all(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(constraint_graph, "_check_unit", lambda policy, changed: None)
 
 
-def certificates(way: str) -> Iterable[Line]:
+def certificates(way: str) -> Iterable[CheckLine]:
     """The checks of `certificate_lines(way, quick=True, seed=1)`, one line each, so that the first fault ends them."""
     return (judged(way, "every edge", faults_of, "none too low", 1) for faults_of in certificate_checks(way, 120, 1))
 
 
-def chain_sessions(seed: int = 1) -> Iterable[Line]:
+def chain_sessions(seed: int = 1) -> Iterable[CheckLine]:
     return itertools.islice(session_chain_lines(quick=True, seed=seed), 1)
 
 
-def few_levels() -> Iterable[Line]:
+def few_levels() -> Iterable[CheckLine]:
     """Sessions whose steps at random draw no level below two others of its chain, and none between two."""
     return chain_sessions(seed=5)
 
@@ -183,7 +183,7 @@ def test_no_made_up_plan_is_certified_too_low(settings: int) -> None:
     "lines",
     [account_lines, *(pytest.param(lines, marks=pytest.mark.nightly) for lines in (point_lines, declaration_lines))],
 )
-def test_nothing_else_made_up_is_priced_too_low(lines: Callable[..., Iterable[Line]]) -> None:
+def test_nothing_else_made_up_is_priced_too_low(lines: Callable[..., Iterable[CheckLine]]) -> None:
     assert [line for line in lines(quick=True, seed=2) if line.verdict != "clean"] == []
 
 

@@ -27,7 +27,7 @@ from blowfishdb.audit.random_cases import (
     graph_checks,
     point_lines,
 )
-from blowfishdb.audit.report import Line
+from blowfishdb.audit.report import CheckLine
 from blowfishdb.audit.run import DRILLED
 from blowfishdb.audit.selections import cost_lines
 from blowfishdb.audit.truths import truth_lines
@@ -48,11 +48,11 @@ Checks = Callable[[], Iterable[object]]
 """Checks of the audit, the faults they find one after the other."""
 
 
-def found(lines: Callable[[], Iterable[Line]]) -> Checks:
+def found(lines: Callable[[], Iterable[CheckLine]]) -> Checks:
     return lambda: (line for line in lines() if line.is_violation)
 
 
-def stopped(lines: Callable[[], Iterable[Line]]) -> Checks:
+def stopped(lines: Callable[[], Iterable[CheckLine]]) -> Checks:
     """For faults that end the checks: what cannot be audited is a violation, as `run_task` says."""
 
     def checks() -> Iterable[object]:

@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import blowfishdb as bf
 from blowfishdb.present.words import shortened
-from blowfishdb.server.dashboards import Tile
+from blowfishdb.server.dashboards import DashboardTile
 from blowfishdb.server.pages.layout import PageContext
 from tests.browser.fixture import HEARD, PASSWORD, Place, open_page, settle, sign_in
 from tests.browser.test_curator import pick
@@ -131,7 +131,7 @@ def walk_analyst(page: Page, place: Place, check: Callable[[str], object]) -> No
 def made_board(place: Place, owner: str, title: str, answer: str) -> str:
     """The id of a published dashboard with one answer of its owner."""
     store, (number, dataset) = place.app_state.dashboards, answer.split(maxsplit=1)
-    board = store.create(owner, title).with_tile(Tile(dataset, int(number), title))
+    board = store.create(owner, title).with_tile(DashboardTile(dataset, int(number), title))
     store.publish(store.save(replace(board, access="offered")), "cora")
     return board.id
 

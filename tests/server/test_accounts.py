@@ -16,7 +16,7 @@ from blowfishdb.server.auth.database import Clock, Database, open_database
 from blowfishdb.server.auth.grants import Grants
 from blowfishdb.server.auth.session import FREE_TRIES, FREE_TRIES_OF_AN_ADDRESS, IDLE, LONGEST_LOGIN, LoginSessions
 from blowfishdb.server.auth.users import Tokens, Users, hash_password, is_password, new_password
-from blowfishdb.server.dashboards import Dashboards, Tile
+from blowfishdb.server.dashboards import Dashboards, DashboardTile
 
 PASSWORD = "correct horse battery"
 
@@ -243,7 +243,7 @@ def test_caps_are_exact_belong_to_tokens_that_ask_and_end_with_them(place: Place
 
 def test_dashboards_are_kept_by_both_databases(place: Place) -> None:
     store = Dashboards(place.database)
-    made = store.save(replace(store.create("ana", "Wards").with_tile(Tile("visits", 3)), access="offered"))
+    made = store.save(replace(store.create("ana", "Wards").with_tile(DashboardTile("visits", 3)), access="offered"))
     store.publish(made, "cora")
     (kept,) = store.of("ana")
     assert (kept.tiles, kept.published) == (made.tiles, store.edition(made.id)[1])

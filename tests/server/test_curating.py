@@ -63,10 +63,10 @@ from blowfishdb.server.pages.policy_form import (
 from blowfishdb.server.pages.trade_off import (
     BLOCKS,
     NEAR,
-    OFFERS,
+    PRICE_CURVES,
     QUARTILES,
     SECRET,
-    Offers,
+    PriceCurves,
     _with_dots,
     best_release,
     curves,
@@ -80,7 +80,7 @@ from blowfishdb.server.pages.trade_off import (
     within_words,
 )
 from blowfishdb.sources.base import ColumnType, Kind
-from blowfishdb.sources.ibis_source import Seen, look_at_column, tables_at
+from blowfishdb.sources.ibis_source import ColumnSeen, look_at_column, tables_at
 from tests.effort import effort
 
 WHOLE_NUMBERS = ColumnType(Kind.INTEGER, "BIGINT")
@@ -177,13 +177,13 @@ def test_suggestions_come_from_types_and_never_hold_bounds() -> None:
 
 
 def test_what_was_read_fills_only_a_form_that_it_serves() -> None:
-    bounds, values = Seen(low="1.0", high="9"), Seen(values=("a", "b"))
+    bounds, values = ColumnSeen(low="1.0", high="9"), ColumnSeen(values=("a", "b"))
     assert filled(ColumnForm(WHOLE), bounds) == ColumnForm(WHOLE, "1", "9")
     assert filled(ColumnForm(LISTED), values) == ColumnForm(LISTED, values="a, b")
     assert (
         filled(ColumnForm(WHOLE), values)
         is filled(ColumnForm(LISTED), bounds)
-        is filled(ColumnForm(WHOLE), Seen())
+        is filled(ColumnForm(WHOLE), ColumnSeen())
         is None
     )
 
@@ -277,7 +277,7 @@ def test_a_joint_form_begins_valid_offers_what_fits_and_says_what_is_missing() -
 
 
 def test_curves_agree_with_exact_quotes() -> None:
-    domain, offers = bf.domain({"age": AGE}), Offers()
+    domain, offers = bf.domain({"age": AGE}), PriceCurves()
     asked = query("cdf", bf.col("age").bins(10))
     points = points_of(AGE, bf.full())
     found = {point: offers.offer(domain, with_family(bf.Policy(), "age", point.family), asked) for point in points}
@@ -292,7 +292,7 @@ def test_curves_agree_with_exact_quotes() -> None:
 
 
 def test_curves_tell_policies_apart_and_keep_what_they_quoted() -> None:
-    domain, offers = bf.domain({"age": AGE}), Offers()
+    domain, offers = bf.domain({"age": AGE}), PriceCurves()
     asked = query("cdf", "age")
     one, again = (offers.offer(domain, bf.Policy({"age": bf.threshold(1)}), asked) for _ in range(2))
     other = offers.offer(domain, bf.Policy(), asked)
@@ -312,7 +312,7 @@ def test_policies_of_an_unordered_attribute_stand_side_by_side() -> None:
     assert points[-1].words.startswith("in force: blocks w0, w1 |")
     for point in points:
         bf.Policy({"ward": point.family}).check(domain)
-    offers = Offers()
+    offers = PriceCurves()
     found = {
         point: offers.offer(domain, bf.Policy({"ward": point.family}), query("histogram", "ward")) for point in points
     }
@@ -354,12 +354,12 @@ def test_quantiles_are_priced_as_they_would_be_released() -> None:
     for size in (100, 2000):
         domain = bf.domain({"x": bf.integers(0, size - 1, null=0)})
         question = query("quantiles", bf.col("x"), levels=QUARTILES)
-        offer = OFFERS.offer(domain, bf.Policy(), question)
+        offer = PRICE_CURVES.offer(domain, bf.Policy(), question)
         (price,) = what_if(domain, {"full": bf.Policy()}, question, accuracy_target(epsilon=1))
         assert offer is not None
         assert (offer.alphas[1], price.mechanism == EXPONENTIAL_QUANTILES) == (price.alpha, size > MANY)
     unordered = bf.domain({"ward": bf.categorical(["A", "B"])})
-    assert OFFERS.offer(unordered, bf.Policy(), query("quantiles", bf.col("ward"), levels=QUARTILES)) is None
+    assert PRICE_CURVES.offer(unordered, bf.Policy(), query("quantiles", bf.col("ward"), levels=QUARTILES)) is None
     assert within_words("cdf", "5") == "every count within 5"
     assert within_words("quantiles", "5") == "every quantile within 5 ranks"
 
@@ -367,7 +367,7 @@ def test_quantiles_are_priced_as_they_would_be_released() -> None:
 def test_a_question_about_two_attributes_has_an_example_without_dots() -> None:
     two = bf.domain({"age": AGE, "sex": bf.categorical(["F", "M"])})
     question = query("histogram2d", [bf.col("age").bins(20), bf.col("sex")])
-    offers = [OFFERS.offer(two, bf.Policy({"age": family}), question) for family in (bf.full(), bf.public())]
+    offers = [PRICE_CURVES.offer(two, bf.Policy({"age": family}), question) for family in (bf.full(), bf.public())]
     assert all(offer is not None for offer in offers)
     answer, exact = example(best_release(two, bf.Policy(), question, accuracy_target(epsilon=1)))
     assert exact.size == answer.values.size
@@ -445,8 +445,8 @@ def test_tables_are_listed_and_a_column_is_looked_at(tmp_path: Path) -> None:
         connection.execute('CREATE TABLE "odd.name" AS SELECT 1 AS x')
     address = f"duckdb:///{tmp_path}/shop.duckdb"
     assert tables_at(address) == ['"odd.name"', "sales"]
-    assert look_at_column(f"{address}#sales", "price") == Seen(low="0", high="9")
-    assert look_at_column(f"{address}#sales", "shop") == Seen(values=("s0", "s1", "s2"))
+    assert look_at_column(f"{address}#sales", "price") == ColumnSeen(low="0", high="9")
+    assert look_at_column(f"{address}#sales", "shop") == ColumnSeen(values=("s0", "s1", "s2"))
     assert look_at_column(f'{address}#"odd.name"', "x").high == "1"
     with pytest.raises(SourceError, match="no column"):
         look_at_column(f"{address}#sales", "prize")
@@ -463,7 +463,7 @@ def test_true_counts_are_those_of_the_table(tmp_path: Path) -> None:
         dataset = bf.Dataset("shop", source=source, domain={"price": bf.integers(0, 3, null=0)})
         curator.add(dataset)
         assert curator.tables("duckdb:///shop.duckdb") == ["sales"]
-        assert curator.look_at_column(source, "price") == Seen(low="0", high="2")
+        assert curator.look_at_column(source, "price") == ColumnSeen(low="0", high="2")
         before = curator.ledger.head()
         compiled = compile_query(dataset.domain, dataset.policy, query("histogram", "price"))
         assert curator.true_counts("shop", compiled).tolist() == [4, 3, 3, 0]

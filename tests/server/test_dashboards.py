@@ -12,7 +12,7 @@ from blowfishdb.errors import InvalidInput, TooLarge
 from blowfishdb.server import dashboards as module
 from blowfishdb.server.auth.database import open_database
 from blowfishdb.server.auth.grants import SCOPES_OF, Identity, Role
-from blowfishdb.server.dashboards import MOST_TILES, Dashboard, Dashboards, Tile
+from blowfishdb.server.dashboards import MOST_TILES, Dashboard, Dashboards, DashboardTile
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ ANA, BEN = somebody("ana", "analyst"), somebody("ben", "analyst")
 CORA, AUDE = somebody("cora", "curator"), somebody("aude", "auditor")
 ANA_WITHOUT_RIGHT = somebody("ana", "auditor")
 """The owner in another role, or with a token that may not ask."""
-FIRST, SECOND = Tile("visits", 3, "Wards", is_wide=True), Tile("visits", 4)
+FIRST, SECOND = DashboardTile("visits", 3, "Wards", is_wide=True), DashboardTile("visits", 4)
 
 
 def test_only_those_open_it_whom_its_owner_lets_in(store: Dashboards) -> None:
@@ -93,9 +93,9 @@ def test_what_is_out_of_form_is_refused(store: Dashboards, monkeypatch: pytest.M
     with pytest.raises(InvalidInput):
         store.create("ana", "")
     with pytest.raises(InvalidInput, match="caption"):
-        Tile("visits", 1, "x" * 401)
+        DashboardTile("visits", 1, "x" * 401)
     with pytest.raises(TooLarge):
-        Dashboard("id", "ana", "Many", tuple(Tile("visits", number) for number in range(MOST_TILES + 1)))
+        Dashboard("id", "ana", "Many", tuple(DashboardTile("visits", number) for number in range(MOST_TILES + 1)))
     with pytest.raises(InvalidInput, match="access"):
         Dashboard("id", "ana", "Open", access="everybody")  # type: ignore[arg-type]
     monkeypatch.setattr(module, "MOST_EACH", 1)

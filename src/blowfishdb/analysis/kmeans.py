@@ -25,7 +25,7 @@ ROUNDS = 10
 TINY = 1e-9
 
 
-class Columns(Protocol):
+class NumericColumns(Protocol):
     """Columns of a dataset as points, perhaps filtered."""
 
     @property
@@ -98,7 +98,7 @@ class KMeans:
 
 
 def kmeans(
-    columns: Columns,
+    columns: NumericColumns,
     n_clusters: int,
     *,
     epsilon: Number,

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from blowfishdb.audit.report import Line, Losses, amount, broken, judged, refused
+from blowfishdb.audit.report import CheckLine, Losses, amount, broken, judged, refused
 from blowfishdb.audit.scratch import READ, Scratch, listening, scratch, swapped
 from blowfishdb.engine import sharing
 from blowfishdb.engine.charge import Run, charged_payload, check_receipt, prepare
@@ -51,7 +51,7 @@ SUMMED = 1e-6
 ONE = np.ones(1, dtype=np.int64)
 
 
-def chain_lines() -> Iterator[Line]:
+def chain_lines() -> Iterator[CheckLine]:
     """Three levels of one number, drawn in every order by the laws that the sampler uses, against the definition."""
     _conditional.cache_clear()
     _drawn.cache_clear()
@@ -178,7 +178,7 @@ def _rows(plan: Plan, counts: Ints | None) -> Ints:
 
 
 @dataclass
-class Tape:
+class LevelTape:
     """The draws of a session; in the session that is played again, on a neighbour, they come out the same.
 
     A silent one draws no noise at all: what is published is then the truth.
@@ -211,7 +211,7 @@ Asked = tuple[str, Query, AccuracyTarget]
 
 
 @dataclass
-class Session:
+class ChainSession:
     """What a session left behind: its answers, receipts, draws (with the receipt of each) and balances."""
 
     answers: list[dict[str, Any]] = field(default_factory=list)
@@ -226,9 +226,9 @@ class Session:
 
 def _session(
     policy: Policy, values: Sequence[int], steps: Sequence[Asked], played: list[Drawn], *, is_silent: bool = False
-) -> Session:
+) -> ChainSession:
     """A real session of analysts over a table in memory."""
-    session, tape, apart = Session(), Tape(getattr(sharing, DRAW), played, is_silent), list[Charge]()
+    session, tape, apart = ChainSession(), LevelTape(getattr(sharing, DRAW), played, is_silent), list[Charge]()
     with scratch(DECLARED, policy) as world, swapped(sharing, DRAW, tape.draw):
         world.fill([{"x": value} for value in values])
         handle = replace(world.handle, sharing=ANALYSTS, read_only=True)
@@ -271,7 +271,7 @@ def _truth(policy: Policy, values: Sequence[int], question: Query) -> Floats:
     )
 
 
-def _independent(session: Session) -> Iterator[str]:
+def _independent(session: ChainSession) -> Iterator[str]:
     """What is combined must be of chains of its own: weights and intervals are those of independent noise."""
     chains = {one.sequence: one.charge.link.chain for one in session.receipts if one.charge.link is not None}
     for receipt in session.receipts:
@@ -289,7 +289,7 @@ def _way(receipt: Receipt) -> str:
     return "free" if {"family", "combined"} & set(document) else "degrade"
 
 
-def session_chain_lines(*, quick: bool, seed: int) -> Iterator[Line]:
+def session_chain_lines(*, quick: bool, seed: int) -> Iterator[CheckLine]:
     """Random sessions of analysts: on a table, on a neighbour with the same draws, and without noise."""
     sessions = 2 if quick else 25
     for label, policy in POLICIES.items():
@@ -349,7 +349,7 @@ def _step_of(random: np.random.Generator) -> Asked:
     return analyst, question, accuracy_target(alpha=WITHIN[random.integers(len(WITHIN))])
 
 
-def _public(first: Session, second: Session) -> list[str]:
+def _public(first: ChainSession, second: ChainSession) -> list[str]:
     """Everything but the draws must be the same on both tables, and the ledgers in order."""
     charges = [[(one.charge.epsilon, one.charge.received) for one in each.receipts] for each in (first, second)]
     return broken(
@@ -361,7 +361,7 @@ def _public(first: Session, second: Session) -> list[str]:
     )
 
 
-def _order(session: Session) -> Iterator[str]:
+def _order(session: ChainSession) -> Iterator[str]:
     """Each level must be drawn given the published values next to it in its chain, and from data only without finer."""
     published: dict[str, dict[Fraction, Ints]] = {}
     had: set[tuple[str, str]] = set()
@@ -387,7 +387,7 @@ def _order(session: Session) -> Iterator[str]:
         chain[unit] = draw.noisy
 
 
-def _compare(losses: Losses, first: Session, second: Session) -> None:
+def _compare(losses: Losses, first: ChainSession, second: ChainSession) -> None:
     """The loss of all chains, each at the finest level drawn from data, against the account and the balances."""
     by_chain: dict[str, Fraction] = {}
     received: dict[tuple[str, str], Fraction] = {}
@@ -457,7 +457,7 @@ class Room:
             self.ask(analyst, epsilon)
 
 
-def chain_drill_lines() -> Iterator[Line]:
+def chain_drill_lines() -> Iterator[CheckLine]:
     """What has to hold beside the laws of the draws, each in a room of its own."""
     drills = {
         "rows that change while they are counted": _changed,

@@ -23,7 +23,7 @@ import numpy as np
 from blowfishdb.audit.cases import Limit, limited
 from blowfishdb.audit.definitions import begin_of
 from blowfishdb.audit.made_up import UNITS, made_up_axis, made_up_condition, made_up_times, one_of
-from blowfishdb.audit.report import Line, judged
+from blowfishdb.audit.report import CheckLine, judged
 from blowfishdb.audit.scratch import Watch, swapped, watched_engine
 from blowfishdb.audit.stages import as_counts
 from blowfishdb.errors import BlowfishError, SourceError
@@ -72,10 +72,10 @@ KINDS = ("integers", "integers", "equal bins", "equal bins", "uneven bins", "tex
 TableRow = dict[str, Any]
 
 
-def counting_lines(*, quick: bool, seed: int) -> list[Line]:
+def counting_lines(*, quick: bool, seed: int) -> list[CheckLine]:
     """One line per engine that needs no server: the counts of made-up tables against a plain reading of their rows."""
     settings = 140 if quick else 600
-    lines: list[Line] = []
+    lines: list[CheckLine] = []
     with tempfile.TemporaryDirectory(prefix="blowfish-audit-") as folder:
         database = duckdb.connect(":memory:", config={"threads": 1})
         path = Path(folder) / "rows.sqlite"

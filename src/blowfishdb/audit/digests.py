@@ -13,7 +13,7 @@ import numpy as np
 from blowfishdb.accuracy.quote import forget
 from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.definitions import NoisyRows, changes, measured_once, sample_records
-from blowfishdb.audit.report import Line, amount, judged
+from blowfishdb.audit.report import CheckLine, amount, judged
 from blowfishdb.audit.scratch import scratch
 from blowfishdb.audit.selections import NONE, line_graph
 from blowfishdb.audit.stages import steps_of
@@ -40,7 +40,7 @@ from blowfishdb.session.local import QuoteCache
 DECLARED = domain({"x": integers(0, 7, null=0), "y": categorical(["a", "b"], null="a", outside="a")})
 
 
-def digest_lines() -> list[Line]:
+def digest_lines() -> list[CheckLine]:
     """Graphs, plans, programs and requests that differ in one thing; and quotes that must not be taken for others."""
     digests = {
         "graphs": {name: graph.digest() for name, graph in _graphs().items()},
@@ -213,7 +213,7 @@ QUESTIONS: dict[str, Query] = {
 }
 
 
-def process_lines() -> list[Line]:
+def process_lines() -> list[CheckLine]:
     """The same questions in several orders, nothing forgotten in between."""
     pairs = itertools.product(DECLARATIONS.items(), QUESTIONS.items())
     cases = [Case(f"{label}, {what}", *declared, question) for (label, declared), (what, question) in pairs]

@@ -16,8 +16,8 @@ import numpy as np
 
 from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.definitions import changes, sample_records
-from blowfishdb.audit.replay import Outcome, released
-from blowfishdb.audit.report import Line, broken, findings, judged, refused
+from blowfishdb.audit.replay import ReplayOutcome, released
+from blowfishdb.audit.report import CheckLine, broken, findings, judged, refused
 from blowfishdb.audit.scratch import (
     READ,
     SECRET,
@@ -56,7 +56,7 @@ TELLTALE = 31_337_031
 """A count that no message may repeat."""
 
 
-def drills(case: Case, seed: int) -> list[Line]:
+def drills(case: Case, seed: int) -> list[CheckLine]:
     """The lines of all drills on one case."""
     random = np.random.default_rng([seed, 11])
     adjacency = case.adjacency
@@ -81,7 +81,7 @@ def drills(case: Case, seed: int) -> list[Line]:
         return lines
 
 
-def _told(outcome: Outcome) -> list[str]:
+def _told(outcome: ReplayOutcome) -> list[str]:
     """Words of the engine and counts that an outcome gives away."""
     heard = " ".join([outcome.error, outcome.payload.decode(errors="replace"), *outcome.logged])
     secrets = [word for word in (*SECRET.replace(",", " ").split(), str(TELLTALE)) if word.isdigit()]
@@ -96,7 +96,7 @@ def _failing_source(
     What was charged for then pays for this release alone, and not for a more expensive or another one.
     """
     recorder.record()
-    outcomes = list[Outcome]()
+    outcomes = list[ReplayOutcome]()
     for number, table in enumerate(tables):
         world.fill(table.rows)
         world.watch.failure = RuntimeError(f"{SECRET} row {number}")
@@ -118,7 +118,7 @@ def _failing_source(
 
 def _failing_noise(world: Scratch, recorder: Recorder, release: Release, tables: Neighbours) -> list[str]:
     """Noise fails after the counts are there: nobody may learn more than that it failed, and never a second draw."""
-    outcomes = list[Outcome]()
+    outcomes = list[ReplayOutcome]()
     for table in tables:
         world.fill(table.rows)
         recorder.record()
@@ -188,7 +188,7 @@ AT_MOST = 2
 UNITS: dict[str, Row | Person] = {"rows": ROW, "people": person("who", at_most=AT_MOST, order_by="nr")}
 
 
-def joined_lines() -> list[Line]:
+def joined_lines() -> list[CheckLine]:
     """Keys that are missing, that occur twice, that are NULL; for rows, and for people with rows too many.
 
     The second table is one of people, found by their id.
@@ -266,7 +266,7 @@ class Deployment:
         return self.curator.account(dataset).spent
 
 
-def session_lines() -> list[Line]:
+def session_lines() -> list[CheckLine]:
     """What one analyst paid for is theirs, and what was quoted or answered under one version stays with it."""
     checks = (
         ("analysts", _analysts, "each has their own answers", 6),

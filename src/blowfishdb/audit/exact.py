@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 from blowfishdb.accuracy.quote import QuantileQuote, quantiles_at, select_at
 from blowfishdb.audit.cases import LIMITS, METRICS, limited
 from blowfishdb.audit.definitions import NoisyRows, measured_once
-from blowfishdb.audit.report import Line, Losses, amount, broken, judged, not_tested, refused
-from blowfishdb.audit.scratch import Draw, Scratch, TableRow, opened, replaced, scratch, taped
+from blowfishdb.audit.report import CheckLine, Losses, amount, broken, judged, not_tested, refused
+from blowfishdb.audit.scratch import Scratch, TableRow, TapedDraw, opened, replaced, scratch, taped
 from blowfishdb.audit.selections import NONE, window_graph
 from blowfishdb.engine.charge import edge_losses, prepare
 from blowfishdb.engine.compile import Compiled, compile_query, group_selection
@@ -88,14 +88,14 @@ INFINITE = Fraction(10**9)
 QUESTIONS: tuple[Kind, ...] = ("histogram", "cdf", "ranges")
 
 
-def exact_lines() -> Iterator[Line]:
+def exact_lines() -> Iterator[CheckLine]:
     """Every measurement on three values."""
     for (label, (declared, policy, pairs)), kind in itertools.product(HIDDEN.items(), QUESTIONS):
         problem = compile_query(declared, policy, query(kind, "x")).problem
         yield _measurements(f"{kind} of 3 values, {label}", problem, pairs)
 
 
-def _measurements(subject: str, problem: Problem, pairs: Pairs) -> Line:
+def _measurements(subject: str, problem: Problem, pairs: Pairs) -> CheckLine:
     """All mechanisms: the largest log-ratio over all outputs and all neighbouring tables of two rows."""
     losses = Losses()
     for name, propose in MECHANISMS.items():
@@ -121,7 +121,7 @@ def largest_ratio(certified: CertifiedPlan, pairs: Pairs, tables: Sequence[Table
     The rows and the scales are those that the engine's own measurement uses; rows are independent, so each row's
     outputs are gone through on their own.
     """
-    worst, shown = Fraction(0), dict[Table, tuple[Measured, Draw]]()
+    worst, shown = Fraction(0), dict[Table, tuple[Measured, TapedDraw]]()
     with taped() as tape:
         for counts in tables:
             tape.play([])
@@ -167,7 +167,7 @@ ABOUT_PERSONS = {
 }
 
 
-def people_lines() -> Iterator[Line]:
+def people_lines() -> Iterator[CheckLine]:
     """Policies whose pairs are written down by hand, and rows that come and go; two and three rows a person."""
     chosen = {label: (*HIDDEN[label], 2) for label in ("full", "line", "partition", "partition and NULL")}
     chosen |= {
@@ -195,7 +195,7 @@ def people_lines() -> Iterator[Line]:
         yield judged(f"persons in 3 values, {label}", "every change of one person", losses.violations, summary)
 
 
-def _persons_account_line() -> Line:
+def _persons_account_line() -> CheckLine:
     """Two questions that look at one attribute each: of a person's two rows each may change for one of them."""
     declared = domain({name: integers(0, 1, null=0) for name in ("x", "y")})
     unit, losses = person("who", at_most=2, order_by="nr"), Losses()
@@ -280,7 +280,7 @@ GROUPED: dict[str, tuple[Policy, Pairs]] = {
 """Policies of two groups of two values, and the pairs of cells (2 g + x) that each hides."""
 
 
-def quantile_lines() -> Iterator[Line]:
+def quantile_lines() -> Iterator[CheckLine]:
     """Every policy whose pairs are written down by hand, and records that come and go."""
     for label, (declared, policy, pairs) in (HIDDEN | PRESENCE).items():
         losses = Losses(1e-9)
@@ -304,7 +304,7 @@ def quantile_lines() -> Iterator[Line]:
         yield judged(f"exponential quantiles by groups, {label}", "every output", losses.violations, summary)
 
 
-def selection_lines() -> Iterator[Line]:
+def selection_lines() -> Iterator[CheckLine]:
     """Names of groups: the chance of every list on small tables, by the definition of the mechanism."""
     for label, (declared, policy, pairs) in (HIDDEN | PRESENCE).items():
         losses = Losses(1e-9)
@@ -410,7 +410,7 @@ LENGTH = 5
 Attempts = dict[str, Callable[[], object]]
 
 
-def refusal_lines() -> Iterator[Line]:
+def refusal_lines() -> Iterator[CheckLine]:
     """One line for each kind of thing that the core must not let through."""
     attempts = {
         "edge plans that leave something out": _edge_plans(),
@@ -505,7 +505,7 @@ THRESHOLD_CELLS = 64
 THETAS = (19, 37, 42, 46, 49)
 
 
-def threshold_lines() -> Iterator[Line]:
+def threshold_lines() -> Iterator[CheckLine]:
     """Places on a square of 64 by 64, certified as they are where the edges are too many to list."""
     losses, places = Losses(), np.arange(THRESHOLD_CELLS)
     for norm, theta in itertools.product(METRICS, THETAS):

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from blowfishdb.audit.report import Line, broken, findings, judged, refused
+from blowfishdb.audit.report import CheckLine, broken, findings, judged, refused
 from blowfishdb.audit.scratch import swapped
 from blowfishdb.errors import (
     BlowfishError,
@@ -41,7 +41,7 @@ TERMS = Terms("audit://ledger", limit=LIMIT, policy="{}", domain="{}")
 ANALYST, OTHER = "ana", "bob"
 
 
-def ledger_lines() -> list[Line]:
+def ledger_lines() -> list[CheckLine]:
     """Everything that is charged stays charged, to the account that the data has."""
     line = partial(judged, "the ledger")
     with tempfile.TemporaryDirectory(prefix="blowfish-audit-") as name:

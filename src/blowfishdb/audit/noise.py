@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from blowfishdb.audit.report import Line, broken, judged
+from blowfishdb.audit.report import CheckLine, broken, judged
 from blowfishdb.audit.scratch import REAL, in_this_thread, replaced, swapped
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise import coupling
@@ -274,7 +274,7 @@ Tests = dict[str, float]
 """For each test by its name: the chance that right noise looks at least as wrong."""
 
 
-def noise_lines(*, quick: bool) -> Iterator[Line]:
+def noise_lines(*, quick: bool) -> Iterator[CheckLine]:
     """Every test of the sampler."""
     draws = 150_000 if quick else 1_000_000
     for function, two_sided in (("sample", True), ("sample_geometric", False)):
@@ -294,7 +294,7 @@ def noise_lines(*, quick: bool) -> Iterator[Line]:
     yield judged("levels", "floats that decide", float_violations(), "only where their errors do not matter", 1)
 
 
-def law_line(function: str, unit: Fraction, weight: int, draws: int, *, two_sided: bool) -> Line:
+def law_line(function: str, unit: Fraction, weight: int, draws: int, *, two_sided: bool) -> CheckLine:
     """The draws of two calls against one law, and against each other."""
     law = NoiseLaw(float(unit / weight), two_sided)
     first, second = (REAL[function](unit, weight, draws // 2) for _ in range(2))
@@ -302,7 +302,7 @@ def law_line(function: str, unit: Fraction, weight: int, draws: int, *, two_side
     return _line(function, f"scale {law.scale:g}", tests, draws)
 
 
-def _line(function: str, subject: str, tests: Tests, draws: int) -> Line:
+def _line(function: str, subject: str, tests: Tests, draws: int) -> CheckLine:
     failed = ", ".join(f"{name} (chance {chance:.1e})" for name, chance in tests.items() if chance < LEVEL)
     name = {"sample": "Laplace", "sample_geometric": "geometric"}.get(function, function)
     fine = f"{len(tests)} tests, least chance {min(tests.values()):.2g}"
@@ -391,7 +391,7 @@ def _binomial(seen: int, count: int, chance: float) -> float:
     return float(stats.binomtest(seen, count, min(1.0, max(0.0, chance))).pvalue)
 
 
-def _mixed(function: str, draws: int, *, two_sided: bool) -> Line:
+def _mixed(function: str, draws: int, *, two_sided: bool) -> CheckLine:
     """Weights that differ within one call: every weight's draws on their own."""
     listed, unit, tests = (1, 3, 64, 1000), Fraction(5000, 7), Tests()
     weights = np.resize(np.array(listed), draws)
@@ -402,7 +402,7 @@ def _mixed(function: str, draws: int, *, two_sided: bool) -> Line:
     return _line(function, "weights mixed in one call", tests, draws)
 
 
-def _fresh(function: str) -> Line:
+def _fresh(function: str) -> CheckLine:
     """Calls one after the other must not repeat each other."""
     calls = {REAL[function](Fraction(10**8), 1, 16).tobytes() for _ in range(64)}
     violations = broken({f"64 calls gave {len(calls)} different outcomes": len(calls) < 64})
@@ -413,7 +413,7 @@ LEVELS, MIXED = (Fraction(3), Fraction(6), Fraction(12)), (1, 4)
 """Units of three levels of one number, fine to coarse; and the weights of the numbers."""
 
 
-def levels_line(draws: int) -> Line:
+def levels_line(draws: int) -> CheckLine:
     """Levels of one number, drawn out of order, for numbers of two weights in one call."""
     weights, (fine, middle, coarse) = np.resize(np.array(MIXED), draws), LEVELS
     last = REAL["sample"](coarse, weights, None)
@@ -451,7 +451,7 @@ COUNTS, PARTS = (2, 0, 3), 2
 WANTED = ((Fraction(1), Fraction(4)), (Fraction(5, 4), Fraction(5, 4), Fraction(5, 2)))
 
 
-def quantiles_line(draws: int) -> Line:
+def quantiles_line(draws: int) -> CheckLine:
     """Quantiles of a few records: each vector of positions as often as the law of the choice says."""
     records, tests = SpreadRecords(np.array(COUNTS, dtype=np.int64), PARTS), Tests()
     before = np.cumsum([0, *COUNTS])
@@ -473,7 +473,7 @@ def quantiles_line(draws: int) -> Line:
     return _line("quantiles", "all vectors of positions", tests, draws)
 
 
-def _words(draws: int) -> Line:
+def _words(draws: int) -> CheckLine:
     """Uniform words: every bit, and neighbouring words."""
     words = REAL["sample_words"](draws, WORD_BITS)
     tests = {f"bit {bit}": _binomial(int(((words >> bit) & 1).sum()), draws, 0.5) for bit in range(WORD_BITS)}
@@ -482,7 +482,7 @@ def _words(draws: int) -> Line:
     return _line("words", f"{WORD_BITS} bits", tests, draws)
 
 
-def _power(draws: int) -> Line:
+def _power(draws: int) -> CheckLine:
     """The same tests must reject noise whose scale is 10 % off, either way; otherwise they show nothing."""
     passed = []
     for unit in (Fraction(2), Fraction(40), Fraction(4096)):

@@ -44,7 +44,7 @@ from blowfishdb.audit.made_up import (
     made_up_ties,
     one_of,
 )
-from blowfishdb.audit.report import Line, Losses, amount, judged
+from blowfishdb.audit.report import CheckLine, Losses, amount, judged
 from blowfishdb.audit.stages import cells_of_records, steps_of
 from blowfishdb.catalog.policy_change import policy_stretch
 from blowfishdb.engine.charge import check_parallel, edge_losses
@@ -92,7 +92,7 @@ PRICES = (Fraction(3, 7), Fraction(1, 10**7), Fraction(333_333_333_331, 10**12),
 """Ordinary prices, and such as somebody might round."""
 
 
-def certificate_lines(way: str, *, quick: bool, seed: int) -> list[Line]:
+def certificate_lines(way: str, *, quick: bool, seed: int) -> list[CheckLine]:
     """One line for a way in which plans are certified."""
     checked = list(certificate_checks(way, 120 if quick else 600, seed))
     subject, violations = f"certificates of made-up plans, {way}", itertools.chain(*checked)
@@ -109,7 +109,7 @@ def certificate_checks(way: str, settings: int, seed: int) -> Iterator[list[str]
             yield [*known.exact_violations(random), *known.edge_violations()]
 
 
-def edge_lines(way: str, *, quick: bool, seed: int) -> list[Line]:
+def edge_lines(way: str, *, quick: bool, seed: int) -> list[CheckLine]:
     """One line for a way in which plans are certified: a part or two on small graphs, against every edge."""
     random, losses = np.random.default_rng([seed, len(way), 47]), Losses()
     for _ in range(250 if quick else 5000):
@@ -134,7 +134,7 @@ def edge_lines(way: str, *, quick: bool, seed: int) -> list[Line]:
 GRAPH_RECORDS = 40
 
 
-def graph_lines(way: str, *, quick: bool, seed: int) -> list[Line]:
+def graph_lines(way: str, *, quick: bool, seed: int) -> list[CheckLine]:
     """One line for a way in which graphs are made: every hidden move is an edge of what a query sees of it."""
     checked = list(graph_checks(way, 240 if quick else 800, seed))
     subject, violations = f"graphs of made-up policies, {way}", itertools.chain(*checked)
@@ -267,7 +267,7 @@ POINT_PLANS, MOST_POINT_RECORDS = 5, 150
 SHARES: tuple[Limit, ...] = ((point_plans, "SHARES"), (point_plans, "LEAST_SHARES"))
 
 
-def point_lines(*, quick: bool, seed: int) -> list[Line]:
+def point_lines(*, quick: bool, seed: int) -> list[CheckLine]:
     """One line: grids near and far, weights rounded much and not at all, exact counts of blocks that may not be."""
     random, tried, violations = np.random.default_rng([seed, 29]), 0, list[str]()
     for number in range(150 if quick else 500):
@@ -351,7 +351,7 @@ RELEASES = 3
 MOST_LISTED = 60
 
 
-def account_lines(*, quick: bool, seed: int) -> list[Line]:
+def account_lines(*, quick: bool, seed: int) -> list[CheckLine]:
     """One line: over several releases no change of a record loses more than its classes of edges are charged for."""
     random, losses, settings = np.random.default_rng([seed, 41]), Losses(), 60 if quick else 240
     for place in range(settings):
@@ -402,7 +402,7 @@ MOST_JOINED = 60
 FORMATS: tuple[Format, ...] = ("toml", "json")
 
 
-def declaration_lines(*, quick: bool, seed: int) -> list[Line]:
+def declaration_lines(*, quick: bool, seed: int) -> list[CheckLine]:
     """Made-up policies that take the place of others, and made-up documents."""
     random, changed, unlike = np.random.default_rng([seed, 31]), list[str](), list[str]()
     settings = 60 if quick else 200
@@ -535,7 +535,7 @@ FAMILIES: tuple[Family, ...] = (full(), line(), partition(cuts=[1]), public())
 FILTERS: tuple[Predicate | None, ...] = (None, Column("x") >= 1)
 
 
-def people_constraint_lines() -> list[Line]:
+def people_constraint_lines() -> list[CheckLine]:
     """One line: every declaration of these kinds is refused, or covers what one person's rows can change."""
     declared = domain({"x": integers(0, 2, null_public=True)})
     losses, refusals, tried = Losses(), 0, 0

@@ -24,7 +24,7 @@ from blowfishdb.audit.definitions import (
     changes,
     sample_records,
 )
-from blowfishdb.audit.report import Line, Losses, amount, broken, judged, not_tested
+from blowfishdb.audit.report import CheckLine, Losses, amount, broken, judged, not_tested
 from blowfishdb.audit.scratch import (
     CHARGED,
     READ,
@@ -66,7 +66,7 @@ INCIDENT = re.compile(r"\b[0-9a-f]{12}\b")
 
 
 @dataclass
-class Outcome:
+class ReplayOutcome:
     """The traces of a release: its payload or error, the events in their order, and the receipt."""
 
     payload: bytes
@@ -85,7 +85,7 @@ class Outcome:
         return INCIDENT.sub("", self.error)
 
 
-def _outcome(world: Scratch, run: Callable[[], bytes]) -> Outcome:
+def _outcome(world: Scratch, run: Callable[[], bytes]) -> ReplayOutcome:
     world.watch.clear()
     before, payload, error = world.spent, b"", ""
     with listening() as heard:
@@ -96,10 +96,10 @@ def _outcome(world: Scratch, run: Callable[[], bytes]) -> Outcome:
         except Exception as failure:  # noqa: BLE001  # whatever leaves the release would reach the analyst
             error = f"{type(failure).__name__}: {failure}"
     events, statements = list(world.watch.events), list(world.watch.statements)
-    return Outcome(payload, error, events, statements, heard, world.spent - before)
+    return ReplayOutcome(payload, error, events, statements, heard, world.spent - before)
 
 
-def released(world: Scratch, release: Release, key: str) -> Outcome:
+def released(world: Scratch, release: Release, key: str) -> ReplayOutcome:
     """Charges and runs a release as an analyst's session does."""
     # Every release is a request of its own; otherwise the second one would be answered from the record.
     request = hashlib.sha256(key.encode()).hexdigest()
@@ -111,7 +111,7 @@ def released(world: Scratch, release: Release, key: str) -> Outcome:
     return outcome
 
 
-def charge_violations(release: Release, case: Case, outcome: Outcome) -> list[str]:
+def charge_violations(release: Release, case: Case, outcome: ReplayOutcome) -> list[str]:
     """The price must be the certificate's, on record before any row is read, and taken from the account once."""
     price, events = release.epsilon, outcome.events
     rules: dict[str, object] = {
@@ -140,7 +140,7 @@ def charge_violations(release: Release, case: Case, outcome: Outcome) -> list[st
     return broken(rules)
 
 
-def repeat_violations(world: Scratch, release: Release, key: str, first: Outcome) -> list[str]:
+def repeat_violations(world: Scratch, release: Release, key: str, first: ReplayOutcome) -> list[str]:
     """The same request again must be answered from the record: nothing drawn, read or charged."""
     again = released(world, release, key)
     is_charged = again.spent or {CHARGED, READ} & set(again.events)
@@ -152,7 +152,7 @@ def repeat_violations(world: Scratch, release: Release, key: str, first: Outcome
     )
 
 
-def public_violations(first: Outcome, second: Outcome) -> list[str]:
+def public_violations(first: ReplayOutcome, second: ReplayOutcome) -> list[str]:
     """Everything that is public must be the same on both tables."""
     ends = [outcome.error[:80] or "an answer" for outcome in (first, second)]
     logged = [*first.logged, *second.logged]
@@ -177,7 +177,7 @@ def public_violations(first: Outcome, second: Outcome) -> list[str]:
     )
 
 
-def _where(first: Outcome, second: Outcome) -> str:
+def _where(first: ReplayOutcome, second: ReplayOutcome) -> str:
     """The first thing that differs, by its name alone."""
     if len(first.payload) != len(second.payload):
         return "its length"
@@ -243,7 +243,7 @@ class Effort:
         return cls(3) if quick else cls(30, 2 * MOST_RECORDS)
 
 
-def replay(case: Case, effort: Effort, seed: int) -> list[Line]:
+def replay(case: Case, effort: Effort, seed: int) -> list[CheckLine]:
     """The lines of one case."""
     random = np.random.default_rng([seed, len(case.name), *case.name.encode()])
     # Small questions are certified as large ones are, where the case wants it: all pairs can still be tried.
@@ -275,12 +275,12 @@ class _Replay:
     price: Fraction
     random: np.random.Generator
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[CheckLine]:
         adjacency, release, name = self.case.adjacency, self.release, self.case.name
         everyone = sample_records(adjacency, self.random, self.effort.records)
         listed = changes(adjacency, everyone)
         moved = moved_by_all(self.recorder, release, listed, adjacency)
-        lines: list[Line] = []
+        lines: list[CheckLine] = []
         if moved is not None:
             lines.append(self._all_changes(moved, listed, complete=adjacency.is_complete(everyone)))
         chosen = self._chosen(listed, moved)
@@ -324,14 +324,14 @@ class _Replay:
         release, last = self.release, self.world.source.last
         return release.counting(self.world.handle) if last is None or isinstance(release, PointsRelease) else last
 
-    def _uncharged(self, _key: str) -> Outcome:
+    def _uncharged(self, _key: str) -> ReplayOutcome:
         """The part of a release that reads data, with a statement at hand and its counts sealed."""
         release, counting, handle = self.release, self._statement(), self.world.handle
         return _outcome(self.world, lambda: release.payload(sealed(counting.run(None)), handle))
 
     def _on_neighbours(
-        self, tables: Neighbours, run: Callable[[str], Outcome], charging: list[str] | None = None
-    ) -> tuple[Outcome, Outcome]:
+        self, tables: Neighbours, run: Callable[[str], ReplayOutcome], charging: list[str] | None = None
+    ) -> tuple[ReplayOutcome, ReplayOutcome]:
         """A run on a table, then on its neighbour with the noisy outputs forced to be the same."""
         self.recorder.record()
         self.world.fill(tables[0].rows)
@@ -344,7 +344,7 @@ class _Replay:
         self.world.fill(tables[1].rows)
         return first, run("after")
 
-    def _all_changes(self, moved: Moved, listed: list[Change], *, complete: bool) -> Line:
+    def _all_changes(self, moved: Moved, listed: list[Change], *, complete: bool) -> CheckLine:
         """The loss of every hidden change against the price, and the certificate computed once more."""
         worst, price = max(moved.losses, default=Fraction(0)), self.price
         where = _in_words(listed[moved.losses.index(worst)]) if listed else "no change"
@@ -355,7 +355,7 @@ class _Replay:
         fine = f"loss {amount(worst)} of {amount(price)} charged{', attained' if worst == price else ''}"
         return judged(self.case.name, "every edge", violations, fine, len(moved.losses))
 
-    def _every_stage(self, runs: list[list[Looked]], listed: list[Change], adjacency: Adjacency) -> Iterator[Line]:
+    def _every_stage(self, runs: list[list[Looked]], listed: list[Change], adjacency: Adjacency) -> Iterator[CheckLine]:
         """For each run the loss of all changes in the rows of every stage, and the allowances of its selections."""
         release, losses, each = inner_release(self.release), Losses(), adjacency.policy.rows_per_person
         if not isinstance(release, ProgramRelease):
@@ -398,7 +398,7 @@ def _in_words(change: Change) -> str:
     return f"{sides[0]} -> {sides[1]}"
 
 
-def replay_account(case: Case, seed: int) -> list[Line]:
+def replay_account(case: Case, seed: int) -> list[CheckLine]:
     """Releases all questions of a case; sums what each change loses, and compares the worst with what was charged."""
     random = np.random.default_rng([seed, 7])
     queries = [question for question in (case.query, *case.further) if question.kind != "points"]

@@ -20,7 +20,7 @@ SECTIONS: tuple[Section, ...] = ("replay", "exact", "statistical", "noise")
 
 
 @dataclass(frozen=True)
-class Line:
+class CheckLine:
     """One check: what was looked at, what was found, and how much was tried."""
 
     subject: str
@@ -43,15 +43,15 @@ class Audit:
     seed: int
     version: str
     seconds: float
-    sections: Mapping[Section, Sequence[Line]]
+    sections: Mapping[Section, Sequence[CheckLine]]
     powers: tuple[str, ...]
 
     @property
-    def lines(self) -> list[tuple[Section, Line]]:
+    def lines(self) -> list[tuple[Section, CheckLine]]:
         return [(section, line) for section, lines in self.sections.items() for line in lines]
 
     @property
-    def violations(self) -> list[tuple[Section, Line]]:
+    def violations(self) -> list[tuple[Section, CheckLine]]:
         return [(section, line) for section, line in self.lines if line.is_violation]
 
     @property
@@ -60,18 +60,18 @@ class Audit:
         return not self.violations and any(line.verdict == "clean" for _, line in self.lines)
 
 
-def not_tested(subject: str, check: str, why: str) -> Line:
+def not_tested(subject: str, check: str, why: str) -> CheckLine:
     """A check that does not apply, with the reason."""
-    return Line(subject, check, "not tested", why, 0)
+    return CheckLine(subject, check, "not tested", why, 0)
 
 
-def judged(subject: str, check: str, violations: Iterable[str], fine: str = "", tried: int = 1) -> Line:
+def judged(subject: str, check: str, violations: Iterable[str], fine: str = "", tried: int = 1) -> CheckLine:
     """A line with its verdict: clean without violations; otherwise the first of them, and how many more there are."""
     listed = list(violations)
     if not listed:
-        return Line(subject, check, "clean", fine, tried)
+        return CheckLine(subject, check, "clean", fine, tried)
     more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
-    return Line(subject, check, "violation", listed[0] + more, tried)
+    return CheckLine(subject, check, "violation", listed[0] + more, tried)
 
 
 def broken(rules: Mapping[str, object]) -> list[str]:
@@ -184,7 +184,7 @@ def summary(audit: Audit) -> list[tuple[Section, int, int, int, int]]:
     return rows
 
 
-def _blocks(audit: Audit) -> Iterator[tuple[str, str | tuple[str, ...], Sequence[Line]]]:
+def _blocks(audit: Audit) -> Iterator[tuple[str, str | tuple[str, ...], Sequence[CheckLine]]]:
     """The parts of the page in order: a heading, a paragraph or a list of sentences, and lines."""
     if audit.violations:
         yield "Violations", "", [line for _, line in audit.violations]
@@ -203,7 +203,7 @@ def as_markdown(audit: Audit) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown_table(lines: Sequence[Line]) -> str:
+def _markdown_table(lines: Sequence[CheckLine]) -> str:
     rows = [
         f"| {_cell(line.subject)} | {line.check} | {line.verdict} | {_cell(line.found)} | {line.tried:,} |"
         for line in lines
@@ -239,7 +239,7 @@ def _html_list(sentences: tuple[str, ...]) -> str:
     return "<ul>" + "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences) + "</ul>"
 
 
-def _html_table(lines: Sequence[Line]) -> str:
+def _html_table(lines: Sequence[CheckLine]) -> str:
     head = "<tr><th>subject</th><th>check</th><th>verdict</th><th>found</th><th>tried</th></tr>"
     rows = [
         f"<tr><td>{html.escape(line.subject)}</td><td>{html.escape(line.check)}</td>"

@@ -36,14 +36,14 @@ from blowfishdb.audit.random_cases import (
     point_lines,
 )
 from blowfishdb.audit.replay import Effort, replay, replay_account
-from blowfishdb.audit.report import SECTIONS, Audit, Line, Section, judged
+from blowfishdb.audit.report import SECTIONS, Audit, CheckLine, Section, judged
 from blowfishdb.audit.selections import choice_lines, cost_lines, refinement_lines, selection_checks
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
 from blowfishdb.audit.truths import truth_lines
 from blowfishdb.errors import InvalidInput
 
 DRILLED = ("identity, threshold, histogram", "dawa, threshold", "synopsis", "weights on points, record")
-Work = Callable[[], Iterable[Line]]
+Work = Callable[[], Iterable[CheckLine]]
 Progress = Callable[[str, int, int], None]
 """Hears what was done, how many tasks are done, and how many there are."""
 
@@ -124,12 +124,12 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
     return [(section, name, work) for section in plan.sections for name, work in works[section]]
 
 
-def _alone(check: Callable[[], Line]) -> list[Line]:
+def _alone(check: Callable[[], CheckLine]) -> list[CheckLine]:
     """The line of a check that has one."""
     return [check()]
 
 
-def run_task(plan: AuditPlan, number: int) -> list[Line]:
+def run_task(plan: AuditPlan, number: int) -> list[CheckLine]:
     """The lines of one task; whatever goes wrong in it is a line as well, for an audit that fails shows nothing."""
     _, name, work = _tasks(plan)[number]
     try:
@@ -147,7 +147,7 @@ def run_audit(plan: AuditPlan, *, jobs: int = 1, progress: Progress | None = Non
     else:
         # What a process prints is listened to, so a bar is never drawn in one that audits.
         results = _in_several(plan, jobs, progress)
-    sections: dict[Section, list[Line]] = {section: [] for section in plan.sections}
+    sections: dict[Section, list[CheckLine]] = {section: [] for section in plan.sections}
     for number, (section, _, _) in enumerate(tasks):
         sections[section] += results[number]
     powers = [f"Sampler: at least 0.9999 for a scale 10 % off, at a false alarm of at most {FALSE_ALARM:g}."]
@@ -164,8 +164,8 @@ def run_audit(plan: AuditPlan, *, jobs: int = 1, progress: Progress | None = Non
     )
 
 
-def _in_several(plan: AuditPlan, jobs: int, progress: Progress | None) -> dict[int, list[Line]]:
-    tasks, results = _tasks(plan), dict[int, list[Line]]()
+def _in_several(plan: AuditPlan, jobs: int, progress: Progress | None) -> dict[int, list[CheckLine]]:
+    tasks, results = _tasks(plan), dict[int, list[CheckLine]]()
     # New processes, because a fork would share connections and threads of this one.
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         # Long tasks first, so that no process ends up alone with them.

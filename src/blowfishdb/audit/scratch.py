@@ -42,7 +42,7 @@ Function = Callable[..., object]
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
+class TapedDraw:
     """One call of the sampler: what was asked for, and what came."""
 
     law: Law
@@ -69,7 +69,7 @@ class TapeError(Exception):
 class Tape:
     """Draws for real, or plays what it is given; keeps what was asked for and delivered."""
 
-    recorded: list[Draw] = field(default_factory=list)
+    recorded: list[TapedDraw] = field(default_factory=list)
     queue: list[Ints] | None = None
 
     def play(self, values: list[Ints]) -> None:
@@ -80,7 +80,7 @@ class Tape:
         """From now on the sampler itself is asked."""
         self.queue = None
 
-    def take(self) -> list[Draw]:
+    def take(self) -> list[TapedDraw]:
         """The draws recorded since the last time."""
         draws, self.recorded = self.recorded, []
         return draws
@@ -100,7 +100,7 @@ class Tape:
             values = self.queue.pop(0)
         if values.shape != weights.shape:
             raise TapeError(f"{weights.size} variables were asked for where the tape has {values.size}")
-        self.recorded.append(Draw(LAWS[function], unit, weights, values))
+        self.recorded.append(TapedDraw(LAWS[function], unit, weights, values))
         return values.copy()
 
 
@@ -441,14 +441,14 @@ SPARE = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ScratchTable:
     """Made-up rows, and the records among them that count for somebody."""
 
     rows: list[TableRow]
     records: list[Record]
 
 
-Neighbours = tuple[Table, Table]
+Neighbours = tuple[ScratchTable, ScratchTable]
 
 
 def crowd(adjacency: Adjacency, base: Sequence[Record], change: Change, number: int, turn: int) -> list[Record]:
@@ -474,7 +474,7 @@ def neighbours(adjacency: Adjacency, base: Sequence[Record], change: Change, ran
         return _people(adjacency, adjacency.policy.unit, base, keep, change, random)
     sides = ([record for record in side if record is not None] for side in (change.before, change.after))
     before, after = (
-        Table([*keep, *(_row(adjacency, record, random) for record in side)], [*base, *side]) for side in sides
+        ScratchTable([*keep, *(_row(adjacency, record, random) for record in side)], [*base, *side]) for side in sides
     )
     return before, after
 
@@ -509,10 +509,10 @@ def _people(
         counted += base[: unit.at_most - 1]
     others += [{**row, unit.id: None, unit.order_by: key} for key, row in enumerate(keep[:SPARE])]
 
-    def table(moved: Record | None) -> Table:
+    def table(moved: Record | None) -> ScratchTable:
         mine = [] if moved is None else [moved] * each
         rows = [_row(adjacency, record, random) for record in mine]
         numbered = [{**row, unit.id: "the one", unit.order_by: place} for place, row in enumerate(rows)]
-        return Table([*others, *numbered], [*counted, *mine[: unit.at_most]])
+        return ScratchTable([*others, *numbered], [*counted, *mine[: unit.at_most]])
 
     return table(change.before[0]), table(change.after[0])

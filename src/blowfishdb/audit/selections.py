@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from blowfishdb.audit.noise import NoiseLaw
-from blowfishdb.audit.report import Line, Losses, amount, judged
+from blowfishdb.audit.report import CheckLine, Losses, amount, judged
 from blowfishdb.mechanisms.data_aware.matching_transform import MOST_COMPLETE, MatchingPartition
 from blowfishdb.mechanisms.data_aware.partition import (
     L1Gate,
@@ -255,9 +255,9 @@ def neighbours_of(counts: Sequence[int] | Ints, presence: Presence) -> Iterator[
             yield tuple((np.asarray(counts) - unit[cell] + unit[target]).tolist())
 
 
-def selection_checks(*, quick: bool) -> dict[str, Callable[[], Line]]:
+def selection_checks(*, quick: bool) -> dict[str, Callable[[], CheckLine]]:
     """Every kind of selection under moves and under vanishing rows, by the subject of its line."""
-    checks: dict[str, Callable[[], Line]] = {}
+    checks: dict[str, Callable[[], CheckLine]] = {}
     presences: tuple[Presence, ...] = ("public", "only")
     for presence in presences:
         movement, graph, third = (
@@ -285,7 +285,7 @@ def selection_checks(*, quick: bool) -> dict[str, Callable[[], Line]]:
     return checks
 
 
-def _for_people(movement: str, presence: Presence, stages: dict[str, Any]) -> Line:
+def _for_people(movement: str, presence: Presence, stages: dict[str, Any]) -> CheckLine:
     """Three rows a person must cost three times as much, since all of them may change at once."""
     alone = line_graph(16, presence)
     three = replace(alone, rows_per_person=3)
@@ -328,7 +328,7 @@ def gate_of(presence: Presence, epsilon: Fraction) -> tuple[Any, Fraction]:
     return next(mechanism.script(problem, program)).stage, program.allowances[0].epsilon
 
 
-def _by_law(subject: str, stage: Any, tables: Sequence[tuple[int, ...]], presence: Presence) -> Line:
+def _by_law(subject: str, stage: Any, tables: Sequence[tuple[int, ...]], presence: Presence) -> CheckLine:
     """The largest ratio of any outcome between any two neighbouring tables, against epsilon."""
     scales = item_scales(stage)
 
@@ -344,12 +344,12 @@ def _by_law(subject: str, stage: Any, tables: Sequence[tuple[int, ...]], presenc
     return _line(subject, "every outcome", losses, EPSILON)
 
 
-def _line(subject: str, check: str, losses: Losses, claimed: Fraction) -> Line:
+def _line(subject: str, check: str, losses: Losses, claimed: Fraction) -> CheckLine:
     summary = f"largest log-ratio {amount(losses.worst)} of {amount(claimed)}"
     return judged(subject, check, losses.violations, summary, losses.tried)
 
 
-def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, quick: bool) -> Line:
+def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, quick: bool) -> CheckLine:
     """The loss of outcomes that were drawn, on tables that are even, uneven, steep or have a peak.
 
     For gates and refinements it is their exact ratio, also where everything or nothing is cut, however rare; for a
@@ -378,7 +378,7 @@ RULES = ((1, 3, 2), (3, 9, 5), (0, 4, 4), (2, 1, 6), (5, 2, 0))
 UNITS = (Fraction(2, 3), Fraction(2), Fraction(7))
 
 
-def refinement_lines() -> Iterator[Line]:
+def refinement_lines() -> Iterator[CheckLine]:
     """For each number of levels and each rule: the worst score of the blocks on the path of one record."""
     losses, alone, closest = Losses(1e-9), line_graph(2, "only"), 0.0
     for height, (first, spacing, clip), unit in itertools.product(LEVELS, RULES, UNITS):
@@ -412,7 +412,7 @@ def _above(noise: RefinementNoise, level: Ints | int, score: Ints | int) -> Ints
 COST_CELLS, TRIES, SWEPT, SEED = 8, 200, 250, 5
 
 
-def cost_lines() -> Iterator[Line]:
+def cost_lines() -> Iterator[CheckLine]:
     """Matchings, blocks and buckets on tables of eight cells, each with one record less."""
     buckets = MatchingPartition(np.array([1, 1, 2, 3, 1, 4, 2, 1]), Fraction(1), Fraction(2**24))
     allowed = np.repeat(buckets.noise.sensitivities[1:], buckets.noise.sizes[1:])
@@ -430,7 +430,7 @@ def _unevenness(gate: L1Gate, counts: Ints) -> Ints:
     return np.array([gate.unevenness(counts)])
 
 
-def choice_lines() -> Iterator[Line]:
+def choice_lines() -> Iterator[CheckLine]:
     """Selections see their scores alone: noise that makes up for other counts gives the same winner."""
     for cells in (np.array([1, 1, 2, 3, 1, 4, 2, 1]), np.ones(MOST_COMPLETE + 2, dtype=np.int64)):
         matching = MatchingPartition(cells, Fraction(3), Fraction(2**28))
@@ -459,7 +459,7 @@ def _scores_above(refinement: L1Refinement, counts: Ints) -> Ints:
     return np.concatenate([_above(refinement.noise, level, score) for level, score in enumerate(scores)])
 
 
-def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[Ints], Ints]) -> Line:
+def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[Ints], Ints]) -> CheckLine:
     """Two tables of any counts, with noise on the one that makes its scores those of the other."""
     random, violations = np.random.default_rng(SEED), list[str]()
     size = int(stage.noise.sizes.sum()) * (1 + stage.noise.tie_words)
@@ -474,7 +474,7 @@ def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[In
     return judged(subject, "scores alone decide", violations, "the same winner for the same scores", tries)
 
 
-def _sensitivity(subject: str, costs: Callable[[Ints], Ints], allowed: Ints | int = 1) -> Line:
+def _sensitivity(subject: str, costs: Callable[[Ints], Ints], allowed: Ints | int = 1) -> CheckLine:
     """The change of the costs or scores by one record more, against the change that the noise is made for."""
     random, worst = np.random.default_rng(SEED), 0.0
     violations: list[str] = []

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import LinearConstraint, milp
 
 from blowfishdb.audit.definitions import Adjacency, Change, NoisyRows, Record, Step
-from blowfishdb.audit.scratch import Draw, Function, Tape, opened, replaced, sealed, taped
+from blowfishdb.audit.scratch import Function, Tape, TapedDraw, opened, replaced, sealed, taped
 from blowfishdb.audit.selections import Selected, WrongSign, selection_loss, window_graph
 from blowfishdb.engine import answer, release, synopsis_release
 from blowfishdb.engine import measure as run_program
@@ -61,7 +61,7 @@ class Access:
 
     name: str
     identity: str
-    draws: tuple[Draw, ...]
+    draws: tuple[TapedDraw, ...]
     noisy: Ints
     exact: Ints
     selected: Selected | None = None
@@ -200,7 +200,7 @@ class Recorder:
         return before.selected.winner
 
 
-def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[Draw]) -> Access:
+def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[TapedDraw]) -> Access:
     noise = [draw for draw in drawn if draw.law != "words"]
     scales = np.concatenate([float(draw.unit) / draw.weights.astype(np.float64) for draw in noise])
     values = np.concatenate([draw.values for draw in drawn])

@@ -15,7 +15,7 @@ from blowfishdb.audit.cases import CDF, FAMILIES, ONE, RANGES, Case, prepared
 from blowfishdb.audit.definitions import dense_rows
 from blowfishdb.audit.noise import NoiseLaw
 from blowfishdb.audit.replay import released
-from blowfishdb.audit.report import Line, amount, broken, judged
+from blowfishdb.audit.report import CheckLine, amount, broken, judged
 from blowfishdb.audit.scratch import NAME, scratch, taped
 from blowfishdb.audit.selections import drawn_noise, gate_of, line_graph
 from blowfishdb.engine.answer import Answer
@@ -43,7 +43,7 @@ def upper(seen: int, tries: int, level: float) -> float:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EventComparison:
     """The frequency of an event on each of two neighbouring tables."""
 
     event: str
@@ -73,7 +73,7 @@ def power(likely: float, unlikely: float, tries: int, epsilon: float, level: flo
     for miss in (1e-6, 1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5):
         seen = int(stats.binom.ppf(miss / 2, tries, likely))
         other = int(stats.binom.isf(miss / 2, tries, unlikely))
-        if Comparison("", seen, other, tries).certain_loss(level) > epsilon:
+        if EventComparison("", seen, other, tries).certain_loss(level) > epsilon:
             return 1.0 - miss
     return 0.0
 
@@ -119,7 +119,7 @@ def releases_a_side(*, quick: bool) -> int:
     return groups * releases
 
 
-def published(*, quick: bool) -> Iterator[Line]:
+def published(*, quick: bool) -> Iterator[CheckLine]:
     """A histogram of two cells in thousands of groups, published through source, ledger and answer."""
     groups, releases = GROUPS[quick]
     declared = domain({"g": integers(0, groups - 1, null=0), "x": integers(0, 1, null=0)})
@@ -159,17 +159,17 @@ def _row_by_row(release: Release) -> list[str]:
     return broken({"rows share their noise, or do not get all of it, or not at every count": not is_own})
 
 
-def _events(first: Floats, second: Floats, charged: Fraction) -> Line:
+def _events(first: Floats, second: Floats, charged: Fraction) -> CheckLine:
     """Events of the two published counts, those included whose odds change by exactly e^epsilon."""
     comparisons = []
     for low in (-1, 0, 1, 2):
         for high in (-1, 0, 1, 2):
             one, two = (int(((side[:, 0] >= low) & (side[:, 1] <= high)).sum()) for side in (first, second))
-            comparisons.append(Comparison(f"first >= {low} and second <= {high}", one, two, first.shape[0]))
+            comparisons.append(EventComparison(f"first >= {low} and second <= {high}", one, two, first.shape[0]))
     return worst_event("published histogram", comparisons, charged)
 
 
-def worst_event(subject: str, comparisons: list[Comparison], charged: Fraction) -> Line:
+def worst_event(subject: str, comparisons: list[EventComparison], charged: Fraction) -> CheckLine:
     """The event that shows the largest certain loss, against what was charged."""
     worst = max(comparisons, key=lambda comparison: comparison.certain_loss(LEVEL))
     least = worst.certain_loss(LEVEL)
@@ -177,7 +177,7 @@ def worst_event(subject: str, comparisons: list[Comparison], charged: Fraction) 
     return judged(subject, "events", broken({summary: least > float(charged)}), summary, 2 * worst.tries)
 
 
-def _ratios(first: Floats, second: Floats, charged: Fraction) -> Iterator[Line]:
+def _ratios(first: Floats, second: Floats, charged: Fraction) -> Iterator[CheckLine]:
     """The mean log-likelihood ratio of a release must be that of noise of scale 2 / epsilon on both cells."""
     scale = 2.0 / float(charged)
     law = NoiseLaw(scale)
@@ -200,7 +200,7 @@ def _ratios(first: Floats, second: Floats, charged: Fraction) -> Iterator[Line]:
         yield judged(f"published histogram, {name} table", "likelihood ratio", violations, summary, ratios.size)
 
 
-def residuals(*, quick: bool) -> Iterator[Line]:
+def residuals(*, quick: bool) -> Iterator[CheckLine]:
     """The noise of every mechanism on its rows, over the scale that its charge claims."""
     rows_wanted = 10_000 if quick else 200_000
     for name in FEW_MECHANISMS if quick else MECHANISMS:
@@ -217,7 +217,7 @@ def residuals(*, quick: bool) -> Iterator[Line]:
                 yield _residual(case, release, plan, rows_wanted)
 
 
-def _residual(case: Case, release: PlanRelease, plan: Plan, rows_wanted: int) -> Line:
+def _residual(case: Case, release: PlanRelease, plan: Plan, rows_wanted: int) -> CheckLine:
     counts = np.arange(plan.cells, dtype=np.int64)
     truth = np.concatenate([dense_rows(part) @ counts for part in plan.parts])
     times = max(1, rows_wanted // plan.weights.size)
@@ -232,7 +232,7 @@ def _residual(case: Case, release: PlanRelease, plan: Plan, rows_wanted: int) ->
     return judged(case.name, "noise on rows", broken({summary: chance < LEVEL}), summary, int(noise.size))
 
 
-def selections(*, quick: bool) -> Iterator[Line]:
+def selections(*, quick: bool) -> Iterator[CheckLine]:
     """The frequency of each outcome of a selection on two neighbouring tables, with real noise."""
     tries = 2_000 if quick else 40_000
     epsilon, graph, long = Fraction(3), line_graph(4, "public"), line_graph(16, "public")
@@ -250,5 +250,5 @@ def selections(*, quick: bool) -> Iterator[Line]:
             Counter(str(stage.choose(np.array(counts), draws).tolist()) for draws in drawn_noise(stage, tries))
             for counts in tables
         )
-        comparisons = [Comparison(f"outcome {o}", one[o], two[o], tries) for o in {*one, *two}]
+        comparisons = [EventComparison(f"outcome {o}", one[o], two[o], tries) for o in {*one, *two}]
         yield worst_event(f"selection: {name}", comparisons, at_gate if name == "gate" else epsilon)

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.audit.report import Line, broken, judged
+from blowfishdb.audit.report import CheckLine, broken, judged
 from blowfishdb.audit.scratch import Scratch, TableRow, replaced, scratch, taped
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run, charged_payload, decode, prepare
@@ -110,7 +110,7 @@ TOGETHER = ((0, 1, 12), (4, 8, 11), (13, 2))
 """Questions, by their place, that are asked as one."""
 
 
-def truth_lines(*, quick: bool, seed: int) -> Iterator[Line]:
+def truth_lines(*, quick: bool, seed: int) -> Iterator[CheckLine]:
     """Every question by two analysts at several accuracies, alone and together, over rows that are known."""
     rounds = 1 if quick else 6
     for label, policy in list(POLICIES.items())[: 1 if quick else None]:

@@ -32,7 +32,7 @@ from blowfishdb.sources.location import scheme_of
 
 
 @dataclass(frozen=True)
-class Entry:
+class ConfigEntry:
     """A table of the configuration and its place."""
 
     text: str = field(repr=False)
@@ -67,21 +67,21 @@ class Entry:
             if key not in self.content:
                 raise self.wrong(f": the key {key!r} is missing")
 
-    def table(self, key: str) -> Entry:
+    def table(self, key: str) -> ConfigEntry:
         """The table under a key, empty where there is none."""
         return self._table(self.content.get(key, {}), key)
 
-    def tables(self, key: str) -> list[Entry]:
+    def tables(self, key: str) -> list[ConfigEntry]:
         """The list of tables under a key."""
         listed = self.content.get(key, [])
         if not isinstance(listed, list):
             raise self.wrong(" is a list of tables", key)
         return [self._table(one, key, place) for place, one in enumerate(listed)]
 
-    def _table(self, value: object, *inside: str | int) -> Entry:
+    def _table(self, value: object, *inside: str | int) -> ConfigEntry:
         if not isinstance(value, dict):
             raise self.wrong(" is a table", *inside)
-        return Entry(self.text, (*self.path, *inside), value)
+        return ConfigEntry(self.text, (*self.path, *inside), value)
 
     def word(self, key: str, usual: str = "") -> str:
         """The text under a key."""
@@ -268,7 +268,7 @@ def read_config(path: str | Path) -> Config:
         raise CatalogError(f"there is no configuration {place.name}; a curator makes one by adding a dataset") from None
     except (OSError, UnicodeDecodeError):
         raise CatalogError(f"the configuration {place.name} cannot be read") from None
-    whole = Entry(text, (), parse_toml(text))
+    whole = ConfigEntry(text, (), parse_toml(text))
     whole.check_keys(KEYS)
     datasets = whole.table("datasets")
     words = {key: whole.word(key) for key in ("mark", "checkpoint", "checkpoint_key") if key in whole.content}
@@ -334,7 +334,7 @@ def located(address: str, folder: Path) -> str:
     return f"{scheme}:///{quote(str(folder / plain))}{mark}{table}"
 
 
-def _dataset(name: str, entry: Entry) -> Dataset:
+def _dataset(name: str, entry: ConfigEntry) -> Dataset:
     entry.check_keys(DATASET_KEYS)
     entry.check_present(NEEDED_KEYS)
     epsilon, per_analyst, pad_to = (entry.number(key) for key in ("epsilon", "per_analyst", "pad_to"))
@@ -364,7 +364,7 @@ def _dataset(name: str, entry: Entry) -> Dataset:
         raise entry.wrong(f": {error}") from None
 
 
-def _join(entry: Entry) -> Join:
+def _join(entry: ConfigEntry) -> Join:
     entry.check_keys(JOIN_KEYS)
     entry.check_present(JOIN_KEYS)
     table, foreign_key, key = (entry.word(name) for name in JOIN_KEYS[:3])

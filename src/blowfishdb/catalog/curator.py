@@ -44,7 +44,7 @@ from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.sources.base import ColumnType, Join
-from blowfishdb.sources.ibis_source import CapsSeen, IbisSource, Seen, look_at_column, tables_at
+from blowfishdb.sources.ibis_source import CapsSeen, ColumnSeen, IbisSource, look_at_column, tables_at
 
 MOST_CAPS = 20
 
@@ -145,7 +145,7 @@ class Curator(AbstractContextManager["Curator"]):
         """The tables at an address that names none, from the engine's catalogue."""
         return tables_at(self.config.reachable(source))
 
-    def look_at_column(self, source: str, column: str) -> Seen:
+    def look_at_column(self, source: str, column: str) -> ColumnSeen:
         """What a column holds; reads rows, so whoever calls this says why that matters, and notes it."""
         self._open(source)
         return look_at_column(self.config.reachable(source), column)

@@ -144,7 +144,7 @@ class ColumnProposal:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class TableProposal:
     """What a profile proposes for the columns of a table; names and types tell it, rows are not read."""
 
     profile: Profile
@@ -167,13 +167,13 @@ def read_profile(name: str) -> Profile:
     return PROFILES[name]
 
 
-def propose(profile: Profile, columns: Mapping[str, ColumnType], today: datetime.date | None = None) -> Proposal:
+def propose(profile: Profile, columns: Mapping[str, ColumnType], today: datetime.date | None = None) -> TableProposal:
     """Domains to fill in and the unit, from the names and the types of the columns."""
     year = (datetime.date.today() if today is None else today).year
     person = next((name for name in columns if _tells_people_apart(name)), None)
     keys = [name for name in columns if name != person and {*KEYS, "row"} & set(_words_of(name))]
     proposals = {name: _of_column(name, column, person, year) for name, column in columns.items()}
-    return Proposal(profile, proposals, person, keys[0] if keys else None)
+    return TableProposal(profile, proposals, person, keys[0] if keys else None)
 
 
 def _of_column(name: str, column: ColumnType, person: str | None, year: int) -> ColumnProposal:

@@ -30,7 +30,7 @@ from blowfishdb.catalog.guidance import (
     SAFE_PRESENCE,
     Guidance,
     Profile,
-    Proposal,
+    TableProposal,
     cap_words,
     propose,
     read_profile,
@@ -148,7 +148,7 @@ def read_presence(text: str) -> Presence:
 
 
 def proposed_columns(
-    proposal: Proposal, columns: Mapping[str, ColumnType], unit: Person | None
+    proposal: TableProposal, columns: Mapping[str, ColumnType], unit: Person | None
 ) -> dict[str, Attribute]:
     """The columns for which a profile proposes a whole domain, declared like that."""
     keys = () if unit is None else (unit.id, unit.order_by)
@@ -394,7 +394,7 @@ def ask_profile(name: str, columns: Mapping[str, ColumnType]) -> Profile:
     return _ask("  about?  [other]  ", f"one of {', '.join(PROFILES)}", lambda text: read_profile(text or "other"))
 
 
-def ask_unit(proposal: Proposal, columns: Mapping[str, ColumnType]) -> Person | None:
+def ask_unit(proposal: TableProposal, columns: Mapping[str, ColumnType]) -> Person | None:
     """Asks which column tells people apart, how many rows of each count, and which come first."""
 
     def column(text: str, usual: str | None) -> str | None:
@@ -431,7 +431,7 @@ def ask_unit(proposal: Proposal, columns: Mapping[str, ColumnType]) -> Person | 
 
 
 def ask_columns(
-    proposal: Proposal, columns: Mapping[str, ColumnType], unit: Person | None
+    proposal: TableProposal, columns: Mapping[str, ColumnType], unit: Person | None
 ) -> tuple[dict[str, Attribute], dict[str, Family]]:
     """Attributes and policies of a table: each column is asked about until the words for it make sense."""
     attributes: dict[str, Attribute] = {}

@@ -22,7 +22,7 @@ Access: TypeAlias = Literal["private", "shared", "offered"]
 
 
 @dataclass(frozen=True)
-class Tile:
+class DashboardTile:
     """An answer on a dashboard: one of its owner's, by its number in their history, and words about it."""
 
     dataset: str
@@ -40,7 +40,7 @@ class Edition:
     """What a curator published: later changes of the dashboard do not show in it."""
 
     title: str
-    tiles: tuple[Tile, ...]
+    tiles: tuple[DashboardTile, ...]
     by: str
     at: str
 
@@ -52,7 +52,7 @@ class Dashboard:
     id: str
     owner: str
     title: str
-    tiles: tuple[Tile, ...] = ()
+    tiles: tuple[DashboardTile, ...] = ()
     access: Access = "private"
     changed: str = ""
     published: Edition | None = None
@@ -70,7 +70,7 @@ class Dashboard:
         edition = self.published
         return edition is not None and (edition.title, edition.tiles) == (self.title, self.tiles)
 
-    def with_tile(self, tile: Tile) -> Dashboard:
+    def with_tile(self, tile: DashboardTile) -> Dashboard:
         """The same with one more answer, at the end; an answer is on a dashboard once."""
         if any((one.dataset, one.number) == (tile.dataset, tile.number) for one in self.tiles):
             return self
@@ -187,8 +187,8 @@ def _row(dashboard: Dashboard) -> dict[str, str | int | None]:
     }
 
 
-def _tiles(content: Sequence[dict[str, object]]) -> tuple[Tile, ...]:
-    return tuple(Tile(**one) for one in content)  # type: ignore[arg-type]
+def _tiles(content: Sequence[dict[str, object]]) -> tuple[DashboardTile, ...]:
+    return tuple(DashboardTile(**one) for one in content)  # type: ignore[arg-type]
 
 
 def _dashboard(row: Row) -> Dashboard:

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from blowfishdb.catalog.config import USUAL_USERS, Config, Entry, filled_in
+from blowfishdb.catalog.config import USUAL_USERS, Config, ConfigEntry, filled_in
 from blowfishdb.errors import CatalogError
 from blowfishdb.server.auth.session import Provider
 
@@ -115,7 +115,7 @@ class Settings:
 def read_settings(config: Config) -> Settings:
     """The settings of a configuration; CatalogError for a key or a value that makes no sense."""
     known = {field.name: str(field.type) for field in fields(Settings) if field.name != "folder"}
-    entry = Entry(config.text, ("server",), config.server)
+    entry = ConfigEntry(config.text, ("server",), config.server)
     entry.check_keys(tuple(known))
     for name in config.server:
         _check(entry, name, known[name])
@@ -123,7 +123,7 @@ def read_settings(config: Config) -> Settings:
     return Settings(**{**config.server, **listed}, folder=config.path.parent)
 
 
-def _check(entry: Entry, name: str, kind: str) -> None:
+def _check(entry: ConfigEntry, name: str, kind: str) -> None:
     value = entry.content[name]
     if kind.startswith("tuple"):
         if not isinstance(value, list) or not all(isinstance(part, str) for part in value):

@@ -296,7 +296,7 @@ class CapsSeen:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ColumnSeen:
     """What a column holds: its lowest and highest value, or the values that occur; None where there are too many."""
 
     low: str | None = None
@@ -322,7 +322,7 @@ def _named(schema: str, name: str, usual: str) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' if "." in part or '"' in part else part for part in parts)
 
 
-def look_at_column(address: str, column: str) -> Seen:
+def look_at_column(address: str, column: str) -> ColumnSeen:
     """Reads what a column holds, for a curator who asked for it; SourceError for a column that is not there."""
     engine, named = _open_engine(parse_location(address))
     table = engine.qualified(named)
@@ -335,9 +335,9 @@ def look_at_column(address: str, column: str) -> Seen:
     rows = ibis().table({column: IBIS_TYPES[kind]}, name=table.name, database=table.schema)
     if kind in BOUNDED:
         low, high = _fetch(engine, rows.aggregate(low=rows[column].min(), high=rows[column].max()))[0]
-        return Seen(None if low is None else str(low), None if high is None else str(high))
+        return ColumnSeen(None if low is None else str(low), None if high is None else str(high))
     # Grouped rather than selected: Ibis writes SELECT * for a table of which it knows this one column.
     filled = rows.filter(rows[column].notnull())
     groups = filled.group_by(value=filled[column]).aggregate(number=filled.count())
     values = [str(row[0]) for row in _fetch(engine, groups.order_by("value").limit(MOST_VALUES + 1))]
-    return Seen(values=tuple(values) if len(values) <= MOST_VALUES else None)
+    return ColumnSeen(values=tuple(values) if len(values) <= MOST_VALUES else None)

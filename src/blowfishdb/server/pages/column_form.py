@@ -17,7 +17,7 @@ from blowfishdb.model.document import plain, read_attribute, write_attribute
 from blowfishdb.model.domain import CELL, CLAMP, Attribute
 from blowfishdb.server.pages.controls import called, in_row, pill, redraw, small
 from blowfishdb.sources.base import ColumnType, Kind
-from blowfishdb.sources.ibis_source import Seen
+from blowfishdb.sources.ibis_source import ColumnSeen
 
 UNUSED, WHOLE, STEPS, DAYS, MOMENTS = "Not used", "Whole numbers", "Bins of numbers", "Dates", "Moments"
 LISTED, RANKED = "Listed values", "Values in an order"
@@ -120,7 +120,7 @@ def read_column(form: ColumnForm, column: ColumnType) -> Attribute:
     return read_attribute(entry | _read_beside("outside", form.outside, form.outside_value, kind))
 
 
-def filled(form: ColumnForm, seen: Seen) -> ColumnForm | None:
+def filled(form: ColumnForm, seen: ColumnSeen) -> ColumnForm | None:
     """The form with what was read from the data; None where that serves no such form."""
     if form.is_list and seen.values:
         return replace(form, values=write_row(seen.values))
@@ -222,7 +222,7 @@ class ColumnEditor:
         if not self.form.is_used:
             self.form = proposed_form(self.column, proposal)
 
-    def fill(self, seen: Seen) -> None:
+    def fill(self, seen: ColumnSeen) -> None:
         """Takes over what was read from the data, marked as such."""
         form = filled(self.form, seen)
         if form is None:

@@ -17,7 +17,7 @@ from blowfishdb.present import chart
 from blowfishdb.present.page import table
 from blowfishdb.present.words import accuracy_words, note
 from blowfishdb.server.authentication import Caller, app_state_of
-from blowfishdb.server.dashboards import LONGEST_CAPTION, LONGEST_TITLE, Access, Dashboard, Tile, nowhere
+from blowfishdb.server.dashboards import LONGEST_CAPTION, LONGEST_TITLE, Access, Dashboard, DashboardTile, nowhere
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
@@ -64,7 +64,7 @@ def published_link(dashboard: Dashboard) -> str:
     return f"{PUBLISHED}/{dashboard.id}"
 
 
-def answer_on(app_state: AppState, owner: str, tile: Tile) -> Answer:
+def answer_on(app_state: AppState, owner: str, tile: DashboardTile) -> Answer:
     """The answer of a tile, as its owner got it; costs nothing and reads no data."""
     released = app_state.session(owner).reopen(tile.dataset, tile.number)
     if not isinstance(released, Answer):
@@ -146,11 +146,11 @@ async def view(context: PageContext) -> None:
     identity = context.check("ask", "curate")
     wanted = context.request.query_params.get("of", "")
     dashboard = await context.run(lambda: context.app_state.dashboards.open(wanted, identity))
-    board = Board(context, dashboard)
+    board = DashboardPage(context, dashboard)
     await board.show()
 
 
-class Board:
+class DashboardPage:
     """The state of one open page."""
 
     def __init__(self, context: PageContext, dashboard: Dashboard) -> None:
@@ -220,7 +220,7 @@ class Board:
         if not self._dashboard.is_published_as_is:
             small("What is published is older than what you see here.", "margin-top:6px")
 
-    def _draw_tile(self, place: int, tile: Tile, answer: Answer | str) -> None:
+    def _draw_tile(self, place: int, tile: DashboardTile, answer: Answer | str) -> None:
         if isinstance(answer, str):
             heading(tile.caption or "An answer", 3).classes("bf-title")
             notice(answer, "is-accent")
@@ -240,7 +240,7 @@ class Board:
         if self._is_editing:
             self._tile_settings(place, tile)
 
-    def _tile_settings(self, place: int, tile: Tile) -> None:
+    def _tile_settings(self, place: int, tile: DashboardTile) -> None:
         caption = ui.input("Caption", value=tile.caption).props(f"maxlength={LONGEST_CAPTION}").classes("w-full")
         called(caption, f"Caption of answer {place + 1}").style("margin-top:10px")
         caption.on(
@@ -260,7 +260,7 @@ class Board:
             off = replace(self._dashboard, tiles=rest)
             icon_button("close", f"Take answer {place + 1} off", partial(self._change, off))
 
-    def _with(self, place: int, tile: Tile) -> Dashboard:
+    def _with(self, place: int, tile: DashboardTile) -> Dashboard:
         tiles = (*self._dashboard.tiles[:place], tile, *self._dashboard.tiles[place + 1 :])
         return replace(self._dashboard, tiles=tiles)
 
@@ -303,7 +303,7 @@ class Board:
             async def add() -> None:
                 if chosen.value:
                     dataset, number = named(str(chosen.value))
-                    await self._change(self._dashboard.with_tile(Tile(dataset, number)))
+                    await self._change(self._dashboard.with_tile(DashboardTile(dataset, number)))
 
             ui.button("Add it", icon="add", on_click=add).props('unelevated data-testid="add-tile"')
 
@@ -379,7 +379,7 @@ def published(dashboard: str, request: Request) -> Response:
     return plain_page(edition.title, f'{body}<p class="bf-foot">{escape(foot)}</p>', is_wide=True)
 
 
-def _section(tile: Tile, answer: Answer) -> str:
+def _section(tile: DashboardTile, answer: Answer) -> str:
     wide = ' style="grid-column:1/-1"' if tile.is_wide else ""
     svg, region = answer.interactive().svg, f'tabindex="0" role="region" aria-label="{escape(answer.title)}"'
     below = f"{answer.title}; {accuracy_words(answer)}" if tile.caption else accuracy_words(answer)

@@ -21,7 +21,7 @@ from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL
 from blowfishdb.present.words import accuracy_words, readable
 from blowfishdb.server.auth.approvals import Approval
-from blowfishdb.server.dashboards import Tile
+from blowfishdb.server.dashboards import DashboardTile
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
@@ -259,7 +259,7 @@ def keep_on_dashboard(context: PageContext, dataset: str, number: int) -> None:
 
             def work() -> str:
                 made = store.create(owner, dataset) if not chosen.value else store.open(str(chosen.value), identity)
-                return store.save(made.with_tile(Tile(dataset, number))).id
+                return store.save(made.with_tile(DashboardTile(dataset, number))).id
 
             ui.navigate.to(f"/dashboards/view?{urlencode({'of': await context.run(work)})}")
 

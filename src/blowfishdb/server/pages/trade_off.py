@@ -62,7 +62,7 @@ IN_FORCE = "in force"
 
 
 @dataclass(frozen=True)
-class Offer:
+class PriceCurve:
     """What accuracy costs under one policy: the largest error at each of the two anchor prices."""
 
     alphas: tuple[float, float]
@@ -176,13 +176,13 @@ def with_family(policy: Policy, name: str, family: Family) -> Policy:
 
 
 @dataclass
-class Offers:
+class PriceCurves:
     """Offers that were made before, so that a curve is quoted once; pages of all curators share them."""
 
-    _offers: OrderedDict[str, Offer | None] = field(default_factory=OrderedDict)
+    _offers: OrderedDict[str, PriceCurve | None] = field(default_factory=OrderedDict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def offer(self, domain: Domain, policy: Policy, query: Query, compute: Compute = compute_here) -> Offer | None:
+    def offer(self, domain: Domain, policy: Policy, query: Query, compute: Compute = compute_here) -> PriceCurve | None:
         """The offer under one policy; None where no mechanism serves."""
         key = repr((domain, policy, query))
         with self._turn:
@@ -197,19 +197,19 @@ class Offers:
         return offer
 
 
-OFFERS = Offers()
+PRICE_CURVES = PriceCurves()
 
 
-def _offer(domain: Domain, policy: Policy, query: Query) -> Offer | None:
+def _offer(domain: Domain, policy: Policy, query: Query) -> PriceCurve | None:
     try:
         low, high = (what_if(domain, {"": policy}, query, AccuracyTarget(None, price))[0].alpha for price in ANCHORS)
     except BlowfishError:
         return None
-    return None if low is None or high is None else Offer((low, high))
+    return None if low is None or high is None else PriceCurve((low, high))
 
 
 def curves(
-    points: list[Point], offers: dict[Point, Offer | None], value: float, *, wants_epsilon: bool
+    points: list[Point], offers: dict[Point, PriceCurve | None], value: float, *, wants_epsilon: bool
 ) -> dict[str, Floats]:
     """For each line one number per theta, in order: the price of an error of `value`, or the error at that price.
 
@@ -231,7 +231,7 @@ def _thetas(points: list[Point]) -> list[str]:
 
 
 def picture(
-    points: list[Point], offers: dict[Point, Offer | None], current: Family, value: float, *, wants_epsilon: bool
+    points: list[Point], offers: dict[Point, PriceCurve | None], current: Family, value: float, *, wants_epsilon: bool
 ) -> Options:
     """Curves along theta, or one bar for each policy where there is no theta; the policy in force is flagged."""
     lines = curves(points, offers, value, wants_epsilon=wants_epsilon)
@@ -298,7 +298,7 @@ def trade_off(context: PageContext) -> None:
     wanted = context.request.query_params.get("attribute", "")
     with ui.element("div").classes("bf-row bf-actions"):
         dataset_choice("/trade-off", curator.datasets(), name)
-    Board(context, dataset, names, wanted if wanted in names else (ordered or names)[0])
+    TradeOffPage(context, dataset, names, wanted if wanted in names else (ordered or names)[0])
 
 
 def _nothing_chosen() -> None:
@@ -308,7 +308,7 @@ def _nothing_chosen() -> None:
         )
 
 
-class Board:
+class TradeOffPage:
     """The state of one open page: a question about one attribute, and how good or how expensive it may be."""
 
     def __init__(self, context: PageContext, dataset: Dataset, names: list[str], attribute: str) -> None:
@@ -318,7 +318,7 @@ class Board:
         self._second, self._second_step, self._thetas = NO_SECOND, "", ""
         self._wants_epsilon, self._alpha, self._epsilon = True, 50.0, 0.5
         self._points: list[Point] = []
-        self._offers: dict[Point, Offer | None] = {}
+        self._offers: dict[Point, PriceCurve | None] = {}
         self._shown: Point | None = None
         with ui.element("div").classes("bf-explore") as root:
             self._latest = Latest(context, root, self._quote_all)
@@ -508,7 +508,7 @@ class Board:
         points, query, domain, compute = self._points, self._query(), self._dataset.domain, self._context.compute
         policies = [self._policy(point) for point in points]
         for number, (point, policy) in enumerate(zip(points, policies, strict=True), 1):
-            offer = await self._context.run(partial(OFFERS.offer, domain, policy, query, compute))
+            offer = await self._context.run(partial(PRICE_CURVES.offer, domain, policy, query, compute))
             if not is_wanted() or points is not self._points:
                 return
             self._offers[point] = offer

@@ -30,7 +30,7 @@ from blowfishdb.model.domain import Attribute, Bins, Integers
 from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.auth.grants import Identity
 from blowfishdb.server.state import AppState
-from blowfishdb.server.wire.messages import BOOL, FLOAT8, INT4, INT8, TEXT, Cell, Column
+from blowfishdb.server.wire.messages import BOOL, FLOAT8, INT4, INT8, TEXT, Cell, PortColumn
 from blowfishdb.sql.statement import LONGEST_SCRIPT, LONGEST_STATEMENT
 
 VERSION = "15.0"
@@ -383,10 +383,10 @@ class Catalogs:
     _ready: OrderedDict[str, tuple[tuple[Listed, ...], duckdb.DuckDBPyConnection]] = field(default_factory=OrderedDict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def rows(self, tree: exp.Expression, identity: Identity) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
+    def rows(self, tree: exp.Expression, identity: Identity) -> tuple[tuple[PortColumn, ...], list[tuple[Cell, ...]]]:
         """Columns and rows of a look-up."""
         if _is_empty(tree):
-            return tuple(Column(item.alias or _heading(item)) for item in cast(Any, tree).selects), []
+            return tuple(PortColumn(item.alias or _heading(item)) for item in cast(Any, tree).selects), []
         statement = allowed(tree, identity.name).sql("duckdb")
         cursor = self._catalog(identity).cursor()
         timer = threading.Timer(PATIENCE, cursor.interrupt)
@@ -394,7 +394,8 @@ class Catalogs:
         try:
             cursor.execute(statement)
             columns = tuple(
-                Column(part[0], FAMILIES.get(str(part[1]).partition("(")[0], TEXT)) for part in cursor.description or ()
+                PortColumn(part[0], FAMILIES.get(str(part[1]).partition("(")[0], TEXT))
+                for part in cursor.description or ()
             )
             rows = [tuple(map(_cell, row)) for row in cursor.fetchmany(MOST_ROWS)]
         except (duckdb.InterruptException, duckdb.OutOfMemoryException):

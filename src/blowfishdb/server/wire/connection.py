@@ -30,7 +30,7 @@ from blowfishdb.server.problems import status_of
 from blowfishdb.server.state import AppState
 from blowfishdb.server.wire import messages
 from blowfishdb.server.wire.catalog import SETTINGS, Catalogs
-from blowfishdb.server.wire.messages import Body, Column, message, text
+from blowfishdb.server.wire.messages import Body, PortColumn, message, text
 from blowfishdb.server.wire.statements import (
     Result,
     Statements,
@@ -462,7 +462,7 @@ class Connection:
         if self.statements.status == "I":
             self.portals.clear()
 
-    async def _described(self, query: str) -> tuple[Column, ...] | None:
+    async def _described(self, query: str) -> tuple[PortColumn, ...] | None:
         """The columns of a statement, which is not run; None where it gives no rows."""
         first = first_word(query)
         if first == "SHOW":
@@ -527,7 +527,7 @@ class Connection:
     async def _send(
         self,
         result: Result,
-        columns: Sequence[Column],
+        columns: Sequence[PortColumn],
         formats: Sequence[int],
         portal: Portal | None = None,
         most: int = 0,
@@ -563,7 +563,7 @@ class Connection:
         self.writer.write(messages.report("E", severity, state_of(error), error.message, error.code, hint))
 
 
-def _formats(results: Sequence[int], columns: Sequence[Column]) -> tuple[int, ...]:
+def _formats(results: Sequence[int], columns: Sequence[PortColumn]) -> tuple[int, ...]:
     """Text or binary for each column: one choice for all, or one for each."""
     if len(results) in (0, 1):
         return (results[0] if results else 0,) * len(columns)

@@ -180,14 +180,14 @@ def report(kind: str, severity: str, state: str, sentence: str, detail: str = ""
 
 
 @dataclass(frozen=True)
-class Column:
+class PortColumn:
     """A column of a result: its heading and the number of its type."""
 
     name: str
     oid: int = TEXT
 
 
-def row_description(columns: Sequence[Column], formats: Sequence[int]) -> bytes:
+def row_description(columns: Sequence[PortColumn], formats: Sequence[int]) -> bytes:
     """The headings and types of a result."""
     parts = [
         text(column.name) + struct.pack("!IhIhih", 0, 0, column.oid, SIZES[column.oid], -1, form)
@@ -196,7 +196,7 @@ def row_description(columns: Sequence[Column], formats: Sequence[int]) -> bytes:
     return message("T", struct.pack("!h", len(columns)), *parts)
 
 
-def data_rows(rows: Iterable[Sequence[Cell]], columns: Sequence[Column], formats: Sequence[int]) -> bytes:
+def data_rows(rows: Iterable[Sequence[Cell]], columns: Sequence[PortColumn], formats: Sequence[int]) -> bytes:
     """Rows of a result."""
     forms = [(_binary if form else _text, column.oid) for column, form in zip(columns, formats, strict=True)]
     length, width = struct.Struct("!i").pack, struct.pack("!h", len(forms))

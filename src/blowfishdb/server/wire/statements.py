@@ -35,7 +35,7 @@ from blowfishdb.present.export import axis_columns, number_columns
 from blowfishdb.present.words import accuracy_words, cap_words
 from blowfishdb.server.authentication import Caller, Payment
 from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree, names_a_dataset, tokens_of
-from blowfishdb.server.wire.messages import FLOAT8, Cell, Column, shown
+from blowfishdb.server.wire.messages import FLOAT8, Cell, PortColumn, shown
 from blowfishdb.session.backend import expect
 from blowfishdb.session.plan import with_own
 from blowfishdb.session.session import SpendingCap, stated_question, target_for
@@ -84,7 +84,7 @@ def _name(text: str) -> str:
 class Cursor:
     """Rows and the place of the last one that was read: 0 before the first, one more than there are behind the last."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[PortColumn, ...]
     rows: Sequence[Sequence[Cell]]
     is_held: bool
     place: int = 0
@@ -128,17 +128,17 @@ class Cursors:
             raise TooLarge("cursors", MOST_CURSORS + 1, MOST_CURSORS, "Close some.")
 
     def open(
-        self, declaration: Declaration, columns: tuple[Column, ...] | None, rows: Sequence[Sequence[Cell]]
+        self, declaration: Declaration, columns: tuple[PortColumn, ...] | None, rows: Sequence[Sequence[Cell]]
     ) -> None:
         """Keeps the rows of what a declaration asked."""
         self._open[declaration.name] = Cursor(columns or (), rows, declaration.is_held)
 
-    def columns(self, name: str) -> tuple[Column, ...] | None:
+    def columns(self, name: str) -> tuple[PortColumn, ...] | None:
         """The columns of a cursor; None where there is none of that name."""
         cursor = self._open.get(name)
         return None if cursor is None else cursor.columns
 
-    def fetched_columns(self, text: str) -> tuple[Column, ...]:
+    def fetched_columns(self, text: str) -> tuple[PortColumn, ...]:
         """The columns that a FETCH gives."""
         return self._named(text)[1].columns
 
@@ -191,7 +191,7 @@ class Result:
     """What a statement gives: its tag, the columns and rows where it has some, and what is told beside them."""
 
     tag: str
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[PortColumn, ...] | None = None
     rows: Sequence[Sequence[Cell]] = ()
     notices: tuple[str, ...] = ()
     lines: tuple[str, ...] | None = None
@@ -234,7 +234,7 @@ def _parameters(text: str) -> list[tuple[int, int, int]]:
 
 
 @dataclass(frozen=True)
-class Question:
+class PortQuestion:
     """A statement that is no setting: what it asks, and how a COPY of its rows is written."""
 
     text: str
@@ -248,10 +248,10 @@ class Question:
         return "answer" if names_a_dataset(tokens_of(self.text)) else "catalog"
 
 
-def read_question(text: str) -> Question:
+def read_question(text: str) -> PortQuestion:
     """The question that a statement asks."""
     match = COPY.fullmatch(text.strip().rstrip(";").strip())
-    return Question(text, None) if match is None else Question(match[1], match[2])
+    return PortQuestion(text, None) if match is None else PortQuestion(match[1], match[2])
 
 
 def first_word(text: str) -> str:
@@ -352,7 +352,7 @@ class Statements:
             self.cap.limit = short_number(value, name)
         self.settings = changed
 
-    def describe(self, text: str) -> tuple[Column, ...]:
+    def describe(self, text: str) -> tuple[PortColumn, ...]:
         """The columns of a question, which is not run: a price is paid for rows alone."""
         if is_preview(text):
             return (PLAN,)
@@ -369,7 +369,7 @@ class Statements:
         question = stated_question(table, statement)
         return self._columns(result_columns(statement, table.domain, question.query))
 
-    def look_up(self, question: Question) -> Result | None:
+    def look_up(self, question: PortQuestion) -> Result | None:
         """What the catalog tells of a question, or what SELECT 1 gives; None where it asks something else."""
         tree = catalog_tree(question.text)
         if tree is None:
@@ -377,7 +377,7 @@ class Statements:
         columns, rows = self.catalogs.rows(tree, self.caller.identity)
         return _copy(Result(f"SELECT {len(rows)}", columns, rows), question.form)
 
-    def run(self, question: Question) -> Result:
+    def run(self, question: PortQuestion) -> Result:
         """The price or the answer that a question asks for; everything that it costs is within the cap."""
         return _copy(self._ask(question.text), question.form)
 
@@ -440,14 +440,14 @@ class Statements:
         hints = [comment.removeprefix(COMMENT).strip() for comment in comments if comment.startswith(COMMENT)]
         return f"{text}\nOPTIONS ({', '.join(hints)})" if hints else text
 
-    def _columns(self, columns: Sequence[ResultColumn]) -> tuple[Column, ...]:
-        listed: list[Column] = []
+    def _columns(self, columns: Sequence[ResultColumn]) -> tuple[PortColumn, ...]:
+        listed: list[PortColumn] = []
         for column in columns:
             if column.attribute is not None:
-                listed.append(Column(column.name))
+                listed.append(PortColumn(column.name))
             else:
                 ends = ("", "_low", "_high") if self._is_on("intervals") else ("",)
-                listed += [Column(f"{column.name}{end}", FLOAT8) for end in ends]
+                listed += [PortColumn(f"{column.name}{end}", FLOAT8) for end in ends]
         return tuple(listed)
 
     def _is_on(self, switch: str) -> bool:
@@ -481,10 +481,10 @@ class Statements:
         usual = {known.lower(): value for known, value in SETTINGS.items()}
         usual |= {"transactionisolationlevel": SETTINGS["transaction_isolation"], f"{OURS}spend": show(self.allowed)}
         value = self.settings.get(name, usual.get(name, ""))
-        return Result("SHOW", (Column(name),), [(value,)])
+        return Result("SHOW", (PortColumn(name),), [(value,)])
 
 
-PLAN = Column("QUERY PLAN")
+PLAN = PortColumn("QUERY PLAN")
 
 
 def _options(settings: dict[str, str]) -> TargetOptions:
