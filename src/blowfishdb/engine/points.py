@@ -15,7 +15,7 @@ from blowfishdb.engine.preview import AnyPreview, not_protected
 from blowfishdb.engine.release import Release, ledger_document
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import AccuracyError, DigestMismatch, DocumentError, InvalidInput
-from blowfishdb.mechanisms.points import Offer, offers
+from blowfishdb.mechanisms.points import GridOffer, offers
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Points, compile_points
 from blowfishdb.model.numbers import Floats, Ints, check_sum
@@ -176,11 +176,11 @@ class PointsRelease(Release):
 
     query: Query
     points: Points
-    offers: tuple[Offer, ...]
+    offers: tuple[GridOffer, ...]
     compiled: None = None
 
     @property
-    def best(self) -> Offer:
+    def best(self) -> GridOffer:
         """The grid that would run."""
         return self.offers[0]
 
@@ -285,7 +285,7 @@ class PointCount:
         return np.concatenate([sums, blocks])
 
 
-def _column(points: Points, best: Offer, place: int) -> PointColumn:
+def _column(points: Points, best: GridOffer, place: int) -> PointColumn:
     """One column of the grid with evenly spread sample values for what lies between its points."""
     axis, blocks = best.plan.axes[place], best.grid.point_blocks[place]
     values = points.positions(place)

@@ -24,7 +24,7 @@ MOST_BLOCKS, MOST_RUNS = 2**14, 2**10
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class PointGrid:
     """A plan whose noise level is still to be set, where its nodes lie by column, and which block each belongs to.
 
     `spacing` is how far apart its nodes really are, at most; a block with one node counts with its length.
@@ -37,7 +37,7 @@ class Grid:
     point_blocks: tuple[Ints, ...]
 
 
-def make_grid(points: Points, blocks: tuple[Ints, ...], kind: Kind, spacing: float, total: int) -> Grid:
+def make_grid(points: Points, blocks: tuple[Ints, ...], kind: Kind, spacing: float, total: int) -> PointGrid:
     """The grid with nodes about `spacing` apart; a block that is shorter has one node, and none lies between blocks."""
     columns = len(points.axes)
     steps = 1 if kind == "cells" else 2 ** min(STEP_BITS, PRODUCT_BITS // columns)
@@ -45,7 +45,7 @@ def make_grid(points: Points, blocks: tuple[Ints, ...], kind: Kind, spacing: flo
     axes, positions, owners, spacings = zip(*made, strict=True)
     total = 1 if kind == "cells" else min(total, steps**columns)
     exact = () if points.graph.can_vanish else blocks
-    return Grid(kind, max(spacings), PointPlan(Fraction(1), axes, total, exact), positions, owners)
+    return PointGrid(kind, max(spacings), PointPlan(Fraction(1), axes, total, exact), positions, owners)
 
 
 def _make_axis(
@@ -107,10 +107,10 @@ SPACING_POWER = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class Offer:
+class GridOffer:
     """A certified grid and the excess that is predicted for it: 0.1 means an objective 10 % above the best one."""
 
-    grid: Grid
+    grid: PointGrid
     plan: PointPlan
     certificate: Certificate
     predicted: float
@@ -121,11 +121,11 @@ class Offer:
         return noise_scale(self.plan)
 
 
-def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple[Offer, ...]:
+def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple[GridOffer, ...]:
     """The grids that were considered, the best first; AccuracyError when the noise sampler serves none of them."""
     blocks, span = blocks_of(points), max(float(np.ptp(points.positions(column))) for column in range(len(points.axes)))
     kinds: tuple[Kind, ...] = ("cells", "weights")
-    listed: list[Offer] = []
+    listed: list[GridOffer] = []
     for kind in kinds:
         total = _total(epsilon, points.graph.rows_per_person) if kind == "weights" else 1
         if kind == "weights" and total < LEAST_TOTAL:
@@ -141,7 +141,7 @@ def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple
             if plan.unit is not None and not MIN_SCALE <= plan.unit <= MAX_SCALE:
                 continue
             noise, spacing = predicted_excess(grid, plan, span, rows, clusters)
-            listed.append(Offer(grid, plan, certificate, noise + spacing))
+            listed.append(GridOffer(grid, plan, certificate, noise + spacing))
             if noise > 2.0 * min(offer.predicted for offer in listed):
                 break
     if not listed:
@@ -149,7 +149,7 @@ def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple
     return tuple(sorted(listed, key=lambda offer: offer.predicted))
 
 
-def predicted_excess(grid: Grid, plan: PointPlan, span: float, rows: int, clusters: int) -> tuple[float, float]:
+def predicted_excess(grid: PointGrid, plan: PointPlan, span: float, rows: int, clusters: int) -> tuple[float, float]:
     """What noise and spacing are expected to add to the objective, as parts of it.
 
     Noise that survives the cut at 0 acts like nodes x scale stray records among `rows`; a spacing w costs a power of w

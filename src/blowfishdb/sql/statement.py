@@ -484,7 +484,7 @@ SIDES = ("", "LEFT")
 
 
 @dataclass(frozen=True)
-class Joined:
+class NamedJoin:
     """A declared join under the name by which a statement calls its table."""
 
     name: str
@@ -499,7 +499,7 @@ def without_joins(statement: Statement, declared: Sequence[Join]) -> Statement:
     if not statement.select.args.get("joins"):
         return statement
     select = statement.select.copy()
-    named: list[Joined] = []
+    named: list[NamedJoin] = []
     for clause in select.args.get("joins") or []:
         named.append(_declared(clause, statement, named, declared))
     select.set("joins", None)
@@ -517,7 +517,7 @@ def without_joins(statement: Statement, declared: Sequence[Join]) -> Statement:
     return replace(statement, select=select)
 
 
-def _declared(clause: exp.Join, statement: Statement, named: list[Joined], declared: Sequence[Join]) -> Joined:
+def _declared(clause: exp.Join, statement: Statement, named: list[NamedJoin], declared: Sequence[Join]) -> NamedJoin:
     """The declared join that one JOIN clause writes."""
     table = clause.this
     is_plain = (
@@ -538,7 +538,7 @@ def _declared(clause: exp.Join, statement: Statement, named: list[Joined], decla
     compared = _compared(clause, table.alias_or_name)
     for join in candidates:
         if compared is not None and _fits(join, compared, statement, named):
-            return Joined(table.alias_or_name, join)
+            return NamedJoin(table.alias_or_name, join)
     _refuse(f"{shown(full)} is joined by other keys", statement, declared)
 
 
@@ -561,7 +561,7 @@ def _compared(clause: exp.Join, name: str) -> tuple[str, str, str] | None:
     return (inner[0].name, outer[0].table, outer[0].name) if inner and outer else None
 
 
-def _fits(join: Join, compared: tuple[str, str, str], statement: Statement, named: list[Joined]) -> bool:
+def _fits(join: Join, compared: tuple[str, str, str], statement: Statement, named: list[NamedJoin]) -> bool:
     key, qualifier, foreign = compared
     if key.lower() != join.key.lower():
         return False
