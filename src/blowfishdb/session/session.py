@@ -230,9 +230,9 @@ def target_for(query: Query, options: TargetOptions) -> AccuracyTarget:
     tolerances = [part.tolerance for part in query.aggregates if part.tolerance is not None]
     shares = [part.relative for part in query.aggregates if part.relative is not None]
     is_complete = 0 < len(tolerances) + len(shares) == len(query.aggregates)
-    if "alpha" in options or "epsilon" in options or not is_complete:
-        return accuracy_target(**options)
-    return accuracy_target(**{**options, "alpha": min(tolerances) if tolerances else Relative(min(shares))})
+    if is_complete and "alpha" not in options and "epsilon" not in options:
+        options = {**options, "alpha": min(tolerances) if tolerances else Relative(min(shares))}
+    return accuracy_target(**options)
 
 
 def connect(
