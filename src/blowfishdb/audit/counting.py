@@ -55,7 +55,7 @@ from blowfishdb.sources.sqlite import SQLite
 NAME = "counted"
 ROWS = 60
 LONG = 150
-"""So many values that their numbers do not fit in a byte."""
+"""More values than a byte has numbers for."""
 LIMITS: tuple[Limit, ...] = (
     (keys, "LIST_LIMIT"),
     (statement, "LIST_LIMIT"),

@@ -269,7 +269,7 @@ def made_up_query(random: np.random.Generator, declared: Domain) -> Query:
 
 
 def made_up_condition(random: np.random.Generator, declared: Domain) -> Predicate:
-    """One comparison, or two of them put together, of two attributes where there are so many."""
+    """One comparison, or two of them put together: of two attributes, where the domain has two."""
     names = random.permutation(np.array(declared.names, dtype=object)).tolist()
     first, second = _comparison(random, declared, names[0]), _comparison(random, declared, names[-1])
     both, either = Both(first, second), Either(first, second)

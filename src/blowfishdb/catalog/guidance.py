@@ -210,7 +210,7 @@ def _words_of(name: str) -> list[str]:
 
 SUSPICION = Fraction(1, 100)
 SEVERAL = 5
-"""So many rows of one person show what protecting rows one by one means."""
+"""Rows of one person with which the text shows what protecting rows one by one means."""
 USUAL_TARGET = AccuracyTarget(Fraction(100), None)
 """Every count within 100, with probability 0.95."""
 MOST_CELLS = 2**16

@@ -51,7 +51,7 @@ NOT_PROTECTED = (
     "How long an answer takes, unless the dataset pads answers in time.",
 )
 MOST_LISTED = 1000
-"""So many of the newest answers are listed; the sums count all of them."""
+"""The number of newest answers that are listed; the sums count all of them."""
 PARTS = 10**6
 """Beliefs are computed for a budget in parts of this, rounded up."""
 

@@ -138,7 +138,7 @@ def cap(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Caps what a tool may spend with a token. In all; it may then spend so much without a SET blowfish.spend.
+    """Caps what a tool may spend with a token. In all; up to the cap it needs no SET blowfish.spend.
 
     \b
     Examples

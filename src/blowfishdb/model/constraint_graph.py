@@ -271,7 +271,7 @@ def _moves(domain: Domain, constraints: tuple[Constraint, ...], absence: bool) -
 
 
 TABLES = {(2, 2): 4, (2, 3): 8, (2, 4): 12, (3, 3): 15}
-"""g of two marginals with so many cells, as `longest_lifted` computes it; the tests compute all of them again."""
+"""g of two marginals by their numbers of cells, as `longest_lifted` computes it; the tests compute them again."""
 
 
 def two_marginals(domain: Domain, constraints: tuple[Constraint, ...]) -> int | None:

@@ -228,7 +228,7 @@ def chart_of(
     matching: str = "",
     percent: bool = False,
 ) -> Chart:
-    """The chart that suits the answer, of its consistent or of its raw values, with at most so many marks.
+    """The chart that suits the answer, of its consistent or of its raw values, with a limited number of marks.
 
     Categories may be sorted and searched, and counts shown in percent of all of them. Of a table the first column is
     drawn, and of several answers the first.
@@ -488,14 +488,14 @@ def _block_labels(axis: AnswerAxis, starts: list[int]) -> tuple[str, ...]:
 
 
 def evenly(size: int, most: int) -> list[int]:
-    """At most so many places, evenly spread, the first and the last included."""
+    """Places evenly spread, `most` of them at most, the first and the last included."""
     if size <= most:
         return list(range(size))
     return [round(step * (size - 1) / (most - 1)) for step in range(most)]
 
 
 def regular(labels: Sequence[str], most: int) -> list[int]:
-    """At most so many places at equal steps; where the labels count up in ones, at round numbers."""
+    """Places at equal steps, `most` of them at most; where the labels count up in ones, at round numbers."""
     size = len(labels)
     if size <= most:
         return list(range(size))
@@ -515,14 +515,14 @@ def _whole(label: str) -> int | None:
 
 
 def tallest(values: Floats, most: int) -> list[int]:
-    """The place of the largest value in each of at most so many runs of neighbours of (nearly) equal length."""
+    """The place of the largest value in each of at most `most` runs of neighbours of nearly equal length."""
     starts = runs(values.size, most)
     ends = [*starts[1:], values.size]
     return [low + int(values[low:high].argmax()) for low, high in zip(starts, ends, strict=True)]
 
 
 def runs(size: int, most: int) -> list[int]:
-    """Where at most so many runs of (nearly) equal length begin."""
+    """Where each of at most `most` runs of nearly equal length begins."""
     count = min(size, most)
     return [place * size // count for place in range(count)]
 

@@ -108,7 +108,7 @@ def _names(name: str, labels: tuple[str, ...], **more: Any) -> Options:
 
 
 def _room(width: int, most: int) -> Options:
-    """Labels of so many pixels, in which so many letters have room."""
+    """Labels with their width in pixels and the number of letters that fit into it."""
     tail = most // 3
     return {"width": width, ":formatter": BOTH_ENDS.format(most=most, head=most - 1 - tail, tail=tail)}
 

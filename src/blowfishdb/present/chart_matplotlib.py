@@ -41,7 +41,7 @@ LABEL = 28
 USUAL_WIDTH = 6.2
 """Inches across the axes of a figure of our own."""
 WRITTEN, SIGNS_ACROSS = 150, 80
-"""So many squares hold their number, where so many signs fit side by side into the squares of one row."""
+"""Squares up to which each holds its number, and signs that must fit side by side into the squares of one row."""
 
 
 def plot(answer: Released, ax: Axes | None = None) -> Axes:

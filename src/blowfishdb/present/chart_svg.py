@@ -48,7 +48,7 @@ def _short(value: object) -> str:
 
 
 def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers between low and high, about so many."""
+    """About the wanted number of round numbers between low and high."""
     span = high - low
     if not (math.isfinite(span) and span > 0.0):
         return [low]
@@ -62,7 +62,7 @@ LETTER = 6.6
 """About the width of a letter, in pixels."""
 NAME = 16
 TILTED = 32
-"""Up to so many names are tilted rather than left out."""
+"""Names up to which they are tilted rather than left out."""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def digits_for(values: Floats, low: Floats, high: Floats) -> Digits:
 
 
 def upper_end(number: float, digits: int = 4) -> float:
-    """A number rounded up to so many digits, so that what is at most the number is at most this."""
+    """A number rounded up to a few digits, so that what is at most the number is at most this."""
     if number <= 0.0 or not math.isfinite(number):
         return number
     # By its decimal digits: a quotient of floats may lie above a whole number that it is.

@@ -36,7 +36,7 @@ from blowfishdb.session.session import Session
 PROBE_SECONDS = 10.0
 """How long an outcome of the probe counts."""
 PROBE_PATIENCE, FIRST_PATIENCE = 2.0, 20.0
-"""So many seconds somebody waits for a probe, and for the first one, which loads drivers."""
+"""Seconds for which somebody waits for a probe, and for the first one, which loads drivers."""
 
 
 @dataclass(eq=False)

@@ -88,7 +88,7 @@ AT_ONCE = max(1, (os.cpu_count() or 2) - 1)
 MOST_WAITING = 8
 """Pieces of heavy work that one person may have waiting."""
 WAIT = 30
-"""Seconds after which somebody with so many may ask again."""
+"""Seconds after which somebody who has that many waiting may ask again."""
 LONGEST = 600.0
 """Seconds after which a piece is given up."""
 POLL = 0.05

@@ -37,7 +37,7 @@ MOST_LISTED = 1000
 
 @dataclass(frozen=True)
 class ListPart:
-    """The part of a list that is wanted: so many of the newest, and where the list goes on, those before a number."""
+    """The part of a list that is wanted: its newest entries, or where the list goes on, those before a number."""
 
     most: int = MOST_LISTED
     before: int | None = None

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 PREVIEWS = {"synopsis": SynopsisPreview, "points": PointPreview}
 PATIENCE = 600.0
-"""So many seconds an answer may take; connecting takes far fewer."""
+"""Seconds that an answer may take; connecting takes far fewer."""
 CONNECTING = 10.0
 AMOUNTS = ("requested", "remaining_dataset", "remaining_analyst", "epsilon", "nearest_above", "allowed")
 """Fields of errors that are exact numbers."""

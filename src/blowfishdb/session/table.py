@@ -359,7 +359,7 @@ class Question:
         return replace(self, selection=selection, names_only=names_only)
 
     def for_groups_of(self, rows: int) -> Question:
-        """The same question, whose accuracy of means, shares and in percent is promised from so many records on."""
+        """The same question, whose accuracy of means, shares and in percent is promised from this many records on."""
         return replace(self, query=replace(self.query, rows=rows))
 
     def publish_preview(

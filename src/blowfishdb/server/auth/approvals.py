@@ -17,7 +17,7 @@ from blowfishdb.server.auth.database import Cursor, Database, Row
 
 State: TypeAlias = Literal["waiting", "approved", "refused", "used"]
 DAYS = 14
-"""After so many days nobody waits any more, a yes ends, and what was refused may be asked again."""
+"""Days after which nobody waits any more, a yes ends, and what was refused may be asked again."""
 MOST_WAITING = 50
 """Questions of one analyst that may wait on a dataset."""
 LONGEST_REASON = 400

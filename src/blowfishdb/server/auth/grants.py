@@ -36,7 +36,7 @@ PROVIDED = f"{GROUP}oidc:"
 MOST_PROVIDED = 200
 LONGEST_GROUP = 100
 FRESH_SECONDS = 1.0
-"""How long grants are kept in memory: another server's changes hold here after so long, this one's at once."""
+"""How long grants are kept in memory: until then another server's changes do not hold here; this one's hold at once."""
 MOST_MEMBERS = 1000
 
 

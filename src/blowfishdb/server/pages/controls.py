@@ -199,7 +199,7 @@ def limit_bar(spent: Fraction, limit: Fraction | None, label: str) -> None:
 
 
 LEAST_SHARE = 0.006
-"""So much of the bar a price takes at least, so that it is seen."""
+"""The least share of the bar that a price takes, so that it is seen."""
 
 
 def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | None = None) -> None:

@@ -61,7 +61,7 @@ from blowfishdb.session.table import Question
 from blowfishdb.sql import parse, split
 
 SHORT = 1000
-"""What is left is rounded down to so many parts of one: a price with few digits."""
+"""What is left is rounded down to a multiple of one over this: a price with few digits."""
 SPARED = Fraction(99, 100)
 """Prices of an accuracy are rounded up, so a little is spared for the one that is named to be affordable."""
 
@@ -120,9 +120,10 @@ SHOWN_OFFERS = 6
 
 @dataclass(frozen=True, eq=False)
 class QuotedQuery:
-    """A query with its quote, what is left of the budget, and how near the truth that would bring one too dear.
+    """A query with its quote and the budget that pays it.
 
-    `waits_above` is the price from which a curator is asked first, where the query costs more.
+    `instead` is the accuracy that what is left would buy, where the query costs more than that. `waits_above` is the
+    price above which a curator is asked first, where the query costs more.
     """
 
     query: RunnableQuery

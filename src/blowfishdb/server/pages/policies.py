@@ -79,7 +79,7 @@ from blowfishdb.sources.base import ColumnType
 
 CURVE_POINTS = 40
 WINDOW = 15
-"""So many values of a large domain are drawn: as many as have readable names at the width of the card."""
+"""Values of a large domain that are drawn: as many as have readable names at the width of the card."""
 SIZE = re.compile(r'(<svg[^>]*?) width="[\d.]+" height="[\d.]+"')
 
 

@@ -33,7 +33,7 @@ from blowfishdb.sql import write_statement
 
 UNITS_OF = frozenset(NESTS)
 COMFORTABLE = 24
-"""So many bars are easy to read; the first choice has at most these."""
+"""The number of bars that is still easy to read; the first choice of a grouping makes at most this many."""
 LISTED = 9
 FEWEST = 2
 
@@ -125,7 +125,7 @@ FORMS: dict[Template, Form] = {
 FUNCTIONS: dict[Function, str] = {"count": "Count", "mean": "Mean", "sum": "Sum", "stddev": "Standard deviation"}
 MOST_GROUPS = 1_000
 LONGEST = 15
-"""So many digits a number may have before and behind its point."""
+"""Digits that a number may have before and behind its point."""
 
 
 @dataclass(frozen=True)

@@ -279,7 +279,7 @@ ALPHAS, EPSILONS = (1.0, 10_000.0), (0.01, 10.0)
 AT_ZERO = "At 0 the answer is exact: that policy hides nothing of what is asked, and protects nothing of it."
 TICKS = 200
 BATCH = 3
-"""The chart is drawn again after so many new points."""
+"""The number of new points after which the chart is drawn again."""
 
 
 @page("/trade-off", "Trade-off", "curate", lead="What accuracy costs under each policy. No data is read for this.")
@@ -560,7 +560,7 @@ class TradeOffPage:
 
 
 ROWS = 20_000
-"""So many made-up rows."""
+"""The number of made-up rows."""
 
 
 def made_up_counts(cells: Cells) -> Ints:

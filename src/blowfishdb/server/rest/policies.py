@@ -198,7 +198,7 @@ async def what_if(name: str, sent: WhatIf, caller: DataCurator, request: Request
 
 @what_if_router.post("/risk")
 def risk_of(name: str, sent: WantedRisk, caller: Reader) -> dict[str, Any]:
-    """What releases of so much epsilon can add to somebody's belief, at most. Reads no data."""
+    """What releases of an epsilon in all can add to somebody's belief, at most. Reads no data."""
     table = caller.session()[name]
     meter = risk(table, sent.epsilon, *_values(table.domain, sent), attribute=sent.attribute)
     low, high = meter.posterior(sent.prior)
