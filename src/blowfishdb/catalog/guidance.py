@@ -82,7 +82,7 @@ CONCEPTS = (
         NUMBERS,
         "0..50000 step 100",
         "within 1000",
-        "whether it is cheap or dear",
+        "whether it is cheap or expensive",
     ),
     Concept(
         ("income", "salary", "wage", "wages", "pay", "earnings"),
@@ -299,9 +299,9 @@ def guide(declared: Declared, budget: Fraction, price: Callable[[Query], PolicyP
         quote = price(one)
         questions.append(PricedQuestion(question_words(one), quote.epsilon, quote.refusal))
     payable = [one.epsilon for one in questions if one.epsilon and one.epsilon <= budget]
-    dearest = max(payable, default=budget)
+    most_expensive = max(payable, default=budget)
     columns = tuple(
-        ColumnGuidance(name, hidden_words(name, declared.policy), beliefs_of(declared, name, dearest, budget))
+        ColumnGuidance(name, hidden_words(name, declared.policy), beliefs_of(declared, name, most_expensive, budget))
         for name in declared.domain
     )
     presence = PRESENCE_WORDS[declared.policy.presence]
