@@ -255,11 +255,11 @@ class Deployment:
     ) -> Answer:
         """A noisy histogram."""
         target = accuracy_target(epsilon=epsilon, mechanism="identity")
-        return expect(analyst.release(dataset, HISTOGRAM, DECLARED, target, Run(key)), Answer)
+        return expect(analyst.release(ReleaseRequest(dataset, HISTOGRAM, DECLARED, target), Run(key)), Answer)
 
     def preview(self, analyst: Backend) -> Fraction:
         """The price of running counts at the usual accuracy."""
-        return expect(analyst.preview(FIRST, CDF, DECLARED, WITHIN), Preview).epsilon
+        return expect(analyst.preview(ReleaseRequest(FIRST, CDF, DECLARED, WITHIN)), Preview).epsilon
 
     def spent(self, dataset: str = FIRST) -> Fraction:
         """What the data has lost so far."""
