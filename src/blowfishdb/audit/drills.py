@@ -46,7 +46,7 @@ from blowfishdb.model.policy import ROW, Person, Policy, Row, full, line, person
 from blowfishdb.model.predicate import Column
 from blowfishdb.model.query import query
 from blowfishdb.plan.program import Program
-from blowfishdb.session.backend import Backend, ListPart, expect
+from blowfishdb.session.backend import Backend, ListPart, ReleaseRequest, expect
 from blowfishdb.session.local import open_local
 from blowfishdb.sources.base import Join, People
 from blowfishdb.sources.ibis_source import IbisSource
