@@ -19,6 +19,7 @@ from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.query import Query
 from blowfishdb.session import Question, Session
+from blowfishdb.session.backend import ReleaseRequest
 from blowfishdb.session.table import RelativeBase
 from tests.session.places import make_fixture, session, visits
 
@@ -291,9 +292,9 @@ def test_of_several_percentages_the_least_tolerance_holds_for_all() -> None:
     declared = bf.domain({"cost": bf.bins(0, 4, width=1, null=0)})
     columns = (Aggregate("count", relative=Fraction(1, 10)), Aggregate("mean", ("cost",), relative=Fraction(1, 10)))
     for parts in (columns, columns[::-1]):
-        sized = RelativeBase(declared, 100, is_total=False).resolved(
-            Query("table", (), None, aggregates=parts), accuracy_target(beta=0.05, alpha="10 %")
-        )
+        query, target = Query("table", (), None, aggregates=parts), accuracy_target(beta=0.05, alpha="10 %")
+        request = ReleaseRequest("visits", query, declared, target)
+        sized, _ = RelativeBase(declared, 100, is_total=False).resolved(request)
         assert [part.tolerance for part in sized.query.aggregates if part.function == "mean"] == [Fraction(4, 10)]
         assert [part.tolerance for part in sized.query.aggregates if part.function == "count"] == [10]
         assert sized.target.alpha == Fraction(4, 10)
