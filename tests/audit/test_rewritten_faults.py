@@ -389,8 +389,8 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "questions told apart by their groups alone": (
         sharing,
         "rows_digest",
-        '"where": question["where"],',
-        '"where": None,',
+        '"where": {plain(where)}',
+        '"where": null',
         TRUTHS,
     ),
     "another question's total": (

@@ -100,12 +100,16 @@ def test_chains_end_with_the_policy_and_with_the_snapshot(ledger: Ledger) -> Non
     assert ledger.verify().is_sound
 
 
-def test_refusals_say_the_same_whether_others_paid_or_not(ledger: Ledger) -> None:
+def test_refusals_say_the_same_whether_others_paid_for_these_rows_or_for_other_ones(ledger: Ledger) -> None:
     account = opened(ledger, 1, Fraction(1, 2))
     published(ledger, linked(account, "1/2", "1/2", "1/2", "a"))
-    with pytest.raises(BudgetExceeded) as refusal:
-        ledger.charge(linked(account, "3/4", "1/4", "3/4", "b", "ben"))
-    assert (refusal.value.requested, refusal.value.remaining_dataset) == (Fraction(3, 4), Fraction(1))
+    more = linked(account, "3/4", "1/4", "3/4", "b", "ben")
+    elsewhere = linked(account, "3/4", "3/4", "3/4", "b", "ben", "other rows.identity.shape.1")
+    for charge in (more, elsewhere):
+        for pay in (ledger.charge, lambda one: ledger.charge_all([one])):
+            with pytest.raises(BudgetExceeded) as refusal:
+                pay(charge)
+            assert (refusal.value.requested, refusal.value.remaining_dataset) == (Fraction(3, 4), Fraction(1, 2))
     assert ledger.room(account.id, "ben", None, Fraction(1, 2)) == Fraction(1, 2)
 
 

@@ -11,17 +11,24 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.engine.charge import UNREAD
+from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.engine.joint_release import joint_release
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import (
     AccuracyError,
     BudgetExceeded,
     CatalogError,
     DeadlinePassed,
+    Declined,
     KeyReused,
     QueryError,
     ReleaseFailed,
     SpendingCapReached,
     TooLarge,
 )
+from blowfishdb.model.aggregates import Aggregate
+from blowfishdb.model.query import Part, Query
 from blowfishdb.session import Question, QuestionPlan, Session
 from blowfishdb.sources.ibis_source import IbisCount
 from tests.session.places import curator, make_fixture, session, visits
@@ -268,3 +275,63 @@ def test_several_statements_are_planned_together(folder: Path) -> None:
         assert isinstance(plan, QuestionPlan)
         assert len(plan.questions) == 2
     assert cdf.epsilon == spent(folder)
+
+
+def test_plans_over_other_records_share_no_rows(folder: Path) -> None:
+    """Questions of one filter are planned over the records that meet it; a plan of another filter counts others."""
+    age, chains = bf.col("age"), []
+    with session(folder) as db:
+        for ward in ("A1", "A2"):
+            table = db["visits"].where(bf.col("ward") == ward)
+            plan = db.plan([table.cdf("age"), table.histogram(age.bins(20))], alpha=60)
+            assert [part.members for part in plan.joint] == [(0, 1)]
+            plan.release()
+    with curator(folder) as keeper:
+        chains = [entry.fields["chain"] for entry in keeper.ledger.entries() if entry.kind == "charge"]
+    (first, *shape), (second, *other) = (chain.split(".") for chain in chains)
+    assert shape == other, "the same rows of the same cells"
+    assert first != second
+
+
+def test_persons_are_planned_by_themselves(tmp_path: Path) -> None:
+    """A plan counts records; a person may have several of them, and a count of persons loses less."""
+    unit = bf.person("patient", at_most=5, order_by="id")
+    make_fixture(tmp_path, visits(policy=bf.Policy(unit=unit, presence="secret"), epsilon="1000"))
+    with session(tmp_path) as db:
+        table = db["visits"]
+        mixed = table.aggregate(Aggregate("people", ("patient",), name="people"), Aggregate("count"), by=["ward"])
+        questions = [(table.people(), 5), (table.people(), 3), (mixed, 200), (table.cdf("age"), 200)]
+        plan = db.plan([*questions, (table.histogram("age"), 200)])
+        assert [part.members for part in plan.joint] == [(3, 4)]
+        fine = plan.release()[1]
+        # 600 persons with 5 rows each. Noise of a scale below 1 passes 50 with probability below 10^-21.
+        assert abs(fine.values[0] - 600) < 50
+    parts = tuple(Part(question.query, Fraction(alpha), Fraction(1, 20)) for question, alpha in questions[:2])
+    handle = DatasetHandle("visits", table.domain, bf.Policy(unit=unit), "visits", 1, 1, 1, UNREAD)
+    with pytest.raises(Declined, match="persons are counted over cells of their own"):
+        joint_release(handle, Query("joint", parts=parts), accuracy_target(alpha=3))
+
+
+def test_books_per_edge_pay_the_whole_of_a_plan(tmp_path: Path) -> None:
+    make_fixture(tmp_path, visits(policy=bf.Policy(composition="attribute")))
+    with curator(tmp_path) as keeper:
+        keeper.set_accounting("visits", "per-edge", reason="tighter")
+    with session(tmp_path) as db:
+        young = db["visits"].where(bf.col("age") < 40).count()
+        plan = db.plan([(young, 50), (young, 30)])
+        assert [part.members for part in plan.joint] == [(0, 1)]
+        plan.release()
+        assert db.budget("visits").spent == plan.total > 0
+    assert spent(tmp_path) == plan.total
+
+
+def test_analysts_with_one_plan_share_its_rows(folder: Path) -> None:
+    with session(folder) as ana, session(folder, "ben") as ben:
+        plans = [db.plan(views(db), alpha=50) for db in (ana, ben)]
+        first, second = (plan.release() for plan in plans)
+        assert [db.budget("visits").spent for db in (ana, ben)] == [plan.total for plan in plans]
+        assert all(np.array_equal(one.raw, two.raw) for one, two in zip(first, second, strict=True))
+        assert all(one.rests_on == () for one in second)
+        for answer in second:
+            answer.certificate.verify()
+    assert spent(folder) == plans[0].total

@@ -105,6 +105,8 @@ def test_analysts_share_and_nobody_is_told(folder: Path) -> None:
         one = ages(ana).release(mechanism="identity", epsilon="0.25")
         after = ages(ben).preview(mechanism="identity", epsilon="0.01").to_dict()
         assert {**after, "left": before["left"]} == before
+        # What is left is what everybody sees: that a part of these very rows is paid does not show in it.
+        assert Fraction(after["left"]) == ben.budget("visits").remaining
         # The data loses nothing more; what may be spent is compared with what the analyst receives.
         with pytest.raises(SpendingCapReached):
             ages(ben).release(mechanism="identity", epsilon="0.25", spend="0.2")

@@ -542,6 +542,9 @@ def _group_losses(handle: DatasetHandle, release: Release, compiled: Compiled) -
 
     def loss(edges: Policy) -> Fraction:
         """The loss on the edges of a policy; all of epsilon where that cannot be told."""
+        if compiled.joined is not None:
+            # The cells of a plan are those of its questions, and not of one query.
+            return epsilon
         try:
             graph = query_cells(handle.domain, edges, compiled.query).graph
             return min(epsilon, release.loss_on(graph)) if graph.shape == cells.graph.shape else epsilon

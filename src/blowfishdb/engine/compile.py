@@ -501,6 +501,8 @@ def join_group(
 ) -> JoinedGroup:
     """The rows of some of the questions over the cells that these need."""
     members = [(parts[place], compiled[place]) for place in group.members]
+    if any(counts_people(part.query) for part, _ in members):
+        raise Declined(joint.NAME, "persons are counted over cells of their own, and asked for by themselves")
     if group.mechanism == joint.NAME:
         return _columns(domain, policy, members)
     queries = tuple(part.query for part, _ in members)
@@ -527,6 +529,11 @@ def _over(compiled: Compiled, cells: Cells) -> Rows:
     if rows.shape[0] * cells.graph.cells > MOST_ENTRIES:
         raise Declined(joint.NAME, "the questions need too many rows together; ask them one by one")
     return Sparse(csr_array(csr_array(sparse_columns(rows)) @ into))
+
+
+def counts_people(query: Query) -> bool:
+    """Whether a question counts persons, which no count of records tells."""
+    return any(part.function == "people" for part in query.aggregates)
 
 
 def may_be_columns(queries: Iterable[Query]) -> bool:

@@ -101,7 +101,10 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
     offers = _Offers(ledger, handle, analyst, plain.compiled)
     fresh = _own_part(plain.compiled, plain.best)
     if plain.compiled.joined is not None:
-        return Ways((replace(plain, sharing=offers.new_chain(fresh)),))
+        # The accuracies of several questions are those of one level.
+        sharing = offers.of(fresh)
+        same = sharing if sharing.link.level == fresh.level else offers.new_chain(fresh)
+        return Ways((replace(plain, sharing=same),))
     is_open = plain.target.alpha is not None and plain.target.mechanism is None
     # Noise on edges is drawn at one level only.
     releases, quotes = ([], [plain.best]) if isinstance(plain.plan, Plan) else ([plain], [])
@@ -242,15 +245,17 @@ def _sharable(handle: DatasetHandle, release: Release) -> PlanRelease | None:
 
 def rows_digest(handle: DatasetHandle, analyst: str, compiled: Compiled) -> str:
     """A digest of the counted cells under the versions in force; of one analyst where sharing goes no further."""
-    question, cells, plain = write_query(compiled.query), compiled.cells, partial(json.dumps, sort_keys=True)
+    cells, plain = compiled.cells, partial(json.dumps, sort_keys=True)
+    # A plan for several questions has no filter of its own, and may count the records of theirs alone.
+    axes, where = write_query(compiled.query)["axes"], write_query(Query("count", where=cells.where))["where"]
     # The JSON of one dictionary, put together: axes of a million cells are the numbers 0, 1, 2, ... twice.
     layout = ", ".join(
         f"[{plain(name)}, {_whole_numbers(axis.segments.starts)}, {_whole_numbers(axis.cell_of)}]"
         for name, axis in cells.layout.items()
     )
     counted = f"[{plain(list(cells.axes))}, [{layout}], {plain(cells.graph.digest())}]"
-    about = f'"analyst": {plain(analyst if handle.sharing == OWN else None)}, "axes": {plain(question["axes"])}'
-    versions = f'"versions": {plain(handle.versions())}, "where": {plain(question["where"])}'
+    about = f'"analyst": {plain(analyst if handle.sharing == OWN else None)}, "axes": {plain(axes)}'
+    versions = f'"versions": {plain(handle.versions())}, "where": {plain(where)}'
     return hashlib.sha256(f'{{{about}, "cells": {counted}, {versions}}}'.encode()).hexdigest()
 
 

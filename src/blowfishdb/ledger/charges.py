@@ -190,8 +190,6 @@ class Charging(OpenLedger):
             requested = sum((charge.received for charge in charges), Fraction(0))
             with self.store.read() as cursor:
                 left = cursor.account(account).remaining
-            # As for one charge: the same words whether others have paid a part of it or not.
-            left += requested - sum((charge.epsilon for charge in charges), Fraction(0))
             raise BudgetExceeded(requested, left, self.budget_of(account, analyst).remaining) from None
 
     def store_answer(self, receipt: Receipt, payload: bytes, publication: Publication | None = None) -> bytes:
@@ -365,8 +363,8 @@ def post_charge(cursor: Cursor, charge: Charge, body: str, reached: StepHook) ->
     spent, by_analyst = _balances(cursor, account, charge)
     is_analyst_over = charge.received > 0 and analyst.limit is not None and by_analyst.value > analyst.limit
     if spent.value > account.limit or is_analyst_over:
-        # The same words whether others have paid a part of it or not.
-        raise BudgetExceeded(charge.received, account.remaining + charge.received - charge.epsilon, analyst.remaining)
+        # What anybody may know is left: more than that would tell that others have paid a part of these very rows.
+        raise BudgetExceeded(charge.received, account.remaining, analyst.remaining)
     cursor.save_balance(spent, account.id)
     cursor.save_balance(by_analyst, account.id, charge.analyst)
     cursor.rows("UPDATE account SET charges = charges + 1 WHERE id = ?", account.id)

@@ -167,7 +167,12 @@ def local_backend(
                 preview = replace(
                     preview, ways=(*(preview.ways or (fresh,)), *published) if published else preview.ways
                 )
-            return preview.with_budget(ledger.room(handle.account, analyst, edge_losses(handle, release), paid))
+            classes = edge_losses(handle, release)
+            left = ledger.room(handle.account, analyst, classes)
+            # What others have paid of these rows counts only where nothing else lets the release pass.
+            more = ledger.room(handle.account, analyst, classes, paid)
+            left = more if isinstance(preview, Preview) and more >= preview.epsilon > left else left
+            return preview.with_budget(left)
 
         return in_turn(work)
 

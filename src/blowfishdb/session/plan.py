@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import BeforeCharge, Progress, Run
-from blowfishdb.engine.compile import looked_at
+from blowfishdb.engine.compile import counts_people, looked_at
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import (
     AccuracyTarget,
@@ -237,7 +237,8 @@ def plan_questions(pairs: Sequence[tuple[Question, AccuracyTarget]], backend: Ba
     for number, part in enumerate(joint):
         for place, share in zip(part.members, part.preview.parts, strict=True):
             one = questions[place]
-            questions[place] = replace(one, price=share.share, together=number)
+            price = share.share * part.preview.epsilon / part.preview.best.epsilon
+            questions[place] = replace(one, price=price, together=number)
     total = sum((one.price for one in questions), Fraction(0))
     return QuestionPlan(dataset, tuple(questions), total, backend.budget(dataset).remaining, tuple(joint), backend)
 
@@ -280,7 +281,10 @@ def _joint(questions: Sequence[PlannedQuestion], backend: Backend) -> list[Joint
     able = [
         place
         for place, one in enumerate(questions)
-        if one.alone > 0 and one.request.target.alpha and one.request.target.mechanism is None
+        if one.alone > 0
+        and one.request.target.alpha
+        and one.request.target.mechanism is None
+        and not counts_people(one.request.query)
     ]
     classes: dict[tuple[bool, frozenset[str]], list[int]] = {}
     for place in able:
