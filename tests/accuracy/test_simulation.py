@@ -1,6 +1,7 @@
 """Simulated bounds: the same for the same problem, for few and for many answers."""
 
 import hashlib
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -49,7 +50,8 @@ def test_a_verdict_needs_enough_samples():
 @pytest.mark.parametrize("epsilon", [Fraction(1, 20), Fraction(1), Fraction(5)])
 def test_simulated_noise_is_discrete_laplace(epsilon):
     candidate = certified(on_threshold(Identity(50), 1), identity.propose)
-    errors = np.concatenate(list(Simulation(candidate, False, "law")._errors(epsilon)), axis=1).astype(int).ravel()
+    drawn = Simulation(candidate, False, "law")
+    errors = np.concatenate(list(drawn._errors(epsilon, drawn._batches())), axis=1).astype(int).ravel()
     scale = float(candidate.plan.unit / epsilon)
     edges = np.unique(np.linspace(0, distribution.quantile(scale, 0.01), 12).astype(int))
     beyond = np.concatenate([[1.0], distribution.tail(scale, edges)])
@@ -126,6 +128,26 @@ def test_listed_ranges_are_read_off_the_prefixes_where_most_pairs_of_ends_are_as
     assert np.all(found >= listed - 1e-9)
     assert np.allclose(found, listed) == (share != 0.7)
     assert (quick._ends is None) == (share == 0.3)
+
+
+@pytest.mark.parametrize(
+    ("workload", "theta", "alpha"), [(Prefix(200), 199, 60.0), (Prefix(60), 5, 8.0), (AllRanges(30), 29, 300.0)]
+)
+def test_samples_that_are_left_out_stay_within_alpha(workload, theta, alpha):
+    candidate = certified(on_threshold(workload, theta), optimized.propose)
+    quick = Assessment(candidate, "simultaneous")._simulation
+    quoted, allowed = quick.least_epsilon(alpha, 0.05), quick._allowed(0.05)
+    for epsilon in (quoted, quoted * Fraction(3, 4), quoted / 2):
+        (every,) = np.concatenate(list(quick._errors(epsilon, quick._batches())), axis=1)
+        looked_at = np.concatenate(list(quick._doubtful(epsilon, alpha, allowed)))
+        assert np.unique(looked_at).size == looked_at.size
+        assert set(np.flatnonzero(every > alpha)) <= set(looked_at.tolist())
+        assert quick.passes(epsilon, alpha, 0.05) == (np.sum(every > alpha) <= allowed)
+        if isinstance(workload, Prefix) and candidate.is_steady(epsilon):
+            assert looked_at.size < every.size or epsilon < quoted
+            careless = replace(quick, reach=-quick.reach)
+            less = np.concatenate(list(careless._doubtful(epsilon, alpha, allowed)))
+            assert not set(np.flatnonzero(every > alpha)) <= set(less.tolist())
 
 
 def test_samples_do_not_depend_on_the_demand_and_repeat():

@@ -123,6 +123,34 @@ def test_the_walk_over_cells_finds_the_edge_that_a_list_of_edges_gives(data: st.
     assert loss.worst_axis_edge(spans, measured.weights, graph) == listed
 
 
+@pytest.mark.no_cover
+@effort(160)
+@given(st.data())
+def test_two_cells_that_share_nothing_are_the_edge_that_the_sweep_finds(data: st.DataObject) -> None:
+    case = data.draw(graph_cases(window_cases(largest=12), most=1))
+    (graph,), size = case.graph.factors, case.graph.cells
+    assume(isinstance(graph, WindowGraph))
+    low = np.array(data.draw(st.lists(st.integers(0, size - 1), min_size=2, max_size=5)))
+    high = np.minimum(low + data.draw(st.integers(1, 4)), size)
+    spans, weights = Intervals(size, low, high), np.ones_like(low)
+    over = loss.cover(spans, weights)
+    apart = loss._apart(spans, weights, over, graph)
+    assert apart is None or apart == loss._swept(spans, weights, over, graph)
+
+
+@pytest.mark.no_cover
+@effort(80)
+@given(st.data())
+def test_of_intervals_from_the_first_cell_on_the_edge_is_the_one_that_the_sweep_finds(data: st.DataObject) -> None:
+    case = data.draw(graph_cases(window_cases(largest=12), most=1))
+    (graph,), size = case.graph.factors, case.graph.cells
+    assume(isinstance(graph, WindowGraph))
+    high = np.array(data.draw(st.lists(st.integers(0, size), min_size=1, max_size=9)))
+    spans, weights = Intervals(size, np.zeros_like(high), high), np.arange(1, high.size + 1)
+    over = loss.cover(spans, weights)
+    assert loss._nested(over, graph) == loss._swept(spans, weights, over, graph)
+
+
 @effort(80)
 @given(st.data())
 def test_the_kernel_as_plain_python_equals_the_reference(data: st.DataObject) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
@@ -143,7 +144,8 @@ class Assessment:
 
     @cached_property
     def _simulation(self) -> Simulation:
-        return Simulation(self.candidate, self._together, self.candidate.problem.digest())
+        reach = self.bound.reach if self._together and self.bound is not None else math.inf
+        return Simulation(self.candidate, self._together, self.candidate.problem.digest(), reach)
 
     @cached_property
     def _large(self) -> LargeSimulation | None:

@@ -6,11 +6,12 @@ import hashlib
 import math
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,10 @@ DENSE = 0.45
 """Where at least this share of all pairs of ends is asked, the largest error is looked for among all pairs."""
 BATCH = 250_000
 """Noise variables times samples that are decoded at once."""
+FIRST_LOOK = 2
+"""The samples that are looked at first are this many times as many as may fail."""
+NEARLY = 1e-9
+"""Room for the rounding of floats."""
 
 
 def allowed_failures(samples: int, beta: float, confidence: float = CONFIDENCE) -> int:
@@ -69,6 +74,8 @@ class Simulation:
     candidate: Candidate
     together: bool
     seed: str
+    reach: float = math.inf
+    """At least the sum of the absolute coefficients of every answer, where these are known for coarse noise."""
 
     @property
     def samples(self) -> int:
@@ -99,7 +106,8 @@ class Simulation:
         """Whether few enough samples, of the discrete noise that would be drawn, are off by more than alpha."""
         allowed = self._allowed(beta)
         failures = np.zeros(self._counted, dtype=np.int64)
-        for errors in self._errors(epsilon):
+        batches = self._doubtful(epsilon, alpha, allowed) if self.together else self._batches()
+        for errors in self._errors(epsilon, batches):
             failures += np.sum(errors > alpha, axis=1)
             if np.any(failures > allowed):
                 return False
@@ -107,7 +115,7 @@ class Simulation:
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
         """The least alpha that passes at this epsilon."""
-        return self._quantile(np.concatenate(list(self._errors(epsilon)), axis=1), beta)
+        return self._quantile(np.concatenate(list(self._errors(epsilon, self._batches())), axis=1), beta)
 
     @property
     def _width(self) -> int:
@@ -154,28 +162,51 @@ class Simulation:
 
     def _continuous_errors(self) -> Floats:
         """Errors at epsilon 1 if noise were continuous."""
-        scales = self.candidate.scales(Fraction(1))
+        scales, variances, draws = self.candidate.scales(Fraction(1)), self.candidate.coarse_variances, self._draws
         return np.concatenate(
-            [self._decoded(part * scales[:, None], self.candidate.coarse_variances) for part in self._batches()], axis=1
+            [self._decoded(draws[:, part] * scales[:, None], variances) for part in self._batches()], axis=1
         )
 
-    def _errors(self, epsilon: Fraction) -> Iterator[Floats]:
+    @cached_property
+    def _order(self) -> Ints:
+        """The samples, those of the largest errors first."""
+        return np.argsort(-self._largest_errors[0], kind="stable")
+
+    def _doubtful(self, epsilon: Fraction, alpha: float, allowed: int) -> Iterator[Ints]:
+        """The samples that may be off by more than alpha, batch by batch; where many are, that shows in the first one.
+
+        Noise of scale t that is rounded differs from continuous noise by at most t log(2 / (1 + exp(-1/t))) or 1 less
+        that, and an answer by that times the sum of its coefficients; the others surely stay within alpha.
+        """
+        order, count, step = self._order, self.samples, max(1, BATCH // self._width)
+        is_linear = self.candidate.is_steady(epsilon) or self.candidate.strategy.has_fixed_coefficients
+        if is_linear and self._ends is None:
+            scales = self.candidate.scales(epsilon)
+            lifted = scales * _lift(scales)
+            off = self.reach * float(np.max(np.maximum(lifted, 1.0 - lifted)))
+            at_most = (1.0 + NEARLY) * (self._largest_errors[0][order] / float(epsilon) + off)
+            count = int(np.searchsorted(-at_most, -alpha))
+        first = min(step, FIRST_LOOK * (allowed + 2))
+        ends = [0, *range(first, count, step), count] if count else []
+        return (order[start:stop] for start, stop in pairwise(ends))
+
+    def _errors(self, epsilon: Fraction, batches: Iterable[slice | Ints]) -> Iterator[Floats]:
         """Absolute errors of the discrete noise, answers (or their maximum) by samples, batch by batch.
 
         |X| is floor(t (E + log(2 / (1 + exp(-1/t))))) for a standard exponential E: P(|X| >= k) comes out exactly.
         """
         scales, variances = self.candidate.scales(epsilon)[:, None], self.candidate.variances(epsilon)
-        lift = np.log(2.0) - np.log1p(np.exp(-1.0 / scales))
-        for part in self._batches():
+        lift, draws = _lift(scales), self._draws
+        for batch in batches:
+            part = draws[:, batch].astype(np.float64)
             noise = np.abs(part)
             noise += lift
             noise *= scales
             yield self._decoded(np.copysign(np.floor(noise, out=noise), part, out=noise), variances)
 
-    def _batches(self) -> Iterator[Floats]:
-        step, draws = max(1, BATCH // self._width), self._draws
-        for start in range(0, self.samples, step):
-            yield draws[:, start : start + step].astype(np.float64)
+    def _batches(self) -> Iterator[slice]:
+        step = max(1, BATCH // self._width)
+        return (slice(start, start + step) for start in range(0, self.samples, step))
 
     def _decoded(self, noise: Floats, variances: Floats) -> Floats:
         """What the noise alone makes of the answers; the largest error of most ranges comes from the prefixes."""
@@ -186,6 +217,11 @@ class Simulation:
             return np.asarray(at_ends.max(axis=0) - at_ends.min(axis=0))[None, :]
         errors = np.abs(strategy.decode(noise, exact, variances))
         return errors.max(axis=0)[None, :] if self.together else errors
+
+
+def _lift(scales: Floats) -> Floats:
+    """What is added to an exponential before it is scaled and cut off to the whole number below."""
+    return np.asarray(np.log(2.0) - np.log1p(np.exp(-1.0 / scales)))
 
 
 ROUGH_SAMPLES = 600

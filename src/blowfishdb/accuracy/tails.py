@@ -66,6 +66,8 @@ class LaplaceSums(Tails):
     cap: Floats
     norm: Floats
     count: Floats
+    reach: float = math.inf
+    """At least the sum of the |c_j| of every row; infinite where these are not known."""
 
     def tails(self, unit: float, alpha: Floats) -> Floats:
         """For each row a bound on P(|sum| > alpha), noise of scale unit times size."""
@@ -147,17 +149,17 @@ class LaplaceSums(Tails):
 def from_coefficients(coefficients: Floats, sizes: Floats, count: Floats) -> LaplaceSums:
     """The bounds for answers with these coefficients (answers by variables) on variables of these sizes."""
     largest = np.max(np.abs(coefficients), axis=1, initial=0.0, keepdims=True)
+    reach = float(np.max(np.sum(np.abs(coefficients), axis=1), initial=0.0))
     coefficients = np.where(np.abs(coefficients) > DUST * np.maximum(largest, 1.0), coefficients, 0.0)
     scaled = np.abs(coefficients) * sizes
     norm = np.sqrt(np.sum(coefficients**2, axis=1))
     if scaled.shape[1] <= KEPT:
         nothing = np.zeros(scaled.shape[0])
-        return LaplaceSums(scaled, np.ones_like(norm), nothing, nothing, norm, count)
+        return LaplaceSums(scaled, np.ones_like(norm), nothing, nothing, norm, count, reach)
     parted = np.partition(scaled, scaled.shape[1] - KEPT, axis=1)
     small, large = parted[:, :-KEPT], parted[:, -KEPT:]
-    return LaplaceSums(
-        large, np.ones_like(norm), np.sum(small**2, axis=1), np.maximum(np.max(small, axis=1), LEAST_CAP), norm, count
-    )
+    rest, cap = np.sum(small**2, axis=1), np.maximum(np.max(small, axis=1), LEAST_CAP)
+    return LaplaceSums(large, np.ones_like(norm), rest, cap, norm, count, reach)
 
 
 def from_terms(terms: Floats) -> LaplaceSums:
@@ -432,10 +434,14 @@ class Bound:
         """The least grid epsilon proven to keep the promise; None when it is above `limit`."""
         tails, at_every_level = self._coarse
         unit = float(self.candidate.plan.unit)
-        guess = Fraction(self.price / max(alpha, 1.0))
-        start = least_passing(
-            lambda e: self._failure(tails, unit / float(e), alpha) <= beta or self.candidate.silence(e) <= beta, guess
-        )
+
+        def passes(epsilon: Fraction) -> bool:
+            is_proven = self._failure(tails, unit / float(epsilon), alpha) <= beta
+            return is_proven or self.candidate.silence(epsilon) <= beta
+
+        if limit is not None and not passes(limit):
+            return None
+        start = least_passing(passes, Fraction(self.price / max(alpha, 1.0)))
         if at_every_level:
             return start if limit is None or start <= limit else None
         _, highest = self.candidate.served()
@@ -450,6 +456,12 @@ class Bound:
         tails, unit = self._tails_at(epsilon), float(self.candidate.plan.unit / epsilon)
         alpha = least_alpha(lambda a: self._failure(tails, unit, a), beta, self.price / float(epsilon), PRECISION)
         return float(np.floor(alpha)) if at_every_level else alpha
+
+    @property
+    def reach(self) -> float:
+        """At least the sum of the absolute coefficients of every answer, infinite where these are not written out."""
+        tails, _ = self._coarse
+        return tails.reach if isinstance(tails, LaplaceSums) else math.inf
 
     @property
     def is_sharp(self) -> bool:

@@ -116,9 +116,11 @@ def worst_axis_edge(intervals: Intervals, weights: Ints, graph: AxisGraph) -> Wo
 def _worst_in_table(intervals: Intervals, weights: Ints, graph: WindowGraph) -> WorstEdge:
     """The worst edge, the first of those that lose as much, from C(u, .) of one cell u after another; lists no edge."""
     over, starting, is_universal = cover(intervals, weights), _ending_after(intervals, weights), graph.is_universal
-    worst, shared = NO_EDGE, np.zeros(graph.size, dtype=np.int64)
+    worst, shared, most = NO_EDGE, np.zeros(graph.size, dtype=np.int64), int(over.max())
     for cell in range(graph.size):
         shared += starting[cell]
+        if worst.edge is not None and int(over[cell]) + most <= worst.loss:
+            continue  # even without shared rows no edge from here loses more
         last = graph.size if is_universal[cell] else int(graph.reach[cell]) + 1
         joined: slice | Ints
         for joined in (slice(cell + 1, last), graph.universal[graph.universal >= max(last, cell + 1)]):
@@ -143,26 +145,60 @@ def _ending_after(intervals: Intervals, weights: Ints) -> Ints:
 
 def _worst_window_edge(intervals: Intervals, weights: Ints, graph: WindowGraph) -> WorstEdge:
     """The worst window edge by one sweep along the axis, and the worst edge of every universal vertex."""
-    from blowfishdb.plan.kernels import sweep
-
     over = cover(intervals, weights)
-    shared = intervals.high - intervals.low > 1  # an interval of one cell covers no pair: it counts in D alone
-    low, high = intervals.low[shared], intervals.high[shared]
-    orders = np.argsort(low, kind="stable"), np.argsort(high, kind="stable")
-    # Copies are writable, so that the kernel is compiled for one kind of array only.
-    arrays = (np.array(part) for part in (over, graph.reach, low, high, weights[shared], *orders))
-    best, cell = (int(number) for number in sweep(*arrays))
-    worst = NO_EDGE
-    if cell >= 0:
-        start = int(np.searchsorted(graph.reach, cell))
-        losses = over[start:cell] + over[cell] - 2 * shared_cover(intervals, weights, cell)[start:cell]
-        worst = WorstEdge(best, (start + int(losses.argmax()), cell))
+    if np.any(intervals.low):
+        worst = _apart(intervals, weights, over, graph) or _swept(intervals, weights, over, graph)
+    else:
+        worst = _nested(over, graph)
     for vertex in graph.universal.tolist():
         losses = over + over[vertex] - 2 * shared_cover(intervals, weights, vertex)
         losses[vertex] = -1
         other = int(losses.argmax())
         worst = larger(worst, WorstEdge(int(losses[other]), (min(other, vertex), max(other, vertex))))
     return worst
+
+
+def _nested(over: Ints, graph: WindowGraph) -> WorstEdge:
+    """The worst window edge where all intervals begin at the first cell, the one that a sweep meets first.
+
+    What covers a cell covers all before it: a move to it loses what the first cell that reaches it has more.
+    """
+    start = np.searchsorted(graph.reach, np.arange(graph.size))
+    losses = np.where(start < np.arange(graph.size), over[start] - over, -1)
+    cell = int(losses.argmax())
+    return WorstEdge(int(losses[cell]), (int(start[cell]), cell)) if losses[cell] >= 0 else NO_EDGE
+
+
+def _apart(intervals: Intervals, weights: Ints, over: Ints, graph: WindowGraph) -> WorstEdge | None:
+    """The worst window edge where two cells under the most weight share none of it, the one that a sweep meets first.
+
+    What covers both the first of these cells and a later one covers all between them, so that if any of them pairs up
+    with a cell that the first one reaches, the first one does.
+    """
+    first = int(over.argmax())
+    reached = slice(first + 1, int(graph.reach[first]) + 1)
+    alike = np.flatnonzero(over[reached] == over[first])
+    if alike.size == 0:
+        return None
+    free = alike[shared_cover(intervals, weights, first)[reached][alike] == 0]
+    return WorstEdge(2 * int(over[first]), (first, first + 1 + int(free[0]))) if free.size else None
+
+
+def _swept(intervals: Intervals, weights: Ints, over: Ints, graph: WindowGraph) -> WorstEdge:
+    """The worst window edge, by one sweep along the axis."""
+    from blowfishdb.plan.kernels import sweep
+
+    shared = intervals.high - intervals.low > 1  # an interval of one cell covers no pair: it counts in D alone
+    low, high = intervals.low[shared], intervals.high[shared]
+    orders = np.argsort(low, kind="stable"), np.argsort(high, kind="stable")
+    # Copies are writable, so that the kernel is compiled for one kind of array only.
+    arrays = (np.array(part) for part in (over, graph.reach, low, high, weights[shared], *orders))
+    best, cell = (int(number) for number in sweep(*arrays))
+    if cell < 0:
+        return NO_EDGE
+    start = int(np.searchsorted(graph.reach, cell))
+    losses = over[start:cell] + over[cell] - 2 * shared_cover(intervals, weights, cell)[start:cell]
+    return WorstEdge(best, (start + int(losses.argmax()), cell))
 
 
 MOST_LEVELS = 8_000_000
