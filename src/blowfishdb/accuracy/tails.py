@@ -66,8 +66,8 @@ class LaplaceSums(Tails):
     cap: Floats
     norm: Floats
     count: Floats
-    reach: float = math.inf
-    """At least the sum of the |c_j| of every row; infinite where these are not known."""
+    reach: Floats
+    """At least the sum of the |c_j| of each row; infinite where these are not known."""
 
     def tails(self, unit: float, alpha: Floats) -> Floats:
         """For each row a bound on P(|sum| > alpha), noise of scale unit times size."""
@@ -149,7 +149,7 @@ class LaplaceSums(Tails):
 def from_coefficients(coefficients: Floats, sizes: Floats, count: Floats) -> LaplaceSums:
     """The bounds for answers with these coefficients (answers by variables) on variables of these sizes."""
     largest = np.max(np.abs(coefficients), axis=1, initial=0.0, keepdims=True)
-    reach = float(np.max(np.sum(np.abs(coefficients), axis=1), initial=0.0))
+    reach = np.sum(np.abs(coefficients), axis=1)
     coefficients = np.where(np.abs(coefficients) > DUST * np.maximum(largest, 1.0), coefficients, 0.0)
     scaled = np.abs(coefficients) * sizes
     norm = np.sqrt(np.sum(coefficients**2, axis=1))
@@ -166,13 +166,13 @@ def from_terms(terms: Floats) -> LaplaceSums:
     """The bounds for answers that add up `terms` variables of size 1 with coefficients 1 or -1."""
     nothing = np.zeros_like(terms)
     noisy = np.where(terms > 0, 1.0, 0.0)
-    return LaplaceSums(noisy[:, None], terms, nothing, nothing, np.sqrt(terms), np.ones_like(terms))
+    return LaplaceSums(noisy[:, None], terms, nothing, nothing, np.sqrt(terms), np.ones_like(terms), terms)
 
 
 def from_variances(half_variances: Floats, norms: Floats) -> LaplaceSums:
     """The bounds when only sum (c_j scale_j)^2 of each answer is known: as if it were one variable."""
     none, ones = np.zeros((half_variances.size, 0)), np.ones_like(half_variances)
-    return LaplaceSums(none, ones, half_variances, np.sqrt(half_variances), norms, ones)
+    return LaplaceSums(none, ones, half_variances, np.sqrt(half_variances), norms, ones, np.full(ones.shape, np.inf))
 
 
 EXPONENTS = np.geomspace(1e-9, 1e3, 240)
@@ -461,7 +461,7 @@ class Bound:
     def reach(self) -> float:
         """At least the sum of the absolute coefficients of every answer, infinite where these are not written out."""
         tails, _ = self._coarse
-        return tails.reach if isinstance(tails, LaplaceSums) else math.inf
+        return float(np.max(tails.reach, initial=0.0)) if isinstance(tails, LaplaceSums) else math.inf
 
     @property
     def is_sharp(self) -> bool:
