@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import pickle
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,14 +13,15 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.accuracy.quote import ALIKE
-from blowfishdb.engine.charge import prepare
+from blowfishdb.engine.charge import plan_in_full, prepare
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.preview import ExpensiveColumn, Preview, instead, not_protected
+from blowfishdb.engine.preview import LISTED, ExpensiveColumn, Preview, PriceList, instead
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.engine.what_if import Pair, what_if
 from blowfishdb.errors import Declined
+from blowfishdb.model.explain import not_protected
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
 from blowfishdb.present.chart_svg import escaped
@@ -60,6 +62,24 @@ def test_offers_are_sorted_and_the_first_would_run() -> None:
     assert "<- would run" in str(found).splitlines()[2]
     assert found.mechanism in found.why
     assert set(found.declined).isdisjoint(offer.mechanism for offer in found.offers)
+
+
+def test_the_price_list_is_worked_out_when_it_is_read_and_says_the_same() -> None:
+    plain = preview(filtered(bf.col("age") < 5))
+    asked = plain.with_budget(Fraction(1)).run_by("SELECT 1")
+    assert all(isinstance(vars(asked)[name], PriceList) for name in LISTED)
+    assert (asked.mechanism, asked.epsilon, asked.alpha) == (asked.best.mechanism, asked.best.epsilon, asked.best.alpha)
+    sent = pickle.loads(pickle.dumps(asked))
+    assert vars(sent)["offers"] == plain.offers
+    assert sent.best == plain.offers[0] == asked.best
+    assert len(plain.offers) > 1
+    assert (sent.declined, sent.why) == (plain.declined, plain.why)
+    assert asked.to_dict() == sent.to_dict()
+    assert asked.to_dict()["offers"] == plain.to_dict()["offers"]
+    handle = DatasetHandle("visits", DOMAIN, POLICY, "account", 1, 1, 1, Rows())
+    whole = plan_in_full(handle, make_request(handle, CDF, accuracy_target(alpha=50)), True).preview
+    assert whole is not None
+    assert isinstance(vars(whole)["offers"], tuple)
 
 
 def test_a_notebook_shows_the_price_every_offer_and_the_notes() -> None:

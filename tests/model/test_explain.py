@@ -11,12 +11,12 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.accuracy.quote import accuracy_at
 from blowfishdb.engine.compile import compile_query
-from blowfishdb.engine.preview import not_protected, quotes_for
+from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Attribute, Domain
-from blowfishdb.model.explain import explain, view_graph
+from blowfishdb.model.explain import explain, not_protected, view_graph
 from blowfishdb.model.graphs import Presence
 from blowfishdb.model.policy import Family, Policy
 

@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.audit import definitions as oracle
-from blowfishdb.engine.preview import not_protected
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model import distance
 from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.distance import record_distance, stretch, value_distance
 from blowfishdb.model.domain import Attribute, Domain, bins, categorical, domain, integers
-from blowfishdb.model.explain import explain, view_graph
+from blowfishdb.model.explain import explain, not_protected, view_graph
 from blowfishdb.model.policy import (
     ROW,
     Family,

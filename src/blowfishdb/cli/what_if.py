@@ -12,13 +12,12 @@ from blowfishdb.catalog import Dataset
 from blowfishdb.catalog.dataset import family_words, read_family, read_value
 from blowfishdb.cli.options import RiskOptions
 from blowfishdb.cli.output import exact, print_json, print_result, say, short, table
-from blowfishdb.engine.preview import not_protected
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.engine.what_if import Pair, PolicyPrice, what_if
 from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, QueryError, plural
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
-from blowfishdb.model.explain import explain
+from blowfishdb.model.explain import explain, not_protected
 from blowfishdb.model.policy import Family, full, line, public, threshold
 from blowfishdb.model.query import Kind, query
 from blowfishdb.present.export import needed

@@ -30,7 +30,7 @@ from blowfishdb.engine.compile import (
 from blowfishdb.engine.joint_release import joint_release
 from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
 from blowfishdb.engine.points import PointWeights, points_release
-from blowfishdb.engine.preview import AnyPreview, Shared, shown_day
+from blowfishdb.engine.preview import AnyPreview, Preview, Shared, shown_day
 from blowfishdb.engine.program import (
     MERGED,
     ProgramRelease,
@@ -132,6 +132,14 @@ def plan_request(handle: DatasetHandle, request: Request, wants_preview: bool) -
     """All arithmetic before the charge. It needs no source, and its results may come from another process."""
     release = prepare(handle, request)
     return Planned(release, release.preview(handle) if wants_preview else None)
+
+
+def plan_in_full(handle: DatasetHandle, request: Request, wants_preview: bool) -> Planned:
+    """The same with the price list worked out, for a server that does all work in its turn."""
+    planned = plan_request(handle, request, wants_preview)
+    if isinstance(planned.preview, Preview):
+        planned.preview.offers  # noqa: B018  # read once, it stays
+    return planned
 
 
 def with_rows(

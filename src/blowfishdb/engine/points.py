@@ -11,13 +11,14 @@ import numpy as np
 from blowfishdb.engine.answer import compact_json, now, read_stored
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.measure import measure_points
-from blowfishdb.engine.preview import AnyPreview, not_protected
+from blowfishdb.engine.preview import AnyPreview
 from blowfishdb.engine.release import Release, ledger_document
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import AccuracyError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.mechanisms.points import GridOffer, offers
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Points, compile_points
+from blowfishdb.model.explain import not_protected
 from blowfishdb.model.numbers import Floats, Ints, check_sum
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import PLAIN, Field, Leaves

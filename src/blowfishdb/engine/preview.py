@@ -31,25 +31,19 @@ from blowfishdb.mechanisms.parameters import settings_words
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS, mechanism_with
 from blowfishdb.model.aggregates import column_alphas
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import Dates
-from blowfishdb.model.distance import joint_parts
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
-from blowfishdb.model.explain import constraint_list, explain
+from blowfishdb.model.explain import explain, not_protected
 from blowfishdb.model.graphs import ZERO, CellGraph
 from blowfishdb.model.groups import atom_runs
 from blowfishdb.model.numbers import exact, show
 from blowfishdb.model.policy import (
-    Custom,
     Family,
-    Full,
-    Grid,
-    Joint,
-    Line,
     Partition,
     Person,
     Policy,
     Public,
-    Threshold,
     partition,
     public,
 )
@@ -170,6 +164,58 @@ class AnyPreview:
         return content
 
 
+@dataclass(frozen=True, eq=False)
+class PriceList:
+    """The offers of all mechanisms and what there is to say of them, worked out when somebody first reads them.
+
+    The best offer is known at once; the others are only compared with it.
+    """
+
+    compiled: Compiled
+    target: AccuracyTarget
+    quotes: Quotes
+
+    @property
+    def best(self) -> Offer:
+        """The offer that would run."""
+        return _offer(self.quotes.best, self.compiled)
+
+    @cached_property
+    def offers(self) -> tuple[Offer, ...]:
+        """All offers, best first; for quantiles also that of those that are chosen by rank."""
+        offers = tuple(_offer(quote, self.compiled) for quote in self.quotes.offers)
+        if self.target.mechanism is None and quantile_order(self.compiled) is not None:
+            with suppress(Declined):
+                offers = (*offers, _quantile_offer(quantile_quote(self.compiled, self.target)))
+        return offers
+
+    @property
+    def declined(self) -> Mapping[str, str]:
+        """The mechanisms that made no offer, each with its reason."""
+        return self.quotes.declined
+
+    @cached_property
+    def why(self) -> str:
+        """Why the best offer is the best."""
+        return _why(self.quotes.offers, self.target, self.compiled)
+
+
+class FromPriceList:
+    """A field of a preview that is taken from its price list when it is first read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, preview: object, owner: type) -> Any:
+        value = vars(preview)[self._name]
+        if isinstance(value, PriceList):
+            value = vars(preview)[self._name] = getattr(value, self._name)
+        return value
+
+    def __set__(self, preview: object, value: object) -> None:
+        vars(preview)[self._name] = value
+
+
 BEHIND: Mapping[Kind, str] = {
     "mean": "the sum behind it",
     "quantiles": "the counts behind them",
@@ -213,10 +259,24 @@ class Preview(AnyPreview):
     unproven: str = ""
     """Why an answer that was paid before is not built on."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to another process: with the price list."""
+        return {**vars(self), **{name: getattr(self, name) for name in LISTED}}
+
+    @property
+    def unread(self) -> dict[str, Any]:
+        """For `replace`: the price list as it is, be it worked out or not."""
+        return {name: vars(self)[name] for name in LISTED}
+
     @property
     def best(self) -> Offer:
         """The offer that would run."""
-        return self.offers[0]
+        offers = vars(self)["offers"]
+        return offers.best if isinstance(offers, PriceList) else self.offers[0]
+
+    def with_budget(self, left: Fraction) -> Preview:
+        """The same preview for an analyst who has this epsilon left."""
+        return replace(self, left=left, **self.unread)
 
     @property
     def mechanism(self) -> str:
@@ -245,7 +305,7 @@ class Preview(AnyPreview):
 
     def run_by(self, statement: str) -> Preview:
         """The same preview, which tells by which statement it runs."""
-        return replace(self, statement=statement)
+        return replace(self, statement=statement, **self.unread)
 
     @property
     def is_affordable(self) -> bool:
@@ -341,16 +401,19 @@ class Preview(AnyPreview):
         )
 
 
+LISTED = ("offers", "declined", "why")
+for _name in LISTED:
+    setattr(Preview, _name, FromPriceList(_name))
+
+
 def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
     """The preview of a query that was compiled and quoted; Declined when no mechanism serves it."""
     best = quotes.best
-    preview = bare_preview(handle, compiled, target, quotes)
-    if target.mechanism is None and quantile_order(compiled) is not None:
-        with suppress(Declined):
-            preview = replace(preview, offers=(*preview.offers, _quantile_offer(quantile_quote(compiled, target))))
+    prices: dict[str, Any] = dict.fromkeys(LISTED, PriceList(compiled, target, quotes))
     return replace(
-        preview,
-        why=_why(quotes.offers, target, compiled),
+        bare_preview(handle, compiled, target),
+        **prices,
+        columns=_column_accuracy(compiled, best),
         worst_pair=worst_pair(compiled, best.certificate),
         expensive_columns=expensive_columns(handle.domain, handle.policy, compiled, target, best),
         constraint_note=best.certificate.constraint_note,
@@ -490,16 +553,16 @@ def bare_preview(
         unprotected=not_protected(handle.domain, handle.policy),
         expensive_columns=(),
         counted=counted_words(handle.policy.unit),
-        columns=_column_accuracy(compiled, quotes),
+        columns={} if quotes is None or not quotes.offers else _column_accuracy(compiled, quotes.best),
         rows=compiled.query.rows,
     )
 
 
-def _column_accuracy(compiled: Compiled, quotes: Quotes | None) -> dict[str, float | None]:
-    if compiled.table is None or quotes is None or not quotes.offers:
+def _column_accuracy(compiled: Compiled, best: Quote) -> dict[str, float | None]:
+    if compiled.table is None:
         return {}
     titles = (part.title for part in compiled.query.aggregates)
-    return dict(zip(titles, column_alphas(compiled.table, quotes.best.alpha), strict=True))
+    return dict(zip(titles, column_alphas(compiled.table, best.alpha), strict=True))
 
 
 def _offer(quote: Quote, compiled: Compiled) -> Offer:
@@ -695,75 +758,6 @@ def _blocks(attribute: Attribute, conditions: Sequence[Atom]) -> Partition | Non
     for value, pattern in zip(attribute.values, patterns, strict=True):
         blocks.setdefault(pattern, []).append(value)
     return partition(blocks.values()) if len(blocks) > 1 else None
-
-
-def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
-    """One sentence for each thing that releases may tell; empty when everything is hidden."""
-    sentences = []
-    if policy.presence == "only":
-        sentences.append("Which of two values a record has is protected only as far as whether it is there.")
-    elif policy.presence == "public":
-        sentences += [sentence for graph in policy.joint for sentence in _joint_told(domain, policy, graph)]
-    for name in domain:
-        sentences += [] if policy.presence == "only" else _attribute(domain, policy, name)
-    hidden = [name for name in domain if not isinstance(policy.family(name), Public)]
-    if policy.composition == "attribute" and policy.presence != "only" and len(policy.factors(hidden)) > 1:
-        sentences.append("Several attributes of one record together are protected less than each one alone.")
-    unit = policy.unit
-    if isinstance(unit, Person) and policy.presence == "public":
-        sentences.append(
-            f"How many rows there are, whose they are, how many of each {unit.id}'s count (up to {unit.at_most}), and "
-            f"the {unit.order_by} by which the first are taken."
-        )
-    elif policy.presence == "public":
-        sentences.append("How many rows there are, and whether somebody's row is among them.")
-    if not isinstance(unit, Person):
-        sentences.append("Somebody with several records is protected less: each counts on its own.")
-    if policy.constraints:
-        sentences.append(f"What is declared public: {constraint_list(policy.constraints)}.")
-    return tuple(sentences)
-
-
-def _joint_told(domain: Domain, policy: Policy, graph: Grid | Joint) -> list[str]:
-    names = " and ".join(graph.attributes)
-    if isinstance(graph, Grid):
-        return [f"Roughly where {names} lie: places many steps apart can be told apart."]
-    parts = joint_parts(domain, policy, graph)
-    if parts > 1:
-        return [f"In which of {parts:,} parts {names} lie together: the graph joins no part to another one."]
-    return [f"Roughly what {names} are together: combinations many steps apart can be told apart."]
-
-
-def _attribute(domain: Domain, policy: Policy, name: str) -> list[str]:
-    family, attribute = policy.family(name), domain[name]
-    if policy.presence != "public":
-        # Any two records are at most two steps apart, past absence.
-        by_presence = f"Which {name} a record has is protected only as far as whether it is there."
-        return [by_presence] if isinstance(family, Public) else []
-    slots = [] if isinstance(family, Public) else [slot.name for slot in attribute.slots if slot.public]
-    special = [f"Whether {name} is {' or '.join(slots)}."] if slots else []
-    return special + ([] if policy.joint_of(name) is not None else _values_told(domain, policy, name))
-
-
-def _values_told(domain: Domain, policy: Policy, name: str) -> list[str]:
-    """What releases may tell of the declared values of an attribute, where presence is public."""
-    family, attribute = policy.family(name), domain[name]
-    is_universal = attribute.has_hidden_cell
-    match family:
-        case Full():
-            return []
-        case Public():
-            return [f"Everything about {name}."]
-        case Line() | Threshold():
-            if is_universal or policy.graph(domain, name).distance(0, attribute.size - 1) in (0, 1):
-                return []
-            return [f"Roughly how large {name} is: values many steps apart can be told apart."]
-        case Partition():
-            is_one = len(family.blocks) == 1
-            return [] if is_universal or is_one else [f"Which block of {name} a record is in."]
-        case Custom():
-            apart = f"Values of {name} that no listed pair joins, or only a long chain of them."
-            return [] if is_universal else [apart]
 
 
 def worst_pair(compiled: Compiled, certificate: Certificate) -> str:

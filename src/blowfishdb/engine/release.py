@@ -22,7 +22,6 @@ from blowfishdb.engine.preview import (
     Offer,
     Preview,
     WayName,
-    not_protected,
     plan_preview,
     quotes_for,
 )
@@ -37,6 +36,7 @@ from blowfishdb.mechanisms.parameters import Settings
 from blowfishdb.model.aggregates import Aggregate, column_alphas
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.explain import not_protected
 from blowfishdb.model.graphs import ZERO, CellGraph
 from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.policy import Person, Policy

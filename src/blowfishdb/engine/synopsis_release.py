@@ -12,13 +12,14 @@ import numpy as np
 from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import now
 from blowfishdb.engine.compile import Compiled, DatasetHandle, cell_axes
-from blowfishdb.engine.preview import AnyPreview, not_protected
+from blowfishdb.engine.preview import AnyPreview
 from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.engine.release import CellsRelease, PlanRelease
 from blowfishdb.engine.synopsis import BETA, Artefact, CellNoise, SynopsisAxis, answer_variances, to_bytes
 from blowfishdb.errors import plural
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.model.cells import NO_PART, ConstrainedParts
+from blowfishdb.model.explain import not_protected
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import Query, query

@@ -512,3 +512,72 @@ def view_cells(cells: Cells) -> CellsView:
         leaving=tuple(graph.outside[flat].tolist()),
         is_absence_hidden=graph.presence != "public",
     )
+
+
+def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
+    """One sentence for each thing that releases may tell; empty when everything is hidden."""
+    sentences = []
+    if policy.presence == "only":
+        sentences.append("Which of two values a record has is protected only as far as whether it is there.")
+    elif policy.presence == "public":
+        sentences += [sentence for graph in policy.joint for sentence in _joint_told(domain, policy, graph)]
+    for name in domain:
+        sentences += [] if policy.presence == "only" else _attribute(domain, policy, name)
+    hidden = [name for name in domain if not isinstance(policy.family(name), Public)]
+    if policy.composition == "attribute" and policy.presence != "only" and len(policy.factors(hidden)) > 1:
+        sentences.append("Several attributes of one record together are protected less than each one alone.")
+    unit = policy.unit
+    if isinstance(unit, Person) and policy.presence == "public":
+        sentences.append(
+            f"How many rows there are, whose they are, how many of each {unit.id}'s count (up to {unit.at_most}), and "
+            f"the {unit.order_by} by which the first are taken."
+        )
+    elif policy.presence == "public":
+        sentences.append("How many rows there are, and whether somebody's row is among them.")
+    if not isinstance(unit, Person):
+        sentences.append("Somebody with several records is protected less: each counts on its own.")
+    if policy.constraints:
+        sentences.append(f"What is declared public: {constraint_list(policy.constraints)}.")
+    return tuple(sentences)
+
+
+def _joint_told(domain: Domain, policy: Policy, graph: Grid | Joint) -> list[str]:
+    names = " and ".join(graph.attributes)
+    if isinstance(graph, Grid):
+        return [f"Roughly where {names} lie: places many steps apart can be told apart."]
+    parts = joint_parts(domain, policy, graph)
+    if parts > 1:
+        return [f"In which of {parts:,} parts {names} lie together: the graph joins no part to another one."]
+    return [f"Roughly what {names} are together: combinations many steps apart can be told apart."]
+
+
+def _attribute(domain: Domain, policy: Policy, name: str) -> list[str]:
+    family, attribute = policy.family(name), domain[name]
+    if policy.presence != "public":
+        # Any two records are at most two steps apart, past absence.
+        by_presence = f"Which {name} a record has is protected only as far as whether it is there."
+        return [by_presence] if isinstance(family, Public) else []
+    slots = [] if isinstance(family, Public) else [slot.name for slot in attribute.slots if slot.public]
+    special = [f"Whether {name} is {' or '.join(slots)}."] if slots else []
+    return special + ([] if policy.joint_of(name) is not None else _values_told(domain, policy, name))
+
+
+def _values_told(domain: Domain, policy: Policy, name: str) -> list[str]:
+    """What releases may tell of the declared values of an attribute, where presence is public."""
+    family, attribute = policy.family(name), domain[name]
+    is_universal = attribute.has_hidden_cell
+    match family:
+        case Full():
+            return []
+        case Public():
+            return [f"Everything about {name}."]
+        case Line() | Threshold():
+            if is_universal or policy.graph(domain, name).distance(0, attribute.size - 1) in (0, 1):
+                return []
+            return [f"Roughly how large {name} is: values many steps apart can be told apart."]
+        case Partition():
+            is_one = len(family.blocks) == 1
+            return [] if is_universal or is_one else [f"Which block of {name} a record is in."]
+        case Custom():
+            apart = f"Values of {name} that no listed pair joins, or only a long chain of them."
+            return [] if is_universal else [apart]

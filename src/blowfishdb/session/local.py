@@ -29,6 +29,7 @@ from blowfishdb.engine.charge import (
     charged_payload,
     decode,
     edge_losses,
+    plan_in_full,
     plan_request,
     published,
     repeated,
@@ -128,8 +129,9 @@ def local_backend(
 
         def make() -> Planned:
             effort = partial(query_effort, *declarations, request.query)
+            work = plan_request if compute is compute_here else plan_in_full
             # Without a source: no plan can depend on data, wherever it is made.
-            return compute(effort, plan_request, replace(counted, source=UNREAD), request, wants_preview)
+            return compute(effort, work, replace(counted, source=UNREAD), request, wants_preview)
 
         return quote_cache.quote(analyst, request.text, *declarations, make, wants_preview=wants_preview)
 
@@ -157,16 +159,16 @@ def local_backend(
                     shared=shared_words(ledger, handle, analyst, release),
                     ways=ways_words(quote.release, ways, analyst),
                     unproven=ways.unproven,
+                    **preview.unread,
                 )
             if isinstance(preview, Preview):
                 if preview.epsilon:
                     known = repeated(ledger, handle.account, analyst, request.digest, preview.best.epsilon)
-                    preview = replace(preview, shared=known or preview.shared)
+                    preview = replace(preview, shared=known or preview.shared, **preview.unread)
                 fresh = Way("fresh", preview.best.epsilon, preview.alpha)
                 published = synopsis_ways(ledger, handle, request.query, request.target)
-                preview = replace(
-                    preview, ways=(*(preview.ways or (fresh,)), *published) if published else preview.ways
-                )
+                listed = (*(preview.ways or (fresh,)), *published) if published else preview.ways
+                preview = replace(preview, ways=listed, **preview.unread)
             classes = edge_losses(handle, release)
             left = ledger.room(handle.account, analyst, classes)
             # What others have paid of these rows counts only where nothing else lets the release pass.

@@ -296,7 +296,8 @@ class Question:
         preview = self._backend.preview(request)
         if not isinstance(preview, Preview):
             return preview
-        return replace(preview, relative=note, title=preview.title if self.listing is None else self.title)
+        title = preview.title if self.listing is None else self.title
+        return replace(preview, relative=note, title=title, **preview.unread)
 
     def release(
         self,

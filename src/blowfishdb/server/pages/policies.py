@@ -14,7 +14,6 @@ from nicegui import events, ui
 
 from blowfishdb.catalog.dataset import Dataset, family_words, read_value
 from blowfishdb.catalog.policy_change import Stretch
-from blowfishdb.engine.preview import not_protected
 from blowfishdb.errors import BlowfishError, CannotCertify, InvalidInput, PolicyError, TooLarge, plural, sentence
 from blowfishdb.ledger import VersionChange
 from blowfishdb.ledger.values import BY, PER_EDGE, SUM, parallel_attribute
@@ -24,7 +23,7 @@ from blowfishdb.model.constraint_view import ConstraintsView, view_constraints
 from blowfishdb.model.constraints import CountConstraint, as_constraints, read_constraint, write_constraint
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.explain import CellsView, explain, view_cells, view_graph
+from blowfishdb.model.explain import CellsView, explain, not_protected, view_cells, view_graph
 from blowfishdb.model.graphs import Composition, Presence
 from blowfishdb.model.groups import grouping
 from blowfishdb.model.policy import (
