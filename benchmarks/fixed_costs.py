@@ -61,7 +61,8 @@ def headline(data: Path | None) -> Iterator[Row]:
         place = Path(folder)
         table = _declared(place)
         for case, question in PREVIEWS.items():
-            spent, in_full = (min(each) for each in zip(*(_first_preview(place, question) for _ in range(ROUNDS))))
+            rounds = [_first_preview(place, question) for _ in range(ROUNDS)]
+            spent, in_full = (min(each) for each in zip(*rounds, strict=True))
             yield _row(case, spent, FIRST, f"{in_full:.2f} s with all prices")
         bounds = iter(range(60, 60 + 2 * ROUNDS))
         table.cdf("z").preview(alpha=50, beta=0.05)
