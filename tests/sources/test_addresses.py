@@ -184,8 +184,32 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(tmp_path: Path, monk
     file = tmp_path / "a.csv"
     file.write_text("x\n1\n")
     stamps = iter([(1, 2, 3, 4, 5), (1, 2, 3, 4, 6)])
-    monkeypatch.setattr(location, "_stamp", lambda path: next(stamps))
+    monkeypatch.setattr(location, "stamp_of", lambda path: next(stamps))
     assert files_digest([str(file)]) is None
+
+
+@pytest.mark.parametrize("is_attached", [True, False])
+def test_a_database_put_in_the_place_of_one_that_is_open_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_attached: bool
+) -> None:
+    """Whoever counts while another count runs is given the file that this one has open, whatever its path leads to."""
+    file, other = tmp_path / "a.duckdb", tmp_path / "b.duckdb"
+    for path, rows in ((file, 3), (other, 5)):
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(f"CREATE TABLE t AS SELECT 1 AS x FROM range({rows})")
+    if not is_attached:
+        monkeypatch.setattr(sources_duckdb, "ATTACHED_SIZE", 0)
+    source = open_source(f"duckdb:///{file}#t")
+    cells = compile_cells(domain({"x": integers(0, 1, null=0)}), Policy())
+    before = source.content()
+    assert before is not None
+    with source._engine._connect():  # type: ignore[attr-defined]
+        assert source.content() == before
+        os.replace(other, file)
+        assert source.prepare(cells).run().sum() == 3
+        assert source.content() is None
+    assert source.prepare(cells).run().sum() == 5
+    assert source.content() not in (None, before)
 
 
 def test_what_is_known_of_a_database_ends_when_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,11 +31,13 @@ from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, func
 from blowfishdb.sources.location import (
     GLOB,
     Location,
+    Stamp,
     TableName,
     files_digest,
     local_path,
     parse_location,
     real_pattern,
+    stamp_of,
 )
 
 if TYPE_CHECKING:
@@ -218,7 +220,7 @@ class DuckDB(Engine):
             return connection.execute(sql).fetchall()
 
     def content(self) -> str | None:
-        if self._has_log():
+        if self._has_log() or _open_files.is_replaced(self._place):
             return None
         digest = files_digest([self._place])
         if digest is None or digest == self._without_views:
@@ -260,7 +262,7 @@ def open_database(location: Location) -> tuple[DuckDB, TableName]:
     duckdb = driver("duckdb", "duckdb", "duckdb")
     path = local_path(location)
 
-    def connect() -> AbstractContextManager[DuckDBPyConnection]:
+    def opened() -> AbstractContextManager[DuckDBPyConnection]:
         if path.exists() and path.stat().st_size <= ATTACHED_SIZE:
             # Refused where this process has the file open already, or another file of this name is attached.
             with suppress(duckdb.Error):
@@ -271,7 +273,45 @@ def open_database(location: Location) -> tuple[DuckDB, TableName]:
             # This process already has the file open for writing; DuckDB then wants the same settings again.
             return _connection(duckdb, str(path), read_only=False)
 
+    @contextmanager
+    def connect() -> Iterator[DuckDBPyConnection]:
+        with _open_files.using(str(path)), opened() as connection:
+            yield connection
+
     return DuckDB(connect, str(path)), location.required_table()
+
+
+class _OpenFiles:
+    """The databases that this process has open: until the last user is done with one, all are given the same file.
+
+    That is so even where another file was put in its place meanwhile, whose digest is not that of what is counted.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[Stamp | None, int]] = {}
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def using(self, path: str) -> Iterator[None]:
+        """Notes a user of the file, and what the file was when its first user opened it."""
+        with self._turn:
+            known, users = self._open.get(path) or (stamp_of(path), 0)
+            self._open[path] = known, users + 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                known, users = self._open.pop(path)
+                if users > 1:
+                    self._open[path] = known, users - 1
+
+    def is_replaced(self, path: str) -> bool:
+        """Whether the file is open and was changed, or another one put in its place, since it was opened."""
+        with self._turn:
+            return path in self._open and self._open[path][0] != stamp_of(path)
+
+
+_open_files = _OpenFiles()
 
 
 def _connection(duckdb: ModuleType, path: str, *, read_only: bool) -> DuckDBPyConnection:

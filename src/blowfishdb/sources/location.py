@@ -131,8 +131,8 @@ CHUNK = 2**22
 SETTLED = 2_000_000_000
 """Nanoseconds after its last change from which on the times of a file tell whether it was changed again."""
 
-_Stamp = tuple[int, ...]
-_digests: dict[str, tuple[_Stamp, str]] = {}
+Stamp = tuple[int, ...]
+_digests: dict[str, tuple[Stamp, str]] = {}
 
 
 def files_digest(paths: Sequence[str], *, is_known: bool = False) -> str | None:
@@ -150,9 +150,10 @@ def files_digest(paths: Sequence[str], *, is_known: bool = False) -> str | None:
 
 
 def _file_digest(path: str, *, is_known: bool) -> str | None:
+    before, known = stamp_of(path), _digests.get(path)
+    if before is None:
+        return None
     try:
-        before = _stamp(path)
-        known = _digests.get(path)
         if known is not None and known[0] == before:
             return known[1]
         if is_known:
@@ -162,7 +163,7 @@ def _file_digest(path: str, *, is_known: bool) -> str | None:
         with open(path, "rb") as file:
             while piece := file.read(CHUNK):
                 content.update(piece)
-        if _stamp(path) != before:
+        if stamp_of(path) != before:
             return None
     except OSError:
         return None
@@ -172,6 +173,10 @@ def _file_digest(path: str, *, is_known: bool) -> str | None:
     return content.hexdigest()
 
 
-def _stamp(path: str) -> _Stamp:
-    status = os.stat(path)
+def stamp_of(path: str) -> Stamp | None:
+    """What tells a file from another one, and from itself before it was written to; None where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
