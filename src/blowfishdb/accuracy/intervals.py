@@ -81,6 +81,14 @@ class Assessment:
             raise self._declined(TOO_LARGE)
         return min(proven)
 
+    def costs_more(self, epsilon: Fraction, alpha: float, beta: float) -> bool:
+        """Whether the least epsilon is, without a simulation, surely above this one of the grid: one look tells."""
+        if self.candidate.is_exact:
+            return False
+        if self.exact_tails is not None:
+            return self.exact_tails.failure(epsilon, alpha) > beta
+        return self.bound is not None and not self.bound.may_pass(epsilon, alpha / self._added, beta)
+
     @property
     def is_large(self) -> bool:
         """Whether a simulation takes so long that only the best-ranked strategy is worth it."""

@@ -196,7 +196,7 @@ class Quotes:
         for place, entry in enumerate(entries):
             assessment = entry.assessment
             is_close = place < SIMULATED and (entry.is_overpriced or entry.price <= CLOSE * entries[0].price)
-            if offers and (assessment.is_large or (not is_close and is_behind(entry.candidate, offers[0]))):
+            if offers and (assessment.is_large or (not is_close and self._is_behind(entry, offers[0]))):
                 later.append(entry)
                 continue
             try:
@@ -206,6 +206,15 @@ class Quotes:
             offers.sort(key=lambda offer: (offer.epsilon, offer.alpha, offer.rmse))
         others = {name: mechanism for name, mechanism in self.mechanisms.items() if name not in able}
         return _Contest(tuple(offers), reasons, tuple(later), ranking.behind, others)
+
+    def _is_behind(self, entry: RankedCandidate, rival: Quote) -> bool:
+        """Whether the rival is surely the better offer, by a quick look."""
+        if is_behind(entry.candidate, rival):
+            return True
+        alpha = min(rival.alpha, LOOSEST)
+        return (
+            self.epsilon is None and rival.epsilon > 0 and entry.assessment.costs_more(rival.epsilon, alpha, rival.beta)
+        )
 
     def _entries(self, ranked: tuple[RankedCandidate, ...]) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
         """The strategies that may win, and those that an epsilon leaves with too large an expected error."""

@@ -432,21 +432,21 @@ class Bound:
 
     def least_epsilon(self, alpha: float, beta: float, limit: Fraction | None = None) -> Fraction | None:
         """The least grid epsilon proven to keep the promise; None when it is above `limit`."""
-        tails, at_every_level = self._coarse
-        unit = float(self.candidate.plan.unit)
-
-        def passes(epsilon: Fraction) -> bool:
-            is_proven = self._failure(tails, unit / float(epsilon), alpha) <= beta
-            return is_proven or self.candidate.silence(epsilon) <= beta
-
-        if limit is not None and not passes(limit):
+        _, at_every_level = self._coarse
+        if limit is not None and not self.may_pass(limit, alpha, beta):
             return None
-        start = least_passing(passes, Fraction(self.price / max(alpha, 1.0)))
+        guess = Fraction(self.price / max(alpha, 1.0))
+        start = least_passing(lambda epsilon: self.may_pass(epsilon, alpha, beta), guess)
         if at_every_level:
             return start if limit is None or start <= limit else None
         _, highest = self.candidate.served()
         stop = highest if limit is None else min(limit, highest)
         return first_passing(lambda e: self._failure_at(e, alpha) <= beta, start, stop)
+
+    def may_pass(self, epsilon: Fraction, alpha: float, beta: float) -> bool:
+        """Whether this epsilon would do if noise were continuous; where it would not, it and no less one does."""
+        failure = self._failure(self._coarse[0], float(self.candidate.plan.unit) / float(epsilon), alpha)
+        return failure <= beta or self.candidate.silence(epsilon) <= beta
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
         """An alpha proven to hold at this epsilon, the least up to PRECISION; a whole number where errors are."""

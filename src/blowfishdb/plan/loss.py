@@ -115,11 +115,17 @@ def worst_axis_edge(intervals: Intervals, weights: Ints, graph: AxisGraph) -> Wo
 
 def _worst_in_table(intervals: Intervals, weights: Ints, graph: WindowGraph) -> WorstEdge:
     """The worst edge, the first of those that lose as much, from C(u, .) of one cell u after another; lists no edge."""
-    over, starting, is_universal = cover(intervals, weights), _ending_after(intervals, weights), graph.is_universal
+    over = cover(intervals, weights)
+    apart = _apart(intervals, weights, over, graph)
+    if apart is not None:
+        return apart
+    starting, is_universal = _ending_after(intervals, weights), graph.is_universal
     worst, shared, most = NO_EDGE, np.zeros(graph.size, dtype=np.int64), int(over.max())
+    least = _some_loss(intervals, weights, over, graph)
     for cell in range(graph.size):
         shared += starting[cell]
-        if worst.edge is not None and int(over[cell]) + most <= worst.loss:
+        highest = int(over[cell]) + most
+        if highest < least or (worst.edge is not None and highest <= worst.loss):
             continue  # even without shared rows no edge from here loses more
         last = graph.size if is_universal[cell] else int(graph.reach[cell]) + 1
         joined: slice | Ints
@@ -130,6 +136,14 @@ def _worst_in_table(intervals: Intervals, weights: Ints, graph: WindowGraph) -> 
                 other = cell + 1 + place if isinstance(joined, slice) else int(joined[place])
                 worst = WorstEdge(int(over[cell] + losses[place]), (cell, other))
     return worst
+
+
+def _some_loss(intervals: Intervals, weights: Ints, over: Ints, graph: WindowGraph) -> int:
+    """What some edge loses, the worst one of a cell under the most weight; 0 where that has none along the order."""
+    cell = int(over.argmax())
+    losses = over + over[cell] - 2 * shared_cover(intervals, weights, cell)
+    losses[cell] = 0
+    return int(losses[int(np.searchsorted(graph.reach, cell)) : int(graph.reach[cell]) + 1].max())
 
 
 def _ending_after(intervals: Intervals, weights: Ints) -> Ints:
@@ -170,7 +184,7 @@ def _nested(over: Ints, graph: WindowGraph) -> WorstEdge:
 
 
 def _apart(intervals: Intervals, weights: Ints, over: Ints, graph: WindowGraph) -> WorstEdge | None:
-    """The worst window edge where two cells under the most weight share none of it, the one that a sweep meets first.
+    """The worst window edge where two cells under the most weight share none of it, the first in any order.
 
     What covers both the first of these cells and a later one covers all between them, so that if any of them pairs up
     with a cell that the first one reaches, the first one does.
