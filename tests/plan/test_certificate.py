@@ -299,6 +299,16 @@ def test_sweep_at_scale_agrees_with_direct_evaluation_of_its_witness(theta: int)
         assert int(weights[separated].sum()) <= found.loss
 
 
+def test_long_axes_of_running_sums_and_without_moves() -> None:
+    cells = 1500
+    running = Plan(Fraction(1), (Measurement(Prefix(cells), np.ones(cells, dtype=np.int64)),))
+    assert worst_edge(running, line(cells, 7)) == loss.WorstEdge(7, (0, 7))
+    alone = WindowGraph(np.arange(cells), np.empty(0, dtype=np.int64))
+    spans = Intervals(cells, np.array([3, 5]), np.array([9, 1200]))
+    for intervals in (spans, Intervals(cells, np.array([0]), np.array([4]))):
+        assert loss.worst_axis_edge(intervals, np.ones(intervals.low.size, dtype=np.int64), alone) == loss.NO_EDGE
+
+
 def test_overflow_is_refused_not_wrapped() -> None:
     heavy = np.full(6, 2**58)
     with pytest.raises(TooLarge):
