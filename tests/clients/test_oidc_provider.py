@@ -1,12 +1,14 @@
-"""Signing in with a real OpenID provider: Django OAuth Toolkit, its login page, its consent and its keys."""
+"""Signing in with a real OpenID provider: Django OAuth Toolkit, its login page, its consent, its keys and groups."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from html import unescape
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from blowfishdb.cli.serve import free_port
 from tests.clients.test_superset import BUILD, running, wait_for
-from tests.server.places import NO_CERTIFICATES, PATIENCE, opened
+from tests.server.places import NO_CERTIFICATES, PATIENCE, Place, opened
 
 pytestmark = pytest.mark.clients
 PACKAGES = ("django-oauth-toolkit==3.4.1",)
@@ -41,7 +43,7 @@ settings.configure(
     LOGIN_URL="/login/",
     OAUTH2_PROVIDER={
         "OIDC_ENABLED": True, "PKCE_REQUIRED": True, "OIDC_RSA_PRIVATE_KEY": (folder / "key.pem").read_text(),
-        "SCOPES": {"openid": "who you are", "email": "your address", "profile": "your name"},
+        "SCOPES": {"openid": "who you are", "email": "your address", "profile": "your name", "groups": "your groups"},
         "OAUTH2_VALIDATOR_CLASS": "__main__.Validator",
         "OIDC_ISS_ENDPOINT": sys.argv[2],
     },
@@ -55,10 +57,12 @@ from oauth2_provider.oauth2_validators import OAuth2Validator
 
 
 class Validator(OAuth2Validator):
-    oidc_claim_scope = {**OAuth2Validator.oidc_claim_scope, "email_verified": "email"}
+    # Groups are told only to who asks for their scope.
+    oidc_claim_scope = {**OAuth2Validator.oidc_claim_scope, "email_verified": "email", "groups": "groups"}
 
     def get_additional_claims(self, request):
-        return {"email": request.user.email, "email_verified": request.user.is_active}
+        groups = [group.name for group in request.user.groups.order_by("name")]
+        return {"email": request.user.email, "email_verified": request.user.is_active, "groups": groups}
 
 
 urlpatterns = [path("login/", LoginView.as_view(template_name="login.html")), path("", include("oauth2_provider.urls"))]
@@ -73,6 +77,9 @@ if sys.argv[1] == "prepare":
     Application.objects.create(
         client_id=sys.argv[3], client_secret=sys.argv[4], redirect_uris=sys.argv[5], client_type="confidential",
         authorization_grant_type="authorization-code", algorithm="RS256", name="BlowfishDB")
+elif sys.argv[1] == "groups":
+    from django.contrib.auth.models import Group, User
+    User.objects.get(username=sys.argv[3]).groups.set([Group.objects.get_or_create(name=one)[0] for one in sys.argv[4:]])
 else:
     execute_from_command_line(["provider", "runserver", "--noreload", "--nothreading", sys.argv[3]])
 """
@@ -127,13 +134,15 @@ def signed_in(browser: httpx.Client, name: str) -> httpx.Response:
     return browser.get(back[back.index("/api/") :], follow_redirects=False)
 
 
-def test_who_signs_in_there_is_signed_in_here(
-    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def beside(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **more: str
+) -> Iterator[tuple[Place, Callable[[str], httpx.Client]]]:
+    """A server whose users sign in with the provider, and a function that does so in a browser of its own."""
     monkeypatch.setenv("WORD", WORD)
     home = tmp_path / "server"
     home.mkdir()
-    keys = {"oidc_issuer": provider.address, "oidc_client": CLIENT, "oidc_secret": "${WORD}"}
+    keys = {"oidc_issuer": provider.address, "oidc_client": CLIENT, "oidc_secret": "${WORD}", **more}
     with opened(home, server="\n".join(f'{name} = "{value}"' for name, value in keys.items())) as place:
         place.app_state.users.add(NAME, "analyst", None)
         known = place.app_state.settings.provider
@@ -142,9 +151,34 @@ def test_who_signs_in_there_is_signed_in_here(
         listening = provider.address.removeprefix("http://")
         with running(provider.command("serve", listening), {}, tmp_path / "provider.log"):
             wait_for(f"{provider.address}/.well-known/openid-configuration")
-            for name, expected in (("ana", NAME), ("stranger", None)):
+
+            def browse(name: str) -> httpx.Client:
                 usual = {"base_url": place.address, "verify": NO_CERTIFICATES, "timeout": PATIENCE}
-                with httpx.Client(**usual, follow_redirects=True) as browser:  # type: ignore[arg-type]
-                    signed_in(browser, name)
-                    session = browser.get("/api/v1/sessions/current")
-                    assert (session.json().get("name"), session.status_code) == (expected, 200 if expected else 401)
+                browser = httpx.Client(**usual, follow_redirects=True)  # type: ignore[arg-type]
+                place.clients.append(browser)
+                signed_in(browser, name)
+                return browser
+
+            yield place, browse
+
+
+def test_who_signs_in_there_is_signed_in_here(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with beside(provider, tmp_path, monkeypatch) as (_, browse):
+        for name, expected in (("ana", NAME), ("stranger", None)):
+            session = browse(name).get("/api/v1/sessions/current")
+            assert (session.json().get("name"), session.status_code) == (expected, 200 if expected else 401)
+
+
+def test_groups_there_open_datasets_here(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with beside(provider, tmp_path, monkeypatch, oidc_groups="groups") as (place, browse):
+        grants = place.app_state.grants
+        grants.hand_over("visits", "cora", everyone=False)
+        path = "/api/v1/datasets/visits/access/@oidc:cardiology"
+        assert place.browser("cora").put(path, json={"role": "analyst", "epsilon": "1/8"}).status_code == 200
+        for groups, seen in (([], []), (["cardiology", "surgery"], ["visits"]), (["surgery"], [])):
+            subprocess.run(provider.command("groups", "ana", *groups), check=True)
+            assert [one["name"] for one in browse("ana").get("/api/v1/datasets").json()] == seen
+            assert sorted(grants.groups()) == [f"@oidc:{group}" for group in groups]
+        assert place.app_state.session(NAME).budget("visits").limit == Fraction(1, 8), "a limit stays when a group goes"

@@ -34,6 +34,7 @@ class Elsewhere:
     address: str = ""
     claims: dict[str, Any] = field(default_factory=lambda: {"email": NAME, "email_verified": True})
     asked: dict[str, str] = field(default_factory=dict)
+    scopes: list[str] = field(default_factory=lambda: ["openid", "email", "profile"])
     key: ECKey | OctKey = field(default_factory=lambda: KEY)
     algorithm: str = "ES256"
 
@@ -46,9 +47,10 @@ def provider_app(elsewhere: Elsewhere) -> FastAPI:
     app = FastAPI()
 
     @app.get("/.well-known/openid-configuration")
-    def description() -> dict[str, str]:
+    def description() -> dict[str, Any]:
         paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "keys"}
-        return {"issuer": elsewhere.address} | {name: f"{elsewhere.address}/{path}" for name, path in paths.items()}
+        described = {"issuer": elsewhere.address, "scopes_supported": elsewhere.scopes}
+        return described | {name: f"{elsewhere.address}/{path}" for name, path in paths.items()}
 
     @app.get("/keys")
     def keys() -> dict[str, Any]:
@@ -125,8 +127,11 @@ def test_groups_come_and_go_with_the_claim(tmp_path: Path, elsewhere: Elsewhere)
             return len(browser.get("/api/v1/datasets").json())
 
         assert seen({}) == 0
+        assert elsewhere.asked["scope"] == "openid email profile"
+        elsewhere.scopes.append("groups")
         assert seen({"groups": ["cardiology", "a/b", "", 3, " x"]}) == 1
         assert grants.groups() == {"@cardiology": ["bob"], "@oidc:cardiology": [NAME]}
+        assert elsewhere.asked["scope"] == "openid email profile groups", "where the provider has such a scope"
         assert place.app_state.session(NAME).budget("visits").limit == Fraction(1, 8)
         assert seen({"groups": "cardiology"}) == 0, "a text is no list"
         assert seen({"groups": ["cardiology"]}) == 1

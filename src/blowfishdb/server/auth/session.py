@@ -178,18 +178,23 @@ def read_attempt(cookie: str) -> Attempt:
 
 def address_to_ask(provider: Provider, attempt: Attempt) -> str:
     """Where the browser goes to sign in."""
+    described = _described(provider)
     challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).rstrip(b"=").decode()
+    scopes, supported = ["openid", "email", "profile"], described.get("scopes_supported")
+    # Some providers tell groups only to who asks for a scope of that name; others refuse scopes that they do not list.
+    if isinstance(supported, list) and provider.groups in supported:
+        scopes.append(str(provider.groups))
     parameters = {
         "response_type": "code",
         "client_id": provider.client,
         "redirect_uri": provider.callback,
-        "scope": "openid email profile",
+        "scope": " ".join(scopes),
         "state": attempt.state,
         "nonce": attempt.nonce,
         "code_challenge": challenge,
         "code_challenge_method": "S256",
     }
-    return f"{_described(provider)['authorization_endpoint']}?{urlencode(parameters)}"
+    return f"{described['authorization_endpoint']}?{urlencode(parameters)}"
 
 
 def vouched_by(provider: Provider, attempt: Attempt, *, state: str, code: str) -> Vouched:
