@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import duckdb
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
+from fastapi.routing import APIRoute
 from nicegui import app
 from playwright.sync_api import Browser, Page, expect
 
@@ -48,10 +49,11 @@ class Checker:
     """Checks pages at several widths, light and dark: at all of `VIEWS`, or each at the next one."""
 
     def __init__(self, page: Page, *, everywhere: bool) -> None:
-        self.page, self.faults = page, set[str]()
+        self.page, self.faults, self.visited = page, set[str](), set[str]()
         self._views, self._many = itertools.cycle(VIEWS), len(VIEWS) if everywhere else 1
 
     def check(self, name: str) -> None:
+        self.visited.add(urlsplit(self.page.url).path)
         self.page.evaluate(AXE_SCRIPT)
         for width, theme in itertools.islice(self._views, self._many):
             self.page.set_viewport_size({"width": width, "height": 900})
@@ -169,6 +171,10 @@ def walk_curator(page: Page, place: Place, check: Callable[[str], object]) -> No
     page.get_by_test_id("look-ward").click()
     page.get_by_test_id("look-anyway").wait_for()
     check("add, warning")
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("radio", name="Patients and visits").click()
+    page.get_by_test_id("guidance").get_by_role("cell", name="Histogram of age").first.wait_for()
+    check("add, what it protects and costs")
     for path in ("/policies?dataset=clinic", "/policies?dataset=clinic&attribute=ward&kind=blocks&text=Ash"):
         open_page(page, place, path)
         page.locator(".bf-graph svg, .bf-notice").first.wait_for()
@@ -179,8 +185,26 @@ def walk_curator(page: Page, place: Place, check: Callable[[str], object]) -> No
         pick(page, "closer", "everything secret")
         page.get_by_test_id("example").wait_for()
         check(f"trade-off of {attribute}")
+    open_page(page, place, "/policies?dataset=clinic")
+    page.get_by_test_id("constraints").fill("count(age < 18)\nmarginal(ward)")
+    page.get_by_test_id("constraint-graph").locator("svg").wait_for()
+    check("policies, public constraints")
+    page.get_by_test_id("together").click()
+    page.get_by_test_id("names").wait_for()
+    check("policies, several together")
+    open_page(page, place, "/access?dataset=clinic")
+    page.get_by_test_id("ask-first").click()
+    page.get_by_test_id("above").wait_for()
+    check("access, which questions wait")
+    open_page(page, place, "/dashboards")
+    check("/dashboards")
     open_page(page, place, "/ledger?dataset=clinic")
     check("/ledger")
+    page.get_by_role("button", name="Raise it").click()
+    page.get_by_test_id("amount").fill("4")
+    expect(page.get_by_text("a suspicion of 1 % could become")).to_be_visible()
+    check("ledger, a higher budget")
+    open_page(page, place, "/ledger?dataset=clinic")
     page.get_by_test_id("pause").click()
     page.get_by_test_id("go").click()
     page.get_by_role("alert").filter(has_text="A reason is kept").wait_for()
@@ -189,9 +213,24 @@ def walk_curator(page: Page, place: Place, check: Callable[[str], object]) -> No
     page.get_by_test_id("add-user").click()
     page.get_by_role("alert").filter(has_text="A name is text").wait_for()
     check("/users")
+    page.get_by_test_id("new-group").click()
+    page.get_by_test_id("members").wait_for()
+    check("users, a group")
 
 
 WALKS = {"analyst": walk_analyst, "curator": walk_curator}
+ANALYSTS = frozenset(
+    ("/explore", "/dictionary", "/questions", "/history", "/history/answer", "/history/compare", "/dashboards")
+) | {"/dashboards/view", "/budget", "/synopses", "/synopses/ask", "/synopses/publish", "/account"}
+CURATORS = frozenset(("/datasets", "/datasets/add", "/policies", "/trade-off", "/ledger", "/access", "/users"))
+PLAIN = frozenset(("/", "/sign-in", "/password"))
+
+
+def test_no_page_is_left_out_of_the_walks(place: Place) -> None:
+    del place
+    routes = [(route.path, route.endpoint.__module__) for route in app.routes if isinstance(route, APIRoute)]
+    pages = {path for path, module in routes if "{" not in path and path.count("/api/") == 0 and ".pages." in module}
+    assert pages == ANALYSTS | CURATORS | PLAIN
 
 
 @pytest.mark.nightly
@@ -202,6 +241,7 @@ def test_every_page_passes_wcag_2_1_aa(calm: Page, place: Place, role: str) -> N
     checker = Checker(calm, everywhere=True)
     WALKS[role](calm, place, checker.check)
     assert checker.faults == set()
+    assert checker.visited >= (ANALYSTS if role == "analyst" else CURATORS)
 
 
 def test_the_check_finds_what_is_wrong(calm: Page, place: Place) -> None:
@@ -283,6 +323,11 @@ class Watcher:
         self.faults += [f"{name}: lost {text[:60]!r}" for text in texts if text not in shown]
         self._checker.check(name)
 
+    @property
+    def visited(self) -> set[str]:
+        """The paths that were looked at."""
+        return self._checker.visited
+
     def all(self) -> str:
         """All that is wrong."""
         return "\n".join([*self.faults, *sorted(self._checker.faults)])
@@ -327,6 +372,8 @@ def test_hostile_names_and_values_on_every_page_of_an_analyst(calm: Page, place:
         "/synopses": [hostile, COLUMN],
         f"/synopses/ask?{urlencode({'of': synopsis})}": [COLUMN],
         "/synopses/publish": [],
+        "/questions": [],
+        "/dashboards": [VALUES[1]],
         "/account": [analyst, NAMED[:100]],
         f"/dashboards/view?{urlencode({'of': board})}": [VALUES[1], COLUMN],
     }.items():
@@ -339,6 +386,7 @@ def test_hostile_names_and_values_on_every_page_of_an_analyst(calm: Page, place:
     published.check("a published dashboard")
     assert published.faults == set()
     assert watcher.all() == ""
+    assert watcher.visited >= ANALYSTS
 
 
 def test_hostile_names_and_values_on_every_page_of_a_curator(calm: Page, place: Place, hostile: str) -> None:
@@ -372,7 +420,10 @@ def test_hostile_names_and_values_on_every_page_of_a_curator(calm: Page, place: 
     watcher.check("the question why")
     open_page(calm, place, "/users")
     watcher.check("users", BAD[:100])
+    open_page(calm, place, f"/access?dataset={quote(hostile)}")
+    watcher.check("access", hostile)
     assert watcher.all() == ""
+    assert watcher.visited >= CURATORS
 
 
 def test_a_question_and_its_answer_outlive_a_reload(page: Page, place: Place) -> None:

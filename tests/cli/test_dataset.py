@@ -28,6 +28,8 @@ def test_what_is_added_is_said_in_words(blowfish: Run) -> None:
     assert "5 columns, no rows read" in added.out
     assert "Not used: state, cost, who, row" in added.out
     assert "Budget: epsilon 2 in all." in added.out
+    assert "Presence: public. Everybody may know who is in the table" in added.out
+    assert "each row is protected on its own" in added.out
 
 
 def test_a_threshold_that_hidden_nulls_undo_is_pointed_out(blowfish: Run) -> None:
@@ -244,6 +246,10 @@ def test_joined_tables_and_caps(
     added = ["dataset", "add", "visits", "--source", "duckdb:///clinic.duckdb#visits", "--domain", "age=0..99 null=0"]
     people = ["--person", "patient", "--at-most", "5", "--order-by", "visit_id"]
     join = ["--join", "patients on patient = id gives age"]
+    look = ["dataset", "caps", "stays", "--source", "duckdb:///clinic.duckdb#visits", "--at-most", "2"]
+    assert run(look) != 0
+    assert run([*look, "--person", "patient", "--order-by", "visit_id"]) == 0
+    assert "1,235" in capsys.readouterr().out, "of a table that is not added yet"
     assert run([*added, "--join", "patients by id"]) != 0
     assert "is no join" in capsys.readouterr().err
     assert run([*added, *join, *people]) == 0

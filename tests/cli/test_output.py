@@ -33,7 +33,8 @@ def test_each_column_is_asked_about(
     people = ["nobody", "", "many", "5", ""]
     ages = ["?", "0..99 null=0", "?", "around 5", "within 5"]
     states = ["many", "NC, VA, other outside=other", "other", ""]
-    rest = ["-", "", "who?", "", "plenty", "2", "0.5", "y"]
+    rest = ["-", "", "who?", "", "plenty", "2", "0.5", "?", "costs", "cost", "0..400 step 10", "0", "", "age", "-"]
+    rest += ["age", "0..99 null=0", "within 5", "budget", "3", "0.5", "presence", "", "people", "", "4", "", "Y"]
     answers = iter(["folk", "census", *people, *ages, *states, *rest])
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("builtins.input", lambda *prompt: next(answers))
@@ -43,14 +44,26 @@ def test_each_column_is_asked_about(
     assert "'many' is no domain" in added.out
     assert "write 0..110" in added.out
     assert "'around 5' is no policy" in added.out
-    assert "Budget: epsilon 2 in all, 0.5 per analyst" in added.out
+    assert "did you mean 'cost'" in added.out
+    assert "Budget: epsilon 3 in all, 0.5 per analyst" in added.out
+    assert "Presence: secret. Nobody learns whether somebody is in the table." in added.out
+    assert "Until the first answer columns, people and presence can change; then they are final." in added.out
     assert list(answers) == []
     shown = blowfish("dataset", "show", "people", "--json").json
-    assert list(shown["domain"]) == ["age", "state"]
-    assert shown["policy"]["unit"] == {"person": "who", "at_most": 5, "order_by": "row"}
+    assert list(shown["domain"]) == ["age", "state", "cost"]
+    assert shown["policy"]["unit"] == {"person": "who", "at_most": 4, "order_by": "row"}
     assert shown["policy"]["presence"] == "secret"
     assert shown["domain"]["state"]["null"] == "other"
     assert list(shown["policy"]["attributes"]) == ["age"]
+
+
+def test_a_budget_is_raised_after_a_yes(people: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal())
+    for answer, limit in (("", "2"), ("y", "3")):
+        monkeypatch.setattr("builtins.input", lambda *prompt, said=answer: said)
+        done = people("dataset", "budget", "people", "--epsilon", "3", "--reason", "second year")
+        assert "a suspicion of 1 % could become 16.9 %; with the budget before it was 7.0 %" in done.out
+        assert people("dataset", "show", "people", "--json").json["epsilon"] == limit
 
 
 def test_a_policy_is_edited_by_answers(people: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,3 +149,6 @@ def test_log_lines_tell_the_kind_of_an_exception_alone() -> None:
 )
 def test_a_server_that_others_reach_without_tls_is_exposed(settings: dict[str, str], is_exposed: bool) -> None:
     assert Settings(**settings).is_exposed == is_exposed  # type: ignore[arg-type]
+    # The port of the tools is behind no proxy: only a certificate covers it.
+    others = not is_exposed and settings.get("public_url", "").startswith("https://")
+    assert Settings(**settings, postgres=5433).is_port_exposed == (is_exposed or others)  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ def add(
           --person customer --at-most 5 --order-by order_id
     """
     from blowfishdb.catalog.dataset import read_join
-    from blowfishdb.cli.declaration import ask_yes, declare, limited, look_up, show_added, show_guidance
+    from blowfishdb.cli.declaration import agreed, ask_profile, declare, limited, look_up, show_added, show_guidance
 
     with new_or_existing(config, by) as curator:
         if name in curator.datasets():
@@ -90,13 +90,18 @@ def add(
             columns = look_up(curator, options.source, dataset.joins, as_json=as_json)
         else:
             ask = sys.stdin.isatty() and not (options.domain or options.document or as_json)
+            if ask and options.profile is None:
+                options = replace(options, profile=ask_profile(name, columns))
             declared = declare(name, options, columns, known, ask=ask)
             dataset = replace(declared, joins=tuple(joins))
-            if (ask or options.profile) and not as_json:
+            if ask:
+                accepted = agreed(dataset, str(options.profile), columns, curator.guidance)
+                if accepted is None:
+                    say("Nothing was added.")
+                    return
+                dataset = accepted
+            elif options.profile and not as_json:
                 show_guidance(curator.guidance(dataset))
-            if ask and not ask_yes(f"Add {name} like this?"):
-                say("Nothing was added.")
-                return
         account = curator.add(dataset)
         show_added(dataset, account, columns, curator.config.path, as_json=as_json)
 
@@ -191,7 +196,8 @@ def budget(
     """
     from blowfishdb.catalog.dataset import named
     from blowfishdb.catalog.guidance import budget_words
-    from blowfishdb.cli.declaration import show_budget
+    from blowfishdb.cli.declaration import ask_yes, show_budget
+    from blowfishdb.engine.target import short_number
 
     limits = named(analyst or [], "--analyst")
     if epsilon is None and per_analyst is None and accounting is None and not limits:
@@ -199,9 +205,12 @@ def budget(
     with existing(config, by) as curator:
         if epsilon is not None:
             before, dataset = curator.in_force(name)
-            curator.renew(name, epsilon, reason=reason)
             if not as_json:
-                say(budget_words(dataset, before.limit, curator.account(name).limit))
+                say(budget_words(dataset, before.limit, short_number(epsilon, "epsilon")))
+                if sys.stdin.isatty() and not ask_yes("A budget that was raised is not lowered again. Raise it?"):
+                    say("Nothing was changed.")
+                    return
+            curator.renew(name, epsilon, reason=reason)
         if per_analyst is not None:
             curator.limit_everyone(name, _limit(per_analyst), reason=reason)
         for one, limit in limits.items():
@@ -264,6 +273,9 @@ def caps(
         str | None, typer.Option(metavar="COLUMN", help="What tells people apart. [as the policy says]")
     ] = None,
     order_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="The row key. [as the policy says]")] = None,
+    source: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where the rows are, of a table that is not added yet.")
+    ] = "",
     by: CuratorOption = None,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
@@ -273,8 +285,10 @@ def caps(
     What is shown is data: a cap chosen by it depends on the rows. Analysts buy the same from NAME.people.
 
     \b
-    Example
+    Examples
       blowfish dataset caps visits --at-most 1,2,5,10
+      blowfish dataset caps visits --source postgresql://localhost/clinic#visits \\
+          --person patient --order-by visit_id
     """
     from blowfishdb.cli.declaration import show_caps
     from blowfishdb.model.policy import Person
@@ -283,8 +297,10 @@ def caps(
     if (person is None) != (order_by is None):
         raise CatalogError("--person and --order-by go together")
     unit = None if person is None or order_by is None else Person(person, 1, order_by)
-    with existing(config, by) as curator:
-        seen = curator.look_at_caps(name, numbers, unit)
+    if source and unit is None:
+        raise CatalogError("of a table that is not added yet, say who is told apart how: --person and --order-by")
+    with new_or_existing(config, by) if source else existing(config, by) as curator:
+        seen = curator.look_at_caps(name, numbers, unit, source)
     show_caps(name, seen, as_json=as_json)
 
 

@@ -95,8 +95,6 @@ def declare(
             policy = replace(policy, unit=unit)
     else:
         profile = None if options.profile is None else read_profile(options.profile)
-        if ask:
-            profile = profile or ask_profile(name, columns)
         attributes = declared_columns(named(options.domain or [], "--domain"), columns)
         words = named(options.policy or [], "--policy")
         families = {column: read_family(text, attributes.get(column)) for column, text in words.items()}
@@ -225,6 +223,11 @@ def show_added(
             )
     if isinstance(unit, Person):
         say(f"People: by {unit.id}; {cap_words(unit)}, first by {unit.order_by}.")
+    else:
+        say("People: each row is protected on its own, and somebody with several rows less.")
+    say(f"Presence: {policy.presence}. {PRESENCE_WORDS[policy.presence]}")
+    if not account.charges:
+        say("Until the first answer columns, people and presence can change; then they are final.", style="yellow")
     show_joins(dataset)
     if unused:
         say(f"Not used: {', '.join(unused)}")
@@ -380,8 +383,54 @@ def show_edits(declared: Dataset, in_force: Dataset, account: Account) -> None:
             )
 
 
-def ask_profile(name: str, columns: Mapping[str, ColumnType]) -> Profile:
-    """Asks what the table is about."""
+def agreed(
+    dataset: Dataset, profile: str, columns: Mapping[str, ColumnType], guidance: Callable[[Dataset], Guidance]
+) -> Dataset | None:
+    """The dataset once it is as it was meant, after any changes; None where it is not to be added."""
+    proposal = propose(read_profile(profile), columns)
+    parts: Mapping[str, Callable[[Dataset], Dataset]] = {
+        "people": lambda now: replace(now, policy=replace(now.policy, unit=ask_unit(proposal, columns) or ROW)),
+        "presence": lambda now: replace(now, policy=replace(now.policy, presence=ask_presence())),
+        "budget": lambda now: _with_limits(now, ask_limits(Limits(None, None), proposal.profile)),
+        **{column: partial(_with_column, proposal, columns, column) for column in columns},
+    }
+    hint = f"y: yes. n: nothing is added. To change it, one of {', '.join(parts)}"
+
+    def read(text: str) -> str:
+        if text.lower() in ("", "n", "no", "y", "yes") and text not in parts:
+            return text.lower()
+        if text not in parts:
+            raise CatalogError(f"{text[:40]!r} is nothing that was declared; {suggest(text, parts)}")
+        return text
+
+    while True:
+        show_guidance(guidance(dataset))
+        say("To change something, name it: a column, people, presence or budget.", style="dim")
+        answer = _ask(f"Add {dataset.name} like this? [y/N]  ", hint, read)
+        if answer not in parts:
+            return dataset if answer in ("y", "yes") else None
+        try:
+            dataset = parts[answer](dataset)
+        except BlowfishError as error:
+            say(f"    {error}", style="yellow")
+
+
+def _with_limits(dataset: Dataset, limits: Limits) -> Dataset:
+    share = None if limits.per_analyst is None else short_number(limits.per_analyst, "per analyst")
+    return replace(dataset, epsilon=short_number(limits.epsilon or USUAL_LIMIT, "epsilon"), per_analyst=share)
+
+
+def _with_column(proposal: Proposal, columns: Mapping[str, ColumnType], column: str, dataset: Dataset) -> Dataset:
+    """The dataset with one column asked about anew."""
+    attributes, families = ask_columns(proposal, {column: columns[column]}, None)
+    anew = {name: one for name, one in dataset.domain.attributes if name != column} | attributes
+    hidden = {name: family for name, family in dataset.policy.attributes.items() if name != column}
+    domain = Domain(tuple((name, anew[name]) for name in columns if name in anew))
+    return replace(dataset, domain=domain, policy=replace(dataset.policy, attributes={**hidden, **families}))
+
+
+def ask_profile(name: str, columns: Mapping[str, ColumnType]) -> str:
+    """Asks what the table is about: the name of a profile."""
     say(
         f"{name}: {plural(len(columns), 'column')}, no rows read. Nothing is inferred from the data; say what the "
         "public may know anyway.\n"
@@ -391,7 +440,11 @@ def ask_profile(name: str, columns: Mapping[str, ColumnType]) -> Profile:
     for profile, one in PROFILES.items():
         say(f"  {profile:<10} {one.title.lower()}")
 
-    return _ask("  about?  [other]  ", f"one of {', '.join(PROFILES)}", lambda text: read_profile(text or "other"))
+    def read(text: str) -> str:
+        read_profile(text or "other")
+        return text or "other"
+
+    return _ask("  about?  [other]  ", f"one of {', '.join(PROFILES)}", read)
 
 
 def ask_unit(proposal: TableProposal, columns: Mapping[str, ColumnType]) -> Person | None:
@@ -424,7 +477,10 @@ def ask_unit(proposal: TableProposal, columns: Mapping[str, ColumnType]) -> Pers
             raise CatalogError("a row key says which rows of a person count: a column that no two of them share")
         return name
 
-    cap = "so many rows of each count, at most; the more, the dearer. How many each cap drops: blowfish dataset caps"
+    cap = (
+        "so many rows of each count, at most; the more, the dearer. How many each cap drops, in another terminal: "
+        "blowfish dataset caps NAME --source ADDRESS --person COLUMN --order-by COLUMN"
+    )
     at_most = _ask(f"  rows of each that count, at most?  [{usual}]  ", cap, number)
     order_by = _ask(f"  the first ones by?  [{key or 'a row key'}]  ", "a column that no two rows share", row_key)
     return Person(person, at_most, order_by)

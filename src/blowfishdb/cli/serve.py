@@ -77,6 +77,8 @@ def serve(
         url = settings.url
         if settings.is_exposed:
             typer.echo(EXPOSED, err=True)
+        if settings.is_port_exposed:
+            typer.echo(EXPOSED_PORT, err=True)
         if as_json:
             first = None if password is None else {"name": curator, "password": password}
             print_json({"url": url, "postgres": settings.postgres, "first_curator": first})
@@ -97,6 +99,10 @@ def serve(
 EXPOSED = (
     "Warning: other machines can reach this server without TLS, and passwords and answers travel unencrypted. Give "
     "[server] a certificate and key, or put a proxy with TLS in front and set public_url to its https:// address."
+)
+EXPOSED_PORT = (
+    "Warning: other machines can reach the PostgreSQL port without TLS, and answers travel unencrypted: a proxy for the "
+    "pages does not cover it. Give [server] a certificate and key, or listen on 127.0.0.1."
 )
 
 

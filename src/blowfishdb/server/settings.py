@@ -78,11 +78,19 @@ class Settings:
     @property
     def is_exposed(self) -> bool:
         """Whether other machines may reach the server without TLS, so that passwords travel as they are typed."""
+        return not self._is_loopback and not self.is_secure
+
+    @property
+    def is_port_exposed(self) -> bool:
+        """Whether other machines may reach the PostgreSQL port without TLS: a proxy for the pages does not cover it."""
+        return self.postgres is not None and self.certificate is None and not self._is_loopback
+
+    @property
+    def _is_loopback(self) -> bool:
         try:
-            is_here = ip_address(self.host).is_loopback
+            return ip_address(self.host).is_loopback
         except ValueError:
-            is_here = self.host == "localhost"
-        return not is_here and not self.is_secure
+            return self.host == "localhost"
 
     @property
     def url(self) -> str:
