@@ -271,4 +271,8 @@ def test_joined_tables_and_caps(
 def test_the_record_of_processing_is_a_page(people: Run, folder: Path) -> None:
     assert people("dataset", "record", "people", "people.html", "--json").json == {"file": "people.html"}
     assert "Record of processing: people" in (folder / "people.html").read_text()
+    assert "No accounts are kept" in (folder / "people.html").read_text()
+    assert people("user", "add", "ana").code == people("access", "grant", "people", "ana").code == 0
+    assert people("dataset", "record", "people", "people.html").code == 0
+    assert ">ana</td>" in (folder / "people.html").read_text()
     assert people("dataset", "record", "people", "nowhere/people.html").code == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from importlib import metadata
@@ -56,7 +57,15 @@ PARTS = 10**6
 """Beliefs are computed for a budget in parts of this, rounded up."""
 
 
-def record_page(curator: Curator, name: str) -> str:
+@dataclass(frozen=True)
+class Recipients:
+    """Who may use a dataset on a server (holder, role, limit), and the price above which questions wait for a yes."""
+
+    grants: Sequence[tuple[str, str, str]]
+    above: Fraction | None
+
+
+def record_page(curator: Curator, name: str, recipients: Recipients | None = None) -> str:
     """A page that stands alone and prints: what is hidden, from whom, at what odds, and what was released so far."""
     account, dataset = curator.in_force(name)
     entries = list(curator.entries(name))
@@ -71,6 +80,7 @@ def record_page(curator: Curator, name: str) -> str:
         *_processing(dataset),
         *_hidden(dataset),
         *_odds(dataset, account),
+        *_recipients(recipients),
         *_section(
             "How is it enforced?", "Articles 5(1)(f), 25 and 32: integrity, protection by design, security", ENFORCED
         ),
@@ -152,6 +162,20 @@ def _odds(dataset: Dataset, account: Account) -> list[str]:
     section = _section("At what odds?", "Article 35(7)(c): the risks to the rights and freedoms of people", sentences)
     names = ("column", "suspected with 1 %", "so far at most", "after the budget at most")
     return [*section, *([html_table("Beliefs", names, rows, (0, 1))] if rows else [])]
+
+
+def _recipients(recipients: Recipients | None) -> list[str]:
+    law = "Article 30(1)(d): the recipients"
+    if recipients is None:
+        return _section(
+            "Who may ask?", law, ("No accounts are kept: whoever may read configuration, ledger and data here may ask.",)
+        )
+    sentences = ["Those in the table, with an account. For every other account the dataset does not exist."]
+    if recipients.above is not None:
+        price = epsilon_words(recipients.above)
+        sentences.append(f"Questions above epsilon {price} wait until a curator of the dataset says yes.")
+    rows = [tuple(row) for row in recipients.grants]
+    return [*_section("Who may ask?", law, sentences), html_table("Recipients", ("who", "role", "limit"), rows, (0, 1))]
 
 
 def _rounded_up(epsilon: Fraction) -> Fraction:

@@ -23,7 +23,7 @@ from blowfishdb.cli.options import (
     spread,
 )
 from blowfishdb.cli.output import budget_line, exact, print_json, print_result, say, table
-from blowfishdb.cli.serve import forget_access
+from blowfishdb.cli.serve import forget_access, recipients
 from blowfishdb.errors import CatalogError
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -342,8 +342,9 @@ def record(
     """
     from blowfishdb.catalog.record import record_page
 
+    readers = recipients(config, name)
     with existing(config) as curator:
-        page = record_page(curator, name)
+        page = record_page(curator, name, readers)
     try:
         file.write_text(page, encoding="utf-8")
     except OSError as problem:

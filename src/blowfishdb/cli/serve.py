@@ -26,6 +26,7 @@ from blowfishdb.errors import CatalogError, ExtraMissing
 
 if TYPE_CHECKING:
     from blowfishdb.catalog import Curator
+    from blowfishdb.catalog.record import Recipients
     from blowfishdb.server.authentication import Caller
     from blowfishdb.server.state import AppState
 
@@ -154,14 +155,28 @@ def server_console(config: Path) -> Iterator[Caller]:
 
 def forget_access(config: Path, dataset: str) -> None:
     """Drops what was granted of a dataset that is gone, where a server has users."""
+    if has_users(config):
+        with suppress(ExtraMissing), server_state(config) as state:
+            state.grants.forget(dataset)
+            state.approvals.forget(dataset)
+
+
+def recipients(config: Path, dataset: str) -> Recipients | None:
+    """Who may use a dataset on the server of a configuration; None where no server has users."""
+    if has_users(config):
+        with suppress(ExtraMissing), server_state(config) as state:
+            from blowfishdb.server.rest.access import recipients_of
+
+            return recipients_of(state, dataset) if state.users.all() else None
+    return None
+
+
+def has_users(config: Path) -> bool:
+    """Whether a server has kept users for a configuration, or may have where they are in a database."""
     from blowfishdb.catalog.config import USUAL_USERS, read_config
 
     users = str(read_config(config).server.get("users", USUAL_USERS))
-    if users.startswith("sqlite:///") and not (config.parent / users.removeprefix("sqlite:///")).exists():
-        return
-    with suppress(ExtraMissing), server_state(config) as state:
-        state.grants.forget(dataset)
-        state.approvals.forget(dataset)
+    return not users.startswith("sqlite:///") or (config.parent / users.removeprefix("sqlite:///")).exists()
 
 
 def first_curator(app_state: AppState, name: str) -> str | None:

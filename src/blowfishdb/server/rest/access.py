@@ -10,8 +10,11 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from blowfishdb.catalog.curator import Curator
+from blowfishdb.catalog.record import Recipients
 from blowfishdb.engine.target import short_number
+from blowfishdb.errors import plural
 from blowfishdb.model.serialize import write
+from blowfishdb.present.words import epsilon_words
 from blowfishdb.server.auth.approvals import LONGEST_REASON, Approval
 from blowfishdb.server.auth.grants import GROUP, Grant
 from blowfishdb.server.authentication import AccountAuditor, AccountCurator, Analyst, Auditor, Caller, DataCurator
@@ -157,6 +160,19 @@ def fill_group(caller: Caller, group: str, members: Sequence[str]) -> None:
     for granted in grants.to(group) if new else ():
         # Of all datasets: a limit that a curator granted follows from the group, whoever fills it.
         _limit_members(caller.app_state.curator(caller.name), granted, new)
+
+
+def recipients_of(app_state: AppState, dataset: str) -> Recipients:
+    """Who may use a dataset, for its record of processing: of groups the number of members, not their names."""
+    groups = app_state.grants.groups()
+
+    def words(grant: Grant) -> tuple[str, str, str]:
+        members = groups.get(grant.holder)
+        of = "" if members is None else f" ({plural(len(members), 'member')})"
+        each = " each" if grant.holder.startswith(GROUP) else ""
+        return grant.holder + of, grant.role, "" if grant.epsilon is None else f"{epsilon_words(grant.epsilon)}{each}"
+
+    return Recipients([words(grant) for grant in app_state.grants.of(dataset)], app_state.approvals.above(dataset))
 
 
 def follow_provider(app_state: AppState, name: str, claimed: Sequence[str]) -> list[str]:

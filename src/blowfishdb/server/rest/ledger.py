@@ -14,6 +14,7 @@ from blowfishdb.catalog.record import record_page
 from blowfishdb.ledger import Entry
 from blowfishdb.server.authentication import AUDITING, LedgerReader, app_state_of
 from blowfishdb.server.rest import fields_of
+from blowfishdb.server.rest.access import recipients_of
 
 router = APIRouter(prefix="/ledger", tags=["ledger"])
 
@@ -49,7 +50,9 @@ def export(caller: LedgerReader, dataset: str | None = None) -> StreamingRespons
 @router.get("/record", response_class=HTMLResponse)
 def record(caller: LedgerReader, dataset: str) -> HTMLResponse:
     """The record of processing of a dataset, a page that stands alone."""
-    content = record_page(caller.auditor(), dataset)
+    auditor = caller.auditor()
+    auditor.dataset(dataset)
+    content = record_page(auditor, dataset, recipients_of(caller.app_state, dataset))
     caller.note("took the record of processing", dataset)
     return HTMLResponse(content, headers={"Content-Disposition": 'attachment; filename="record.html"'})
 
