@@ -394,6 +394,9 @@ def test_the_budget_runs_out(page: Page, place: Place) -> None:
     expect(page.get_by_text("more than you have")).to_be_visible()
     expect(page.get_by_test_id("run")).to_be_disabled()
     shoot(page, "explore-too-expensive")
+    page.get_by_test_id("ask-instead").click()
+    settle(page)
+    expect(page.get_by_test_id("run")).to_be_enabled()
     ask_wards(page, "100")
     page.get_by_test_id("run").click()
     # Meanwhile the rest is spent on another question: the ledger refuses, whatever this page was told.

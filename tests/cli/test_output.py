@@ -60,9 +60,11 @@ def test_each_column_is_asked_about(
 def test_a_budget_is_raised_after_a_yes(people: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Terminal())
     for answer, limit in (("", "2"), ("y", "3")):
-        monkeypatch.setattr("builtins.input", lambda *prompt, said=answer: said)
+        monkeypatch.setattr("builtins.input", lambda *prompt, word=answer: word)
         done = people("dataset", "budget", "people", "--epsilon", "3", "--reason", "second year")
-        assert "a suspicion of 1 % could become 16.9 %; with the budget before it was 7.0 %" in done.out
+        said = " ".join(done.out.split())
+        assert "could become 100 % where the policy hides least, and 16.9 % where it hides most" in said
+        assert "with the budget before it was 100 % and 7.0 %" in said
         assert people("dataset", "show", "people", "--json").json["epsilon"] == limit
 
 

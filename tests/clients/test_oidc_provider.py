@@ -79,7 +79,8 @@ if sys.argv[1] == "prepare":
         authorization_grant_type="authorization-code", algorithm="RS256", name="BlowfishDB")
 elif sys.argv[1] == "groups":
     from django.contrib.auth.models import Group, User
-    User.objects.get(username=sys.argv[3]).groups.set([Group.objects.get_or_create(name=one)[0] for one in sys.argv[4:]])
+    groups = [Group.objects.get_or_create(name=name)[0] for name in sys.argv[4:]]
+    User.objects.get(username=sys.argv[3]).groups.set(groups)
 else:
     execute_from_command_line(["provider", "runserver", "--noreload", "--nothreading", sys.argv[3]])
 """

@@ -303,4 +303,6 @@ def percent_words(part: float, rounding: str = ROUND_HALF_EVEN) -> str:
     edge = min(part, 1.0 - part)
     places = 1 if edge >= 0.01 or edge == 0.0 else min(6, 1 - math.floor(math.log10(edge)))
     step = Decimal(1).scaleb(-max(1, places - 1))
-    return f"{(100 * Decimal(repr(part))).quantize(step, rounding):f} %"
+    percent = (100 * Decimal(repr(part))).quantize(step, rounding)
+    # So near to certainty no place tells more.
+    return f"{percent.to_integral_value() if places > 1 and percent in (0, 100) else percent:f} %"

@@ -241,7 +241,7 @@ class Curator(AbstractContextManager["Curator"]):
             (quote,) = self.what_if(dataset.domain, {dataset.name: dataset.policy}, query, USUAL_TARGET)
             return quote
 
-        return guide(dataset, dataset.epsilon, price)
+        return guide(dataset, dataset.epsilon, price, dataset.per_analyst)
 
     def true_counts(self, name: str, compiled: Compiled) -> Ints:
         """The true count of each cell of a question, for the curator's eyes alone; whoever calls this notes it."""

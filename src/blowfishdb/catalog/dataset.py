@@ -54,6 +54,16 @@ PASSWORD = re.compile(r"^[a-z0-9+]+://[^/@:#]*:(?P<password>[^/@#]+)@", re.IGNOR
 SECRET = re.compile(r"\$\{\w+\}")
 
 
+def refuse_password(source: str) -> None:
+    """CatalogError for an address with a password in it: the configuration keeps the name of a variable."""
+    password = PASSWORD.match(source)
+    if password and not SECRET.fullmatch(password["password"]):
+        raise CatalogError(
+            "a password does not belong into the configuration: write ${NAME} in its place and set NAME in the "
+            "environment"
+        )
+
+
 @dataclass(frozen=True, init=False)
 class Dataset:
     """A table with its declared domain, its policy and its budget. No policy means that everything is secret."""
@@ -110,12 +120,7 @@ class Dataset:
             object.__setattr__(self, field, value)
         if self.epsilon < 0 or (self.per_analyst is not None and self.per_analyst < 0):
             raise CatalogError("budgets are not negative")
-        password = PASSWORD.match(source)
-        if password and not SECRET.fullmatch(password["password"]):
-            raise CatalogError(
-                "a password does not belong into the configuration: write ${NAME} in its place and set NAME in the "
-                "environment"
-            )
+        refuse_password(source)
         self.policy.check(self.domain)
         moves_at_once(self.domain, self.policy)
         check_accounting(accounting)

@@ -213,7 +213,7 @@ SEVERAL = 5
 """Rows of one person with which the text shows what protecting rows one by one means."""
 USUAL_TARGET = AccuracyTarget(Fraction(100), None)
 """Every count within 100, with probability 0.95."""
-MOST_CELLS = 2**16
+MOST_CELLS, MOST_RUNNING = 2**16, 600
 PERMANENT = (
     "What was spent is never given back.",
     "A column may come or go later, but it is not declared in another way.",
@@ -277,22 +277,43 @@ class Guidance:
     unit: str
     presence: str
     budget: Fraction
+    share: Fraction | None = None
+    """What one analyst may spend of the budget."""
+
+    def times(self, question: PricedQuestion) -> list[str]:
+        """How often the budget pays for a question, and how often the share of one analyst, where there is one."""
+        if question.epsilon is None:
+            return [""] * (1 + (self.share is not None))
+        amounts = [self.budget, *([] if self.share is None else [min(self.share, self.budget)])]
+        return ["free" if question.epsilon == 0 else str(question.times(amount)) for amount in amounts]
+
+    @property
+    def heads(self) -> list[str]:
+        """What `times` says."""
+        return ["times within the budget", *([] if self.share is None else ["by one analyst"])]
 
 
 def typical_questions(domain: Domain) -> list[Query]:
-    """A histogram, a running count and a table of two attributes, as far as the domain has them."""
+    """A histogram, a running count and a table of two attributes, as far as the domain has them.
+
+    The running count is over the most values that are priced while somebody looks on.
+    """
     small = sorted(domain, key=lambda name: domain[name].size)
     questions = [query("histogram", [small[0]])]
     ordered = [name for name in domain if domain[name].ordered and domain[name].size <= MOST_CELLS]
     if ordered:
-        questions.append(query("cdf", [max(ordered, key=lambda name: domain[name].size)]))
+        quick = [name for name in ordered if domain[name].size <= MOST_RUNNING]
+        shown = max(quick or ordered, key=lambda name: domain[name].size if quick else -domain[name].size)
+        questions.append(query("cdf", [shown]))
     pairs = [pair for pair in combinations(small, 2) if domain[pair[0]].size * domain[pair[1]].size <= MOST_CELLS]
     if pairs:
         questions.append(query("histogram2d", pairs[0]))
     return questions
 
 
-def guide(declared: Declared, budget: Fraction, price: Callable[[Query], PolicyPrice]) -> Guidance:
+def guide(
+    declared: Declared, budget: Fraction, price: Callable[[Query], PolicyPrice], share: Fraction | None = None
+) -> Guidance:
     """What a declaration protects and costs; `price` quotes a question under it. Reads no data."""
     questions = []
     for one in typical_questions(declared.domain):
@@ -305,7 +326,7 @@ def guide(declared: Declared, budget: Fraction, price: Callable[[Query], PolicyP
         for name in declared.domain
     )
     presence = PRESENCE_WORDS[declared.policy.presence]
-    return Guidance(tuple(questions), columns, unit_words(declared, budget), presence, budget)
+    return Guidance(tuple(questions), columns, unit_words(declared, budget), presence, budget, share)
 
 
 def beliefs_of(declared: Declared, name: str, one_answer: Fraction, budget: Fraction) -> tuple[Belief, ...]:
@@ -332,6 +353,18 @@ PRESENCE_WORDS: Mapping[Presence, str] = {
 }
 
 
+def saves_little(declared: Declared, name: str) -> str:
+    """Why a policy that hides less of an attribute saves little; nothing where it may save much."""
+    reasons = []
+    if declared.policy.presence == "secret":
+        reasons.append("whether somebody is in the table is hidden")
+    if declared.domain[name].has_hidden_cell:
+        reasons.append("NULL or values outside are hidden among all values")
+    if not reasons:
+        return ""
+    return f"{' and '.join(reasons)}, which brings any two values within 2 steps: hiding less saves little"
+
+
 def cap_words(unit: Person) -> str:
     """How many rows of a person count."""
     return f"at most {plural(unit.at_most, 'row')} of each {'counts' if unit.at_most == 1 else 'count'}"
@@ -355,13 +388,18 @@ def unit_words(declared: Declared, budget: Fraction) -> str:
 
 def budget_words(declared: Declared, before: Fraction, after: Fraction) -> str:
     """What another budget means, in the risk meter's words: what 1 % could become before and after."""
-    shares: list[float] = []
+    least, best = [], []
     for budget in (before, after):
         beliefs = [belief for name in declared.domain for belief in beliefs_of(declared, name, budget, budget)]
-        shares.append(max((one.after_all for one in beliefs if one.after_all is not None), default=float(SUSPICION)))
+        shares = [one.after_all for one in beliefs if one.after_all is not None] or [float(SUSPICION)]
+        least.append(max(shares))
+        best.append(min(shares))
+    words = f"Over all answers together, a suspicion of 1 % could become {most_words(least[1])}"
+    if least == best:
+        return f"{words}; with the budget before it was {most_words(least[0])}."
     return (
-        f"Over all answers together, a suspicion of 1 % could become {most_words(shares[1])}; with the budget before "
-        f"it was {most_words(shares[0])}."
+        f"{words} where the policy hides least, and {most_words(best[1])} where it hides most; with the budget before "
+        f"it was {most_words(least[0])} and {most_words(best[0])}."
     )
 
 

@@ -168,7 +168,9 @@ def _recipients(recipients: Recipients | None) -> list[str]:
     law = "Article 30(1)(d): the recipients"
     if recipients is None:
         return _section(
-            "Who may ask?", law, ("No accounts are kept: whoever may read configuration, ledger and data here may ask.",)
+            "Who may ask?",
+            law,
+            ("No accounts are kept: whoever may read configuration, ledger and data here may ask.",),
         )
     sentences = ["Those in the table, with an account. For every other account the dataset does not exist."]
     if recipients.above is not None:

@@ -34,6 +34,7 @@ from blowfishdb.catalog.guidance import (
     cap_words,
     propose,
     read_profile,
+    saves_little,
 )
 from blowfishdb.cli.options import USUAL_CONFIG, DatasetOptions
 from blowfishdb.cli.output import LOG, budget_line, bullets, console, exact, print_json, say, short, table
@@ -214,10 +215,9 @@ def show_added(
     if texts:
         say(f"Read from text: {', '.join(texts)}. What cannot be read as declared counts as NULL.", style="dim")
     for name in domain:
-        if isinstance(policy.family(name), Threshold | Line) and domain[name].has_hidden_cell:
+        if isinstance(policy.family(name), Threshold | Line) and (why := saves_little(dataset, name)):
             say(
-                f"{name}: NULL or values outside are hidden among all values, which brings any two within 2 steps, so "
-                "that its policy saves little. If that is not meant, say what they count as: null=VALUE, or "
+                f"{name}: {why}. If that is not meant, say --presence public, and what NULL counts as: null=VALUE, or "
                 "null=public.",
                 style="yellow",
             )
@@ -252,15 +252,8 @@ def show_guidance(guidance: Guidance) -> None:
     say(table("", ("attribute", "hidden", BELIEF), rows, folds=(BELIEF,)))
     say(f"{guidance.presence} {guidance.unit}")
     say("\nWhat it costs: typical questions, every count within 100 (95 %)", style="bold")
-    prices = [
-        (one.words, one.refusal or short(one.epsilon), "free" if one.epsilon == 0 else str(one.times(guidance.budget)))
-        for one in guidance.questions
-    ]
-    say(
-        table(
-            "", ("question", "epsilon", "times within the budget"), prices, right=("epsilon", "times within the budget")
-        )
-    )
+    prices = [(one.words, one.refusal or short(one.epsilon), *guidance.times(one)) for one in guidance.questions]
+    say(table("", ("question", "epsilon", *guidance.heads), prices, right=("epsilon", *guidance.heads)))
     say("After the first answer", style="bold")
     say(bullets(PERMANENT))
 

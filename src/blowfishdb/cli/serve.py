@@ -102,8 +102,8 @@ EXPOSED = (
     "[server] a certificate and key, or put a proxy with TLS in front and set public_url to its https:// address."
 )
 EXPOSED_PORT = (
-    "Warning: other machines can reach the PostgreSQL port without TLS, and answers travel unencrypted: a proxy for the "
-    "pages does not cover it. Give [server] a certificate and key, or listen on 127.0.0.1."
+    "Warning: other machines can reach the PostgreSQL port without TLS, and answers travel unencrypted: a proxy for "
+    "the pages does not cover it. Give [server] a certificate and key, or listen on 127.0.0.1."
 )
 
 

@@ -140,6 +140,10 @@ class Grants:
         grants = _grants(database.rows(f"{GRANTS} WHERE dataset = ? ORDER BY holder, role", dataset))
         return grants or [Grant(dataset, holder, role) for holder, roles in self.usual.items() for role in roles]
 
+    def has_analysts(self, dataset: str) -> bool:
+        """Whether anybody may ask questions about a dataset."""
+        return any(grant.role == "analyst" for grant in self.of(dataset))
+
     def to(self, holder: str) -> list[Grant]:
         """What a user or a group was granted, as such."""
         return _grants(self.database.rows(f"{GRANTS} WHERE holder = ? ORDER BY dataset, role", holder))

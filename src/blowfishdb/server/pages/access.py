@@ -124,6 +124,10 @@ def _form(context: PageContext, name: str, holders: list[str]) -> None:
 
         ui.button("Grant", icon="key", on_click=grant).props('unelevated data-testid="grant"')
     small("A limit holds before they first ask; for a group it is what each member may spend.", "margin-top:4px")
+    if context.identity.may_everywhere("curate"):
+        with in_row().style("gap:4px;margin-top:4px"):
+            small("Somebody has no account yet?")
+            ui.link("Let them in", "/users").classes("bf-small")
 
 
 def _ask_above(context: PageContext, name: str, above: Fraction | None) -> None:

@@ -22,6 +22,7 @@ from blowfishdb.catalog.dataset import (
     Dataset,
     read_family,
     read_join,
+    refuse_password,
 )
 from blowfishdb.catalog.guidance import (
     PERMANENT,
@@ -119,7 +120,7 @@ PARTS = (
     "per_analyst",
 )
 DRAFT = "datasets/add"
-TIED, TIMES = "public constraints tie records here", "Times within the budget"
+TIED = "public constraints tie records here"
 WHO = {"": "Only I, until I grant it", "everyone": "All accounts, by their roles"}
 
 
@@ -145,6 +146,8 @@ class DatasetDraft:
     """Who may use it from the beginning: everyone by their roles if anything is written here, else its curator."""
     fields: dict[str, Field] = field(default_factory=dict)
     guidance: ui.element | None = None
+    is_unguided: bool = True
+    """Whether nothing was shown yet of what the draft protects and costs."""
     on_change: Callable[[], None] = lambda: None
 
     def content(self) -> dict[str, object]:
@@ -356,6 +359,7 @@ def _by_address(draft: DatasetDraft, later: ui.element) -> None:
         curator = draft.context.curator()
         is_database = "://" in address and "#" not in address
         with blaming(box):
+            refuse_password(address)
             names = await draft.context.run(lambda: curator.tables(address)) if is_database else []
             if not names:
                 await _read_columns(draft, address, later)
@@ -452,6 +456,7 @@ def _build_steps(draft: DatasetDraft, later: ui.element) -> None:
             heading("What this protects, and costs")
             draft.guidance = ui.element("div").props('aria-live=polite data-testid="guidance"')
             redraw(draft.guidance, _nothing_yet)
+            draft.is_unguided = True
         _finish(draft)
     draft.on_change()
 
@@ -516,17 +521,30 @@ async def _guide(draft: DatasetDraft, is_wanted: IsWanted) -> None:
     if box is None or box.is_deleted:
         return
     missing = [editor.name for editor in draft.columns if editor.form.is_used and not editor.is_declared]
-    guidance: Guidance | None = None
-    # What is wrong is told beside its field; here it only means that there is nothing to show yet.
-    with suppress(BlowfishError):
+    try:
         dataset, curator = draft.dataset(is_whole=False), draft.context.curator()
+    except BlowfishError:
+        # What is wrong is told beside its field; here it only means that there is nothing to show yet.
+        redraw(box, _nothing_yet)
+        return
+    if draft.is_unguided:
+        redraw(box, _working)
+    try:
         guidance = await draft.context.run(partial(curator.guidance, dataset))
+        draw = partial(draw_guidance, guidance, missing)
+    except InvalidInput as error:
+        draw = partial(small, sentence(error.message), "margin-top:8px")
     if is_wanted() and not box.is_deleted:
-        redraw(box, _nothing_yet if guidance is None else partial(draw_guidance, guidance, missing))
+        draft.is_unguided = False
+        redraw(box, draw)
 
 
 def _nothing_yet() -> None:
     small("It is shown as soon as a column is declared, and everything typed makes sense.", "margin-top:8px")
+
+
+def _working() -> None:
+    small("Being worked out from the declarations; no data is read …", "margin-top:8px")
 
 
 def draw_guidance(guidance: Guidance, missing: list[str]) -> None:
@@ -543,12 +561,9 @@ def draw_guidance(guidance: Guidance, missing: list[str]) -> None:
     heads = [
         Column("Question, every count within 100 (95 %)"),
         Column("Epsilon", "is-number"),
-        Column(TIMES, "is-number"),
+        *(Column(sentence(head).removesuffix("."), "is-number") for head in guidance.heads),
     ]
-    prices = [
-        (one.words, one.refusal or figure(one.epsilon), str(one.times(guidance.budget)) if one.epsilon else "free")
-        for one in guidance.questions
-    ]
+    prices = [(one.words, one.refusal or figure(one.epsilon), *guidance.times(one)) for one in guidance.questions]
     plain_table(heads, prices, "What typical questions cost")
     ui.label("After the first answer").classes("bf-label").style("margin-top:14px")
     with ui.element("ul").classes("bf-small").style("margin:4px 0 0 18px;list-style:disc"):
@@ -609,7 +624,7 @@ def _ask_for_caps(draft: DatasetDraft) -> None:
         with blaming(draft.fields["at_most"]):
             seen = await context.run(partial(curator.look_at_caps, name, CAPS, person, draft.source))
             with opened_dialog("What caps drop", f"{plural(seen.rows, 'row')} of {seen.people:,} people."):
-                heads = [Column(head, "is-number") for head in ("At most", "Rows that count", "Rows that do not")]
+                heads = [Column(head, "is-number") for head in ("At most", "Rows", "Dropped")]
                 rows = [(f"{one.at_most:,}", f"{one.counted:,}", f"{seen.dropped(one):,}") for one in seen.caps]
                 plain_table(heads, rows, "Rows that each cap counts and drops")
 

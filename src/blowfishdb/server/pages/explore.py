@@ -133,8 +133,13 @@ class QuotedQuery:
     waits_above: Fraction | None = None
 
 
-def show_quote(priced: QuotedQuery, on_run: Callable[[], object], on_collect: Callable[[], object]) -> None:
-    """The quote of a question that could be run."""
+def show_quote(
+    priced: QuotedQuery,
+    on_run: Callable[[], object],
+    on_collect: Callable[[], object],
+    on_instead: Callable[[str], object],
+) -> None:
+    """The quote of a question that could be run; `on_instead` asks for the accuracy that what is left pays for."""
     preview = priced.preview
     after = None if preview.left is None else preview.left - preview.epsilon
     with ui.element("div").classes("bf-top"):
@@ -154,7 +159,7 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object], on_collect: Ca
     budget_bar(priced.budget, preview.epsilon, preview.left)
     if preview.left == 0 and preview.epsilon:
         notice(f"{why_nothing(priced.budget)} The curator can renew it.", "is-accent").style("margin-top:12px")
-    if priced.waits_above is not None:
+    if priced.waits_above is not None and (after is None or after >= 0):
         text = f"Above epsilon {figure(priced.waits_above)} a curator is asked first. Run it to put it on their list."
         notice(text, "is-accent", "hourglass_empty").style("margin-top:12px").props('data-testid="waits"')
     if preview.shared is not None:
@@ -162,8 +167,12 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object], on_collect: Ca
             earlier = answer_link(preview.dataset, preview.shared.entry)
             ui.link("Open it", earlier).classes("bf-small").style("white-space:nowrap")
     if priced.instead is not None:
-        text = f"What is left would bring it within ±{readable(upper_end(priced.instead))}."
-        notice(text, "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="instead"')
+        near = readable(upper_end(priced.instead))
+        with notice(f"What is left would bring it within ±{near}.", "is-accent", "lightbulb") as instead:
+            if preview.accuracy_target.epsilon is None:
+                ask = ui.button("Ask for that", on_click=lambda: on_instead(near.replace(",", "")))
+                ask.props('flat dense no-wrap data-testid="ask-instead"')
+        instead.style("margin-top:12px").props('data-testid="instead"')
     for expensive in preview.expensive_columns:
         saved = expensive.if_public if expensive.if_public is not None and expensive.if_public < expensive.now else None
         more = f" If {expensive.column} were public it would be {saved:.3g}." if saved is not None else ""
@@ -366,7 +375,7 @@ class Explorer:
         self._remember()
         try:
             quoted = await self._context.run(partial(self._quote, self._draft))
-            draw = partial(show_quote, quoted, self._confirm, self._collect)
+            draw = partial(show_quote, quoted, self._confirm, self._collect, self._accuracy.ask_for)
         except NotSignedIn:
             if is_wanted():
                 self._quote_card.classes(remove="is-stale")

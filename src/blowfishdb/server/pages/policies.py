@@ -420,6 +420,9 @@ async def policies(context: PageContext) -> None:
         forms[shown] = FamilyForm(wanted["kind"], wanted.get("text", "")[:LONGEST_TEXT])
     with ui.element("div").classes("bf-row bf-actions"):
         dataset_choice("/policies", curator.datasets(), name)
+    if context.curates(name) and not await context.run(lambda: context.app_state.grants.has_analysts(name)):
+        with notice(f"Nobody may ask about {name} yet.", icon="key").style("margin-bottom:16px"):
+            ui.link("Grant it to analysts", f"/access?dataset={quote(name)}").style("white-space:nowrap")
     PolicyEditor(context, dataset, forms, {form.title: form for form in joints}, shown)
 
 

@@ -345,6 +345,11 @@ class AccuracyForm:
             self.draft = replace(self.draft, alpha=self._usual)
         redraw(self._box, self._build)
 
+    def ask_for(self, alpha: str) -> None:
+        """Asks for an accuracy in place of what was typed."""
+        self._put(by="accuracy", alpha=alpha)
+        redraw(self._box, self._build)
+
     def _by(self, chosen: str) -> None:
         self._put(by="budget" if chosen == "budget" else "accuracy", mechanism=None, parameters=())
         redraw(self._box, self._build)

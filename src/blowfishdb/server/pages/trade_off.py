@@ -16,6 +16,7 @@ from nicegui import events, ui
 
 from blowfishdb.analysis.risk import Risk, risk, usual_pairs
 from blowfishdb.catalog.dataset import Dataset, family_words, read_rows, read_value
+from blowfishdb.catalog.guidance import saves_little
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compute, compile_query, compute_here, query_effort
 from blowfishdb.engine.preview import quotes_for
@@ -435,6 +436,7 @@ class TradeOffPage:
             self._busy = small("").props("aria-live=polite")
         self._chart = ui.echart({}, on_point_click=self._clicked)
         self._chart.classes("bf-chart").props('role=img data-testid="curves"')
+        self._little = small("", "margin-top:8px;max-width:84ch").props('data-testid="saves-little"')
         self._closer = in_row().style("margin-top:6px")
         self._zero = small(AT_ZERO, "margin-top:8px")
 
@@ -461,6 +463,8 @@ class TradeOffPage:
         self._points, self._offers = points_of(attribute, current, read_thetas(self._thetas, attribute)), {}
         self._shown = None
         self._looking.changed()
+        why = saves_little(self._dataset, self._attribute)
+        self._little.set_text(sentence(why) if why else "")
         redraw(self._point_box, _nothing_chosen)
         redraw(self._closer, self._draw_closer)
         self._draw_curves()
