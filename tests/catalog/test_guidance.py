@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +25,7 @@ from blowfishdb.catalog.guidance import (
     budget_words,
     propose,
     read_profile,
+    saves_little,
     typical_questions,
 )
 from blowfishdb.engine.what_if import what_if
@@ -134,6 +136,16 @@ def test_typical_questions_are_priced_as_they_would_be(tmp_path: Path) -> None:
     ]
     assert guidance.unit == "All rows of a person are protected together; at most 2 rows of each count."
     assert guidance.presence == "Nobody learns whether somebody is in the table."
+    assert "whether somebody is in the table is hidden" in saves_little(dataset, "cost")
+    shared = replace(guidance, share=Fraction(1, 2))
+    assert shared.heads == ["times within the budget", "by one analyst"]
+    for one in guidance.questions:
+        assert guidance.times(one) == [str(one.times(Fraction(2)))]
+        assert shared.times(one)[1] == str(one.times(Fraction(1, 2)))
+    assert guidance.advice == ""
+    cheapest = min(one.epsilon or 0 for one in guidance.questions)
+    assert replace(guidance, share=cheapest).advice == ""
+    assert "pays for none of these" in replace(guidance, share=cheapest * Fraction(99, 100)).advice
     with curate(tmp_path / "blowfish.toml", by="cora") as curator:
         rows = curator.guidance(bf.Dataset("d", source="x.csv", domain=DOMAIN))
         exact = curator.guidance(

@@ -288,6 +288,17 @@ class Guidance:
         return ["free" if question.epsilon == 0 else str(question.times(amount)) for amount in amounts]
 
     @property
+    def advice(self) -> str:
+        """What to do where one analyst's share pays for none of the questions; else nothing."""
+        prices = [one.epsilon for one in self.questions if one.epsilon is not None]
+        if self.share is None or not prices or min(prices) <= min(self.share, self.budget):
+            return ""
+        return (
+            "One analyst's share pays for none of these. Analysts can ask for less accuracy; a larger share, or fewer "
+            "rows of each person, buys more."
+        )
+
+    @property
     def heads(self) -> list[str]:
         """What `times` says."""
         return ["times within the budget", *([] if self.share is None else ["by one analyst"])]

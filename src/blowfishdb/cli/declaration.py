@@ -254,6 +254,8 @@ def show_guidance(guidance: Guidance) -> None:
     say("\nWhat it costs: typical questions, every count within 100 (95 %)", style="bold")
     prices = [(one.words, one.refusal or short(one.epsilon), *guidance.times(one)) for one in guidance.questions]
     say(table("", ("question", "epsilon", *guidance.heads), prices, right=("epsilon", *guidance.heads)))
+    if guidance.advice:
+        say(guidance.advice, style="yellow")
     say("After the first answer", style="bold")
     say(bullets(PERMANENT))
 

@@ -529,6 +529,7 @@ async def _guide(draft: DatasetDraft, is_wanted: IsWanted) -> None:
         return
     if draft.is_unguided:
         redraw(box, _working)
+    draw: Callable[[], object]
     try:
         guidance = await draft.context.run(partial(curator.guidance, dataset))
         draw = partial(draw_guidance, guidance, missing)
@@ -565,6 +566,8 @@ def draw_guidance(guidance: Guidance, missing: list[str]) -> None:
     ]
     prices = [(one.words, one.refusal or figure(one.epsilon), *guidance.times(one)) for one in guidance.questions]
     plain_table(heads, prices, "What typical questions cost")
+    if guidance.advice:
+        notice(guidance.advice, "is-accent", "lightbulb").style("margin-top:8px")
     ui.label("After the first answer").classes("bf-label").style("margin-top:14px")
     with ui.element("ul").classes("bf-small").style("margin:4px 0 0 18px;list-style:disc"):
         for words in PERMANENT:

@@ -18,7 +18,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.infer import Estimate
 from blowfishdb.engine.postprocess import Comparison, compare, has_two_groups
-from blowfishdb.errors import BlowfishError, NotSignedIn, sentence
+from blowfishdb.errors import BlowfishError, NotSignedIn, WaitsForApproval, sentence
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.chart import (
     Chart,
@@ -422,8 +422,12 @@ async def confirmed(
 
 
 def show_failure(error: BlowfishError) -> None:
-    """Why a question was not answered."""
-    notice(sentence(error.message), "is-bad", "error").props('data-testid="failure"')
+    """Why a question was not answered; one that waits for a yes has not failed."""
+    waits = isinstance(error, WaitsForApproval)
+    looks = ("is-accent", "hourglass_empty") if waits else ("is-bad", "error")
+    with notice(sentence(error.message), *looks).props('data-testid="failure"'):
+        if waits:
+            ui.link("What you asked for", "/history").classes("bf-small").style("white-space:nowrap")
 
 
 async def with_progress(context: PageContext, box: ui.element, work: Callable[[Progress], Result]) -> Result | None:
