@@ -415,7 +415,7 @@ def _with_limits(dataset: Dataset, limits: Limits) -> Dataset:
     return replace(dataset, epsilon=short_number(limits.epsilon or USUAL_LIMIT, "epsilon"), per_analyst=share)
 
 
-def _with_column(proposal: Proposal, columns: Mapping[str, ColumnType], column: str, dataset: Dataset) -> Dataset:
+def _with_column(proposal: TableProposal, columns: Mapping[str, ColumnType], column: str, dataset: Dataset) -> Dataset:
     """The dataset with one column asked about anew."""
     attributes, families = ask_columns(proposal, {column: columns[column]}, None)
     anew = {name: one for name, one in dataset.domain.attributes if name != column} | attributes
