@@ -173,6 +173,12 @@ def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
     expect(tied.get_by_role("cell", name="2 times", exact=True)).to_have_count(2)
     expect(tied.locator(".bf-small", has_text="The longest forced chain has 3 records")).to_be_visible()
     expect(tied.locator("svg[role=img]")).to_be_visible()
+    page.set_viewport_size({"width": 390, "height": 844})
+    picture = tied.get_by_role("region", name="Picture of the constraints")
+    picture.press("ArrowRight")
+    page.wait_for_function("box => box.scrollLeft > 0", arg=picture.element_handle())
+    shoot(page, "policies-constraints-phone")
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.get_by_test_id("constraints").fill("")
     expect(tied).to_be_hidden()
 
