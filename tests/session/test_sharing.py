@@ -605,3 +605,45 @@ def test_the_digest_of_rows_is_that_of_one_json_document(folder: Path, monkeypat
     assert json.dumps(content, sort_keys=True).encode() == document
     assert content["cells"][0] == ["age"]
     assert [*content] == ["analyst", "axes", "cells", "versions", "where"]
+
+
+def test_tables_of_several_aggregates_share_their_noise(folder: Path) -> None:
+    sql = "SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits GROUP BY ward"
+    with session(folder) as ana, session(folder, "ben") as ben:
+        ana.sql(sql, epsilon="0.1")
+        more = ana.sql(sql, epsilon="0.25")
+        assert isinstance(more, bf.Answer)
+        assert (more.epsilon, more.charged, more.rests_on) == (QUARTER, QUARTER - TENTH, (3,))
+        more.certificate.verify()
+        same = ben.sql(sql, epsilon="0.25")
+        assert isinstance(same, bf.Answer)
+        assert np.array_equal(same.raw, more.raw)
+        assert spent(folder) == QUARTER
+        # What was measured for a table tells other questions too, and percentages are read off counts.
+        assert ana["visits"].histogram("ward").preview(alpha=200).epsilon == 0
+        ana["visits"].histogram("ward").release(epsilon=1, mechanism="identity")
+        share = "100.0 * COUNT(*) FILTER (WHERE ward = 'A1') / COUNT(*)"
+        for text in (
+            "ward, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () FROM visits GROUP BY ward",
+            f"{share} FROM visits",
+        ):
+            free = ana.sql(f"SELECT {text}", alpha=10)
+            assert isinstance(free, bf.Answer)
+            assert free.charged == 0
+            # A third of 3,000 records: noise of scale 2 is off by a tenth of them with probability below 10^-60.
+            assert np.all(np.abs(free.values - 100 / 3) < 10)
+        assert free.caveat.endswith("For a question chosen afterwards there are none.")
+    assert spent(folder) == 1 + QUARTER
+
+
+def test_persons_and_records_of_the_same_cells_have_chains_of_their_own(tmp_path: Path) -> None:
+    unit = bf.person("patient", at_most=1, order_by="id")
+    make_fixture(tmp_path, visits(policy=bf.Policy(unit=unit, presence="secret")))
+    with session(tmp_path) as db:
+        table = db["visits"]
+        for question in (table.aggregate(bf.Aggregate("count"), by=["ward"]), table.people("ward")):
+            question.release(epsilon="0.5")
+            assert question.release(epsilon="0.75").charged == QUARTER
+        # Persons do not add up: nothing is read off their counts, nor they off others'.
+        assert table.people().preview(alpha=500).epsilon > 0
+    assert spent(tmp_path) == Fraction(3, 2)

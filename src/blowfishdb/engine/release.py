@@ -377,7 +377,7 @@ class PlanRelease(ColumnsRelease):
         if self.beside:
             answer = replace(answer, caveat=combined_words(self.best.epsilon, self.beside))
         elif self.is_read_off:
-            answer = replace(answer, caveat=f"{DERIVED} {family_words(self.family, self.best.beta)}")
+            answer = replace(answer, caveat=f"{DERIVED} {self._family_words()}")
         answer = replace(
             answer,
             measured=rows,
@@ -385,6 +385,12 @@ class PlanRelease(ColumnsRelease):
             rests_on=(*(() if is_new else mine), *(one.entry for one in self.beside)),
         )
         return answer.to_bytes()
+
+    def _family_words(self) -> str:
+        """The half-width of answers to questions chosen afterwards, which quotients and values of ranks have not."""
+        if self.compiled.query.kind in ("mean", "quantiles", "table"):
+            return "For a question chosen afterwards there are none."
+        return family_words(self.compiled.shown(self.family), self.best.beta)
 
     def answer(self, counts: Ints) -> Answer:
         """Draws the noise and makes the answer that the quote promised; charges nothing and stores nothing."""

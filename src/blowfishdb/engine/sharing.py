@@ -29,7 +29,7 @@ from blowfishdb.engine.combination import (
     likely_level,
     spread_of,
 )
-from blowfishdb.engine.compile import OFF, OWN, READ_ONLY, Compiled, DatasetHandle, looked_at
+from blowfishdb.engine.compile import OFF, OWN, READ_ONLY, Compiled, DatasetHandle, counts_people, looked_at
 from blowfishdb.engine.measure import Level, measure_given
 from blowfishdb.engine.preview import Shared, Way, WayName, quotes_for, shown_day
 from blowfishdb.engine.release import UNPROVEN, Beside, PlanRelease, Release, Sharing, by_level, public_total
@@ -37,7 +37,7 @@ from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, ContentChanged, DigestMismatch, LedgerCorrupt
 from blowfishdb.ledger import Ledger
-from blowfishdb.ledger.values import BROKEN, Link, PastLink, Publication, Receipt, owed
+from blowfishdb.ledger.values import BROKEN, SUM, Link, PastLink, Publication, Receipt, owed
 from blowfishdb.mechanisms.table import mechanism_with
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Ints
@@ -106,6 +106,8 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
         same = sharing if sharing.link.level == fresh.level else offers.new_chain(fresh)
         return Ways((replace(plain, sharing=same),))
     is_open = plain.target.alpha is not None and plain.target.mechanism is None
+    # Counts of persons do not add up.
+    is_open = is_open and not counts_people(plain.compiled.query)
     # Noise on edges is drawn at one level only.
     releases, quotes = ([], [plain.best]) if isinstance(plain.plan, Plan) else ([plain], [])
     quotes += offers.continued_quotes(plain.best.mechanism, plain.target) if is_open else ()
@@ -255,7 +257,9 @@ def rows_digest(handle: DatasetHandle, analyst: str, compiled: Compiled) -> str:
     )
     counted = f"[{plain(list(cells.axes))}, [{layout}], {plain(cells.graph.digest())}]"
     about = f'"analyst": {plain(analyst if handle.sharing == OWN else None)}, "axes": {plain(axes)}'
-    versions = f'"versions": {plain(handle.versions())}, "where": {plain(where)}'
+    # Where persons are counted, the same cells have other numbers.
+    people = '"people": true, ' if compiled.table is not None and compiled.table.counts_people else ""
+    versions = f'{people}"versions": {plain(handle.versions())}, "where": {plain(where)}'
     return hashlib.sha256(f'{{{about}, "cells": {counted}, {versions}}}'.encode()).hexdigest()
 
 
@@ -432,6 +436,8 @@ class _Combining:
 
     def _checked(self, query: Query, past: PastLink) -> _Earlier | None:
         """The measurement of an entry, if its chain is that of this query's cells under the versions in force."""
+        if any(counts_people(one) for one in _queries_of(query)):
+            return None
         link = past.link
         part = self.part(query, link.chain.split(".")[1], link.level)
         if part is None or _shape(part.candidate.plan.digest()) not in link.chain:
@@ -473,7 +479,7 @@ class _Combining:
         if system.spread(level, most) > most:
             return None
         quote = system.quote(target, level)
-        if quote is None or plain.compiled.shown(quote.alpha) > float(target.alpha):
+        if quote is None or quote.alpha > plain.compiled.alpha(target.alpha):
             return None
         link = Link(last.past.link.chain, level, Fraction(0))
         sharing = _sharing(link, Fraction(0), self.ledger.links(self.handle.account, link.rows))
@@ -569,7 +575,9 @@ class _Combining:
             part = self.part(query, name, level)
             if part is not None:
                 yield replace(part, compiled=plain.compiled)
-        others = [widened(query), *(without(query, one.part.compiled.query) for one in self.earlier)]
+        # Where losses are counted by class, more cells are a loss of more classes.
+        wider = widened(query) if self.handle.accounting == SUM else None
+        others = [wider, *(without(query, one.part.compiled.query) for one in self.earlier)]
         for other in list(dict.fromkeys(one for one in others if one is not None))[:MOST_OTHERS]:
             for name in names:
                 part = self.part(other, name, level)
