@@ -17,12 +17,12 @@ import duckdb
 
 import blowfishdb as bf
 from benchmarks.harness import Row, measure, scratch_config
+from blowfishdb.accuracy.columns import column_alphas
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import divided
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError
-from blowfishdb.model.aggregates import column_alphas
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query
 from blowfishdb.sql import names_of, parse, query_of, selection_of

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.accuracy.columns import column_alphas
 from blowfishdb.audit.definitions import Record, holds, moves, records
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, compile_query, with_tolerances
@@ -19,7 +20,7 @@ from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined, InfiniteLoss, QueryError, TooLarge
 from blowfishdb.mechanisms import joint
-from blowfishdb.model.aggregates import Aggregate, column_alphas
+from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query, query

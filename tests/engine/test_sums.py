@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.accuracy.columns import ColumnTails
 from blowfishdb.accuracy.intervals import Assessment
 from blowfishdb.accuracy.quote import quote
-from blowfishdb.accuracy.tails import QuotientTails
 from blowfishdb.audit.definitions import Record, holds, moves, records
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.infer import Interval, ratio
@@ -161,19 +161,18 @@ def test_the_tail_of_a_mean_is_at_most_what_is_proven_for_every_sum(
     compiled = compile_query(domain, policy, query("mean", "x", rows=records))
     candidate = quotes_for(compiled, accuracy_target(epsilon=1)).best.candidate
     tails = Assessment(candidate, compiled.guarantee("per-query")).exact_tails
-    assert isinstance(tails, QuotientTails)
+    assert isinstance(tails, ColumnTails)
     measure = compiled.measure
     assert measure is not None
     first, last = (measure.numerators[[0, -1]] - measure.offset).tolist()
     reach = np.arange(-40, 41)
     chances = np.outer(pmf(scale, reach), pmf(scale, reach))
-    epsilon = candidate.plan.unit / Fraction(scale)
     for total in range(first * records, last * records + 1):
         counted = np.maximum(records + reach / measure.spread, 1.0)
         mean = np.clip((total + reach)[:, None] / counted, first, last)
         for alpha in range(1, 2 * records * measure.spread):
             beyond = np.abs(mean - total / records) > alpha / records + 1e-12
-            assert float(chances[beyond].sum()) <= tails.failure(epsilon, alpha) * (1 + 1e-12)
+            assert float(chances[beyond].sum()) <= tails.beyond(0, scale, alpha) * (1 + 1e-12)
 
 
 def test_a_mean_by_another_mechanism_keeps_both_of_its_rows_within_half() -> None:

@@ -177,17 +177,49 @@ def _power_of_ten(exponent: int) -> Fraction:
     return Fraction(10**exponent) if exponent >= 0 else Fraction(1, 10**-exponent)
 
 
-Guarantee = Literal["simultaneous", "per-query", "quotient"]
-"""What stays within alpha: every answer, each answer, or what the quotient of two answers is off by, times its divisor.
+@dataclass(frozen=True)
+class QuotientColumn:
+    """A column of a table that is a quotient, or a weighted sum, of two blocks of rows, for `count` groups.
 
-That of a quotient is the first answer's error plus any part of the second's, for the part that is the worst
-(docs/proofs/joint.md).
-"""
+    `factors` are what the noise of both blocks counts for at most in a quotient times its divisor; that stays within
+    `reach` times alpha, or nothing is promised of it where that is None.
+    """
+
+    column: int
+    blocks: tuple[int, int]
+    factors: tuple[float, float]
+    count: int
+    reach: float | None = 1.0
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is promised of the columns of a table; a single mean is a table of one quotient (docs/proofs/joint.md).
+
+    The answers are rows in blocks of these `sizes`. Those of the blocks `boxed` stay within `reach` times alpha each,
+    and quotients within theirs: all of them `together`, or each by itself.
+    """
+
+    sizes: tuple[int, ...]
+    boxed: tuple[int, ...]
+    reach: float
+    quotients: tuple[QuotientColumn, ...]
+    together: bool = True
+
+    @property
+    def box(self) -> float:
+        """The part of alpha within which all rows keep every promise."""
+        promised = (one.reach / sum(one.factors) for one in self.quotients if one.reach is not None)
+        return min([*promised, *([self.reach] if self.boxed else [])], default=1.0)
+
+
+Guarantee = Literal["simultaneous", "per-query"] | Columns
+"""What stays within alpha: every answer, each answer, or the columns that are read off the answers."""
 
 
 def check_guarantee(guarantee: Guarantee) -> None:
     """AccuracyError for anything else."""
-    if guarantee not in ("simultaneous", "per-query", "quotient"):
+    if not isinstance(guarantee, Columns) and guarantee not in ("simultaneous", "per-query"):
         raise AccuracyError(f"a guarantee is 'simultaneous' or 'per-query', not {guarantee!r}")
 
 

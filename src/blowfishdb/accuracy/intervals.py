@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 from scipy.special import erfc
 
-from blowfishdb.accuracy.candidates import Candidate, Guarantee, check_beta, check_guarantee
+from blowfishdb.accuracy.candidates import Candidate, Columns, Guarantee, check_beta, check_guarantee
+from blowfishdb.accuracy.columns import ColumnTails, own_scales
 from blowfishdb.accuracy.simulation import LargeSimulation, Simulation, large_simulation
 from blowfishdb.accuracy.tails import (
     Bound,
     ExactTails,
     Pairs,
-    QuotientTails,
     Tails,
     equal_sums,
     least_alpha,
@@ -73,10 +73,10 @@ class Assessment:
             return self.exact_tails.alpha(epsilon, beta), self._closed_form
         proven: list[tuple[float, Method]] = []
         if self.bound is not None:
-            proven.append((self._added * self.bound.alpha(epsilon, beta), "bound"))
+            proven.append((self.bound.alpha(epsilon, beta) / self._box, "bound"))
         simulated = self._simulated_alpha(epsilon, beta) if simulate else None
         if simulated is not None:
-            proven.append((self._added * simulated, "simulated"))
+            proven.append((simulated / self._box, "simulated"))
         if not proven:
             raise self._declined(TOO_LARGE)
         return min(proven)
@@ -97,7 +97,7 @@ class Assessment:
     def _least_unclamped(self, alpha: float, beta: float, simulate: bool) -> tuple[Fraction | None, Method]:
         if self.exact_tails is not None:
             return self.exact_tails.least_epsilon(alpha, beta), self._closed_form
-        alpha /= self._added
+        alpha *= self._box
         best = self._simulated_epsilon(alpha, beta) if simulate else None
         method: Method = "simulated"
         if self.bound is not None:
@@ -124,20 +124,16 @@ class Assessment:
     @property
     def _closed_form(self) -> Method:
         """How the accuracy is known where no other way is needed."""
-        return "bound" if isinstance(self.exact_tails, QuotientTails) else "exact"
+        return "bound" if isinstance(self.exact_tails, ColumnTails) else "exact"
 
     @cached_property
-    def exact_tails(self) -> ExactTails | None:
-        """None where answers mix several noise variables, or where those of a quotient are not two of one scale."""
+    def exact_tails(self) -> ExactTails | ColumnTails | None:
+        """None where answers mix several noise variables."""
         direct = self.candidate.strategy.direct
         if direct is None:
             return None
-        noisy = direct[direct != NO_VARIABLE]
-        if self.guarantee != "quotient" or noisy.size < 2:
-            return ExactTails(self.candidate, direct, self._together)
-        first, second = noisy.tolist()
-        is_paired = first != second and self.candidate.weights[first] == self.candidate.weights[second]
-        return QuotientTails(self.candidate, direct, together=True) if is_paired else None
+        every = ExactTails(self.candidate, direct, self._together)
+        return ColumnTails(every, self.guarantee) if isinstance(self.guarantee, Columns) else every
 
     @cached_property
     def bound(self) -> Bound | None:
@@ -165,12 +161,13 @@ class Assessment:
 
     @property
     def _together(self) -> bool:
+        """Columns are read off several rows: all of these have to hold, also for each column by itself."""
         return self.guarantee != "per-query"
 
     @property
-    def _added(self) -> int:
-        """The number of answers whose errors add up to what stays within alpha."""
-        return 2 if self.guarantee == "quotient" else 1
+    def _box(self) -> float:
+        """The part of alpha within which all answers keep what is promised."""
+        return self.guarantee.box if isinstance(self.guarantee, Columns) else 1.0
 
     def _declined(self, reason: str) -> Declined:
         return Declined(self.candidate.strategy.mechanism, reason)
@@ -244,18 +241,7 @@ def intervals(
     exact = _exact_places(candidate)
     alone = np.minimum(_per_answer(candidate, beta), together)
     alone[exact] = 0.0
-    return HalfWidths(alone, together, exact, _own_scales(candidate) if float(together).is_integer() else None)
-
-
-def _own_scales(candidate: Candidate) -> Floats | None:
-    """The scale of each answer's noise variable, where no two answers share one; 0 for exact answers."""
-    direct = candidate.strategy.direct
-    if direct is None:
-        return None
-    noisy = direct[direct != NO_VARIABLE]
-    if np.unique(noisy).size < noisy.size:
-        return None
-    return np.where(direct == NO_VARIABLE, 0.0, candidate.scales(Fraction(1))[direct])
+    return HalfWidths(alone, together, exact, own_scales(candidate) if float(together).is_integer() else None)
 
 
 def pair_widths(coefficients: Floats, scales: Floats, beta: float) -> Floats:

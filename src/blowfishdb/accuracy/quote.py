@@ -19,6 +19,7 @@ from scipy.special import ndtri
 from blowfishdb.accuracy.candidates import (
     Candidate,
     CertifiedCandidate,
+    Columns,
     Guarantee,
     certified_strategy,
     check_beta,
@@ -124,7 +125,9 @@ class Quote:
     @property
     def shown(self) -> float | None:
         """What a simulation has shown all answers to stay within; None where there was none."""
-        return self.alpha if self.method == "simulated" and self.guarantee == "simultaneous" else None
+        if self.method != "simulated" or self.guarantee == "per-query":
+            return None
+        return self.alpha * self.guarantee.box if isinstance(self.guarantee, Columns) else self.alpha
 
 
 def expected_rmse(candidate: CertifiedCandidate, epsilon: Fraction) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -254,18 +253,32 @@ class Pairs(Tails):
         return np.ones(self.coefficients.shape[0])
 
     def tails(self, unit: float, alpha: Floats) -> Floats:
-        """For each row a bound on P(|sum| > alpha), noise of scale unit times scale."""
-        sizes = unit * np.sort(np.abs(self.coefficients) * self.scales, axis=1)
-        norm = np.sqrt(np.sum(self.coefficients**2, axis=1))
+        """For each row a bound on P(|sum| > alpha), noise of scale unit times scale; exact for one variable alone."""
+        sizes = unit * np.sort(np.abs(self._noisy) * self.scales, axis=1)
+        norm = np.sqrt(np.sum(self._noisy**2, axis=1))
         best = self._sums.tails(unit, alpha)
         for shift in PAIR_SHIFTS:
             inner = np.maximum(alpha - shift * norm, 0.0)
             best = np.minimum(best, _two_laplace_tail(sizes[:, 1], sizes[:, 0], inner) / -np.expm1(-(shift**2)))
+        is_alone = np.count_nonzero(self._noisy, axis=1) == 1
+        if np.any(is_alone):
+            place = np.argmax(np.abs(self._noisy[is_alone]), axis=1)
+            size = np.abs(self._noisy[is_alone, place])
+            best[is_alone] = distribution.tail(unit * self.scales[place], alpha[is_alone] / size)
         return best
+
+    def tail(self, alpha: float, unit: float = 1.0) -> float:
+        """The bound of the first row."""
+        return float(self.tails(unit, np.array([alpha]))[0])
+
+    @cached_property
+    def _noisy(self) -> Floats:
+        """The coefficients, 0 on what has no noise."""
+        return np.where(self.scales > 0, self.coefficients, 0.0)
 
     @cached_property
     def _sums(self) -> LaplaceSums:
-        return from_coefficients(self.coefficients, self.scales, self.count)
+        return from_coefficients(self._noisy, self.scales, self.count)
 
 
 def _two_laplace_tail(large: Floats, small: Floats, alpha: Floats) -> Floats:
@@ -302,14 +315,15 @@ class ExactTails:
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
         """The least whole alpha that holds at this epsilon."""
-        return self._quantile(float(self.candidate.plan.unit / epsilon), beta)
+        return self.within(float(self.candidate.plan.unit / epsilon), beta)
 
     def price(self, beta: float) -> float:
         """alpha times epsilon where noise is so large that rounding does not matter."""
         coarse = self.candidate.coarse_unit
-        return self._quantile(coarse, beta) * float(self.candidate.plan.unit) / coarse
+        return self.within(coarse, beta) * float(self.candidate.plan.unit) / coarse
 
-    def _quantile(self, unit: float, beta: float) -> float:
+    def within(self, unit: float, beta: float) -> float:
+        """The least whole alpha that holds where noise variables have scale unit / weight."""
         weights, counts = self._groups
         if self.together:
             return float(distribution.simultaneous_quantile(unit / weights, counts, beta))
@@ -323,35 +337,6 @@ class ExactTails:
         values, place = self.candidate.weight_classes
         counts = np.bincount(place[used], minlength=values.size)
         return values[counts > 0], counts[counts > 0]
-
-
-@dataclass(frozen=True, eq=False)
-class QuotientTails(ExactTails):
-    """Bounds the error of a quotient times its divisor, where both numbers have a noise variable of one scale.
-
-    For two records or more it is that of the sum of both variables, and the chance that the divisor comes out below 1
-    while the other number is off by more than alpha; or that of one of them beyond alpha / 2 (docs/proofs/joint.md).
-    """
-
-    def failure(self, epsilon: Fraction, alpha: float) -> float:
-        """A bound on P(the quotient is off by more than alpha over its divisor)."""
-        return self._tail(float(self.candidate.plan.unit / epsilon) / float(self._groups[0][0]), alpha)
-
-    def _tail(self, scale: float, alpha: float) -> float:
-        alone, half = (float(distribution.tail(scale, beyond)) for beyond in (alpha, alpha / 2.0))
-        both = float(_ONE_PAIR.tails(scale, np.array([float(alpha)]))[0])
-        return min(both + alone * half / 4.0, 2.0 * half)
-
-    def _quantile(self, unit: float, beta: float) -> float:
-        """The least whole number whose tail is at most beta."""
-        scale = unit / float(self._groups[0][0])
-        high = 1
-        while self._tail(scale, high) > beta:
-            high *= 2
-        return float(bisect_left(range(high), True, key=lambda alpha: self._tail(scale, alpha) <= beta))
-
-
-_ONE_PAIR = Pairs(np.ones((1, 2)), np.ones(2))
 
 
 MOST_ANSWERS = 4_000_000

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse import coo_array, csc_array, csr_array
 
 from blowfishdb.accuracy.candidates import Candidate, Guarantee
+from blowfishdb.accuracy.columns import ONE_MEAN, column_alphas, promised_columns, usual_error
 from blowfishdb.errors import BlowfishError, Declined, QueryError, TooLarge
 from blowfishdb.ledger.values import SUM
 from blowfishdb.mechanisms import joint
@@ -25,7 +26,6 @@ from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.aggregates import (
     Aggregate,
     AggregateTable,
-    column_alphas,
     compile_table,
     fine_axes,
     scaled_rows,
@@ -146,22 +146,36 @@ class Compiled:
     def shown(self, alpha: float) -> float:
         """An accuracy of the problem in the query's units; of a mean without `rows` the sum's, of a table the first."""
         if self.table is not None:
-            first = column_alphas(self.table, alpha)[0]
-            block = self.table.blocks[next(iter(self.table.places[0].values()))]
-            return alpha / (block.multiplier * block.scale) if first is None else first
+            return self._first(column_alphas(self.table, alpha)[0], alpha)
         if self.measure is None:
             return alpha
         return alpha / self._records / self.measure.scale
 
     def usual(self, rmse: float) -> float:
         """An expected error of the problem's answers in the query's units; of a mean that of the largest values."""
+        if self.table is not None:
+            return self._first(usual_error(self.table, rmse), rmse)
         return self.shown(math.sqrt(2.0) * rmse if self._is_quotient else rmse)
+
+    def _first(self, known: float | None, alpha: float) -> float:
+        """What is known of the first column of a table, else how far off the rows are that it is read off."""
+        if known is not None or self.table is None:
+            return alpha if known is None else known
+        block = self.table.blocks[next(iter(self.table.places[0].values()))]
+        return alpha / (block.multiplier * block.scale)
 
     def guarantee(self, wanted: Guarantee) -> Guarantee:
         """What has to stay within `alpha` for the query's own answers to keep the guarantee that is wanted."""
+        if self.table is not None:
+            columns = promised_columns(self.table)
+            if columns is not None:
+                return replace(columns, together=columns.together or wanted == "simultaneous")
+            # Each of its answers is read off several rows, all of which have to hold.
+            is_joint = any(len(set(roles.values())) > 1 for roles in self.table.places)
+            return "simultaneous" if is_joint else wanted
         if not self._is_quotient:
             return wanted
-        return "quotient" if self.query.rows != 1 else "simultaneous"
+        return ONE_MEAN if self.query.rows != 1 else "simultaneous"
 
     @property
     def _records(self) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from blowfishdb.accuracy.columns import block_scales, columns_of, divide, paired_noise
 from blowfishdb.accuracy.intervals import HalfWidths, pair_widths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, cell_ends
@@ -336,16 +337,11 @@ class MeasuredBlock:
     """The scale of the noise of each row times the block's multiplier, 0 for exact ones; None where rows differ."""
     beyond: float
     """A bound on the probability that some row is outside its interval in the box."""
-    wide: float
-    """How far off a row is at most, in the box."""
 
     @property
     def plain(self) -> Interval:
         """The numbers as they were measured, without intervals."""
         return Interval(self.measured, self.measured, self.measured)
-
-    def __len__(self) -> int:
-        return self.measured.size
 
 
 def table_columns(table: AggregateTable, raw: Floats, widths: HalfWidths, beta: float) -> Estimate:
@@ -361,7 +357,7 @@ def table_columns(table: AggregateTable, raw: Floats, widths: HalfWidths, beta: 
         for block, rows in zip(table.blocks, places, strict=True)
     ]
     named = [{role: blocks[place] for role, place in roles.items()} for roles in table.places]
-    pairs = _pairs(table, named, beta)
+    pairs = _pairs(table, blocks, widths.simultaneous, beta)
     columns, has_few = [], False
     for aggregate, roles, pair in zip(table.aggregates, named, pairs, strict=True):
         columns.append(_column(table, aggregate, roles, pair))
@@ -374,58 +370,21 @@ def table_columns(table: AggregateTable, raw: Floats, widths: HalfWidths, beta: 
     return Estimate(values, Bounds(low, high), FEW if has_few else "")
 
 
-PAIRED = {"mean": ("sum", "count"), "sum": ("sum", "count"), "share": ("part", "whole")}
-"""The blocks whose quotient, or weighted sum, a column is."""
-
-
-def _pairs(table: AggregateTable, named: Sequence[Mapping[str, MeasuredBlock]], beta: float) -> list[NoisePair | None]:
-    """For each column the noise of its two blocks, where that promises no less than the box of all blocks.
-
-    What the columns read off the box leave of beta is divided among the groups of the others. Nothing here depends
-    on what was measured.
-    """
-    chosen = {place for place, one in enumerate(table.aggregates) if _may_pair(one.function, named[place])}
-    while chosen:
-        boxed = {
-            id(block): block.beyond
-            for place, roles in enumerate(named)
-            if place not in chosen
-            for block in roles.values()
-        }
-        groups = sum(len(named[place][PAIRED[table.aggregates[place].function][0]]) for place in chosen)
-        each = (beta - sum(boxed.values())) / groups
-        pairs = (
-            {place: _pair(table.aggregates[place].function, named[place], each) for place in chosen} if each > 0 else {}
-        )
-        narrow = {place for place, pair in pairs.items() if _is_narrower(table.aggregates[place], named[place], pair)}
-        if narrow == chosen:
-            return [pairs.get(place) for place in range(len(named))]
-        chosen = narrow
-    return [None] * len(named)
-
-
-def _may_pair(function: str, roles: Mapping[str, MeasuredBlock]) -> bool:
-    names = PAIRED.get(function, ())
-    if not names or not set(names) <= set(roles):
-        return False
-    one, two = (roles[name] for name in names)
-    return one is not two and one.scale is not None and two.scale is not None and one.scale > 0
-
-
-def _pair(function: str, roles: Mapping[str, MeasuredBlock], beta: float) -> NoisePair:
-    one, two = (roles[name] for name in PAIRED[function])
-    factors = np.array([float(one.rows.step) / one.rows.multiplier, 1.0 / two.rows.multiplier])
-    return NoisePair(factors, np.array([one.scale, two.scale]), beta)
-
-
-def _is_narrower(aggregate: Aggregate, roles: Mapping[str, MeasuredBlock], pair: NoisePair) -> bool:
-    """Whether the noise of a pair is bounded at least as well as by the box of both, at the largest ratio."""
-    one, two = (roles[name] for name in PAIRED[aggregate.function])
-    most = 1.0 if aggregate.function == "share" else float(abs(one.rows.offset))
-    if aggregate.function == "mean":
-        most = float(one.rows.spread)
-    box = one.wide * one.rows.step + most * two.wide
-    return bool(pair.widths(np.array([most]))[0] <= box)
+def _pairs(table: AggregateTable, blocks: Sequence[MeasuredBlock], wide: float, beta: float) -> list[NoisePair | None]:
+    """For each column the noise of its two blocks, where that promises no less than the box of all blocks."""
+    pairs: list[NoisePair | None] = [None] * len(table.aggregates)
+    columns = columns_of(table)
+    if columns is None:
+        return pairs
+    noise = paired_noise(columns, [block.scale for block in blocks])
+    tail = {place: pair.tail for place, pair in noise.items()}
+    chosen, each = divide(columns, [block.beyond for block in blocks], tail, wide, beta)
+    for place in chosen:
+        one = columns.quotients[place]
+        first, second = (blocks[block] for block in one.blocks)
+        factors = np.array([float(first.rows.step) / first.rows.multiplier, 1.0 / second.rows.multiplier])
+        pairs[one.column] = NoisePair(factors, noise[place].scales, each)
+    return pairs
 
 
 def _block(
@@ -455,11 +414,8 @@ def _block(
         high = np.maximum(interval.high, 0.0)
         low = np.minimum(np.maximum(interval.low, 0.0), high)
         interval = Interval(np.maximum(measured, 0.0), low, high)
-    scales = np.empty(0) if widths.scales is None else np.unique(widths.scales[places])
-    scale = float(scales[0]) if scales.size == 1 else None
-    return MeasuredBlock(
-        block, measured, interval, scale, float(widths.beyond[places].sum()), float(width.max(initial=0))
-    )
+    (scale,) = block_scales([places.size], None if widths.scales is None else widths.scales[places])
+    return MeasuredBlock(block, measured, interval, scale, float(widths.beyond[places].sum()))
 
 
 def _column(

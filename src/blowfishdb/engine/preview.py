@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
+from blowfishdb.accuracy.columns import column_alphas
 from blowfishdb.accuracy.quote import (
     ALIKE,
     QuantileQuote,
@@ -30,7 +31,6 @@ from blowfishdb.mechanisms import identity, joint
 from blowfishdb.mechanisms.parameters import settings_words
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS, mechanism_with
-from blowfishdb.model.aggregates import column_alphas
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers

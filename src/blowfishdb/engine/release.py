@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from blowfishdb.accuracy.columns import column_alphas
 from blowfishdb.accuracy.intervals import HalfWidths, intervals
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.answer import Answer, evidence_of, joined_answer, now
@@ -33,7 +34,7 @@ from blowfishdb.ledger.values import Link, PastLink
 from blowfishdb.mechanisms import joint
 from blowfishdb.mechanisms.kronecker import AXIS_CELLS
 from blowfishdb.mechanisms.parameters import Settings
-from blowfishdb.model.aggregates import Aggregate, column_alphas
+from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import not_protected

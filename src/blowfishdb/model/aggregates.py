@@ -235,7 +235,7 @@ class AggregateTable:
     @cached_property
     def alpha(self) -> float:
         """How far off the answers of the workload may be for every column to keep its tolerance."""
-        wanted = _block_alphas(self.aggregates, self.places, self.blocks, self.size)
+        wanted = block_alphas(self.aggregates, self.places, self.blocks, self.size)
         noisy = [(alpha, block) for alpha, block in zip(wanted, self.blocks, strict=True) if not block.is_exact]
         return min((alpha * block.multiplier for alpha, block in noisy), default=1.0)
 
@@ -274,7 +274,7 @@ def compile_table(
             for aggregate in aggregates
         )
         blocks = [builder.rows(block) for block in keys]
-        wanted = _block_alphas(aggregates, places, blocks, size) if is_targeted else _balanced_alphas(blocks)
+        wanted = block_alphas(aggregates, places, blocks, size) if is_targeted else _balanced_alphas(blocks)
         cost = sum(
             0.0 if b.is_exact else b.largest / max(alpha, ROUNDING) for b, alpha in zip(blocks, wanted, strict=True)
         )
@@ -632,9 +632,9 @@ def _multiplied(blocks: list[BlockRows], wanted: list[float]) -> tuple[BlockRows
     return tuple(scaled)
 
 
-def _block_alphas(
-    aggregates: tuple[Aggregate, ...],
-    places: tuple[Mapping[str, int], ...],
+def block_alphas(
+    aggregates: Iterable[Aggregate],
+    places: Iterable[Mapping[str, int]],
     blocks: Iterable[BlockRows],
     size: int | None,
 ) -> list[float]:
@@ -688,18 +688,11 @@ def _role_alphas(aggregate: Aggregate, roles: Mapping[str, BlockRows], size: int
     return alphas if is_counted else {**alphas, "count": share / spread**2}
 
 
-def column_alphas(table: AggregateTable, alpha: float) -> list[float | None]:
-    """How far off each column is at most where all answers of the workload are within `alpha`.
+def column_alpha(aggregate: Aggregate, roles: Mapping[str, BlockRows], alpha: float, size: int | None) -> float | None:
+    """How far off a column is at most where all of its rows are within `alpha`.
 
     None for means, spreads and shares where no size is given, or where so small a group may be empty.
     """
-    return [
-        _column_alpha(aggregate, {role: table.blocks[place] for role, place in roles.items()}, alpha, table.size)
-        for aggregate, roles in zip(table.aggregates, table.places, strict=True)
-    ]
-
-
-def _column_alpha(aggregate: Aggregate, roles: Mapping[str, BlockRows], alpha: float, size: int | None) -> float | None:
     off = {role: 0.0 if block.is_exact else alpha / block.multiplier for role, block in roles.items()}
     if aggregate.function in PLAIN:
         return max(off.values())

@@ -1,0 +1,332 @@
+"""What the columns of a table are promised: rows by the box of all of them, means and shares by their own noise.
+
+The intervals of an answer divide beta in the same way (docs/proofs/joint.md, "Quotients promised beforehand").
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from blowfishdb.accuracy.candidates import Candidate, Columns, QuotientColumn, least_passing
+from blowfishdb.accuracy.tails import REFERENCE_BETA, ExactTails, Pairs
+from blowfishdb.mechanisms.strategy import NO_VARIABLE
+from blowfishdb.model.aggregates import AggregateTable, BlockRows, block_alphas, column_alpha
+from blowfishdb.model.cached import cached_property
+from blowfishdb.model.numbers import Floats
+from blowfishdb.noise import distribution
+
+PAIRED = {"mean": ("sum", "count"), "sum": ("sum", "count"), "share": ("part", "whole")}
+"""The blocks whose quotient, or weighted sum, a column is."""
+FEWEST = 2
+"""The number of records from which on the noise of a quotient itself is quoted."""
+ONE_MEAN = Columns((1, 1), (), 1.0, (QuotientColumn(0, (0, 1), (1.0, 1.0), 1),))
+"""The promise for a single mean: both of its rows are in one unit."""
+
+
+def columns_of(table: AggregateTable) -> Columns | None:
+    """How columns are bounded, and promised their tolerances where they have any, else what equal shares of beta give.
+
+    None where no column is a quotient. They are to be kept `together` where another column is read off several rows.
+    """
+    pairs = {
+        place: (roles[PAIRED[one.function][0]], roles[PAIRED[one.function][1]])
+        for place, (one, roles) in enumerate(zip(table.aggregates, table.places, strict=True))
+        if set(PAIRED.get(one.function, [""])) <= set(roles) and len(set(roles.values())) > 1
+    }
+    if not pairs:
+        return None
+    others = [place for place in range(len(table.aggregates)) if place not in pairs]
+    boxed = tuple(sorted({block for place in others for block in table.places[place].values()}))
+    factors = {place: _factors(table, place, blocks) for place, blocks in pairs.items()}
+    if all(one.tolerance is not None for one in table.aggregates):
+        wanted = block_alphas(
+            [table.aggregates[place] for place in others],
+            [table.places[place] for place in others],
+            table.blocks,
+            table.size,
+        )
+        reach = min(
+            (
+                wanted[block] * table.blocks[block].multiplier / table.alpha
+                for block in boxed
+                if not table.blocks[block].is_exact
+            ),
+            default=math.inf,
+        )
+        reaches = {place: _tolerated(table, place) / table.alpha for place in pairs}
+    else:
+        reach = 1.0
+        reaches = {place: part * sum(factors[place]) for place, part in _parts(table, pairs, factors, boxed).items()}
+    quotients = tuple(
+        QuotientColumn(
+            place,
+            blocks,
+            factors[place],
+            table.blocks[blocks[0]].rows.shape[0],
+            None if _divisor(table, place) is None else reaches[place],
+        )
+        for place, blocks in pairs.items()
+    )
+    sizes = tuple(block.rows.shape[0] for block in table.blocks)
+    together = any(len(set(table.places[place].values())) > 1 for place in others)
+    return Columns(sizes, boxed, reach, quotients, together)
+
+
+def promised_columns(table: AggregateTable) -> Columns | None:
+    """The same; None also where a quotient is taken over a single record, and the box of all rows is promised."""
+    columns = columns_of(table)
+    is_single = table.size is not None and table.size < FEWEST
+    if (
+        columns is not None
+        and is_single
+        and any(table.aggregates[one.column].function != "sum" for one in columns.quotients)
+    ):
+        return None
+    return columns
+
+
+def column_alphas(table: AggregateTable, alpha: float) -> list[float | None]:
+    """How far off each column is at most where a plan keeps `alpha`.
+
+    None for means, spreads and shares where no size is given, or where so small a group may be empty.
+    """
+    columns = promised_columns(table)
+    quotients = {} if columns is None else {one.column: one for one in columns.quotients}
+    box = alpha if columns is None else columns.reach * alpha
+    alphas: list[float | None] = []
+    for place, one in enumerate(table.aggregates):
+        if place in quotients:
+            reach, divisor = quotients[place].reach, _divisor(table, place)
+            alphas.append(None if reach is None or divisor is None else reach * alpha / divisor)
+        else:
+            alphas.append(column_alpha(one, _roles(table, place), box, table.size))
+    return alphas
+
+
+def _roles(table: AggregateTable, place: int) -> dict[str, BlockRows]:
+    return {role: table.blocks[block] for role, block in table.places[place].items()}
+
+
+def usual_error(table: AggregateTable, rmse: float) -> float | None:
+    """About how far off the first column is where rows are off by so much; of quotients that of the largest."""
+    columns = promised_columns(table)
+    first = None if columns is None else next((one for one in columns.quotients if one.column == 0), None)
+    if first is None:
+        return column_alpha(table.aggregates[0], _roles(table, 0), rmse, table.size)
+    divisor = _divisor(table, 0)
+    return None if divisor is None else math.hypot(*first.factors) * rmse / divisor
+
+
+def _factors(table: AggregateTable, place: int, blocks: tuple[int, int]) -> tuple[float, float]:
+    """What an error of the rows of both blocks counts for in a quotient times its divisor, at the largest ratio."""
+    first, second = (table.blocks[block] for block in blocks)
+    match table.aggregates[place].function:
+        case "mean":
+            most = float(first.spread)
+        case "sum":
+            most = float(abs(first.offset))
+        case _:
+            most = 1.0
+    return float(first.step) / first.multiplier, 0.0 if second.is_exact else most / second.multiplier
+
+
+def _divisor(table: AggregateTable, place: int) -> float | None:
+    """By what an error of a quotient times its divisor is divided for that of the column; None without a size."""
+    one, roles = table.aggregates[place], table.places[place]
+    if one.function == "sum":
+        return float(table.blocks[roles["sum"]].scale)
+    if table.size is None:
+        return None
+    return table.size / one.times if one.function == "share" else float(table.size) * table.blocks[roles["sum"]].scale
+
+
+def _tolerated(table: AggregateTable, place: int) -> float:
+    """How far off a quotient times its divisor may be for its column to keep its tolerance."""
+    return float(table.aggregates[place].tolerance or 0) * (_divisor(table, place) or 0.0)
+
+
+def _parts(
+    table: AggregateTable,
+    pairs: Mapping[int, tuple[int, int]],
+    factors: Mapping[int, tuple[float, float]],
+    boxed: Sequence[int],
+) -> dict[int, float]:
+    """For each quotient about the part of what the box of its rows allows that its own noise keeps to."""
+    noisy = [0 if block.is_exact else block.rows.shape[0] for block in table.blocks]
+    rest = sum(noisy) - sum(noisy[block] for block in boxed)
+    if rest == 0 or not boxed or any(block.block.is_running for block in table.blocks):
+        return dict.fromkeys(pairs, 1.0)
+    groups = sum(table.blocks[first].rows.shape[0] for first, _ in pairs.values())
+    box, each = (math.log(ways / REFERENCE_BETA) for ways in (sum(noisy), groups * sum(noisy) / rest))
+    parts = {}
+    for place in pairs:
+        small, large = sorted(factors[place])
+        # The tail of two, solved for alpha: of sizes that are alike, or that are not (docs/proofs/accuracy.md).
+        apart = -math.log1p(-((small / large) ** 2)) if small < large else math.inf
+        more = min(apart, math.log1p((each + 1.0) / 2.0))
+        parts[place] = min(1.0, large * (each + more) / ((small + large) * box))
+    return parts
+
+
+def own_scales(candidate: Candidate) -> Floats | None:
+    """The scale of each answer's noise variable, where no two answers share one; 0 for exact answers."""
+    direct = candidate.strategy.direct
+    if direct is None:
+        return None
+    noisy = direct[direct != NO_VARIABLE]
+    if np.unique(noisy).size < noisy.size:
+        return None
+    return np.where(direct == NO_VARIABLE, 0.0, candidate.scales(Fraction(1))[direct])
+
+
+def block_scales(sizes: Sequence[int], scales: Floats | None) -> list[float | None]:
+    """The scale of the noise of each block's rows, 0 for exact ones; None where rows differ or share noise."""
+    if scales is None:
+        return [None] * len(sizes)
+    pieces = np.split(scales, np.cumsum(sizes)[:-1])
+    return [float(piece[0]) if np.unique(piece).size == 1 else None for piece in pieces]
+
+
+def paired_noise(columns: Columns, scales: Sequence[float | None]) -> dict[int, Pairs]:
+    """The noise of each quotient, of those whose blocks have noise of one scale each."""
+    pairs = {}
+    for place, one in enumerate(columns.quotients):
+        first, second = (scales[block] for block in one.blocks)
+        if first is not None and second is not None and first > 0:
+            pairs[place] = Pairs(np.array([one.factors]), np.array([first, second]))
+    return pairs
+
+
+def divide(
+    columns: Columns, beyond: Sequence[float], tail: Mapping[int, Callable[[float], float]], wide: float, beta: float
+) -> tuple[frozenset[int], float]:
+    """The quotients that are bounded by their own noise, and the probability that is left for each of their groups.
+
+    `beyond` is for each block a bound on the probability that a row is off by more than `wide`, the box of all rows.
+    What the rows read off the box leave of beta is divided among the groups of the quotients; one that would be bounded
+    less well than by the box goes back to it. Nothing here depends on what was measured.
+    """
+    chosen = frozenset(tail)
+    while chosen:
+        others = {block for place, one in enumerate(columns.quotients) if place not in chosen for block in one.blocks}
+        left = beta - sum(beyond[block] for block in others | set(columns.boxed))
+        each = left / sum(columns.quotients[place].count for place in chosen)
+        narrow = frozenset(
+            place for place in chosen if each > 0 and tail[place](sum(columns.quotients[place].factors) * wide) <= each
+        )
+        if narrow == chosen:
+            return chosen, each
+        chosen = narrow
+    return chosen, 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnTails:
+    """Whether the columns of a table keep what is promised, where each row has a noise variable to itself.
+
+    They do where all rows are within the box that `every` has, or where beta is divided as for the intervals of the
+    answer. A quotient is off by what the sum of both of its variables is, or its divisor comes out below 1 while the
+    other number is off by more.
+    """
+
+    every: ExactTails
+    columns: Columns
+
+    def least_epsilon(self, alpha: float, beta: float) -> Fraction:
+        """The least grid epsilon that keeps the promise."""
+        unit = self.every.candidate.plan.unit
+        guess = unit / Fraction(max(alpha, 1.0))
+        return least_passing(lambda epsilon: self._keeps(float(unit / epsilon), beta)(alpha), guess)
+
+    def alpha(self, epsilon: Fraction, beta: float) -> float:
+        """The least whole alpha that holds at this epsilon."""
+        return self._least(float(self.every.candidate.plan.unit / epsilon), beta)
+
+    def price(self, beta: float) -> float:
+        """alpha times epsilon where noise is so large that rounding does not matter."""
+        candidate = self.every.candidate
+        return self._least(candidate.coarse_unit, beta) * float(candidate.plan.unit) / candidate.coarse_unit
+
+    def beyond(self, place: int, unit: float, far: float) -> float:
+        """A bound on the probability that a quotient is off by more than `far` over its divisor."""
+        one, pair = self.columns.quotients[place], self._pairs[place]
+        both = pair.tail(far, unit)
+        first, second = (unit * scale for scale in pair.scales.tolist())
+        if second == 0 or one.factors[1] == 0:
+            return both
+        alone, half = (
+            float(distribution.tail(scale, at))
+            for scale, at in ((first, far / one.factors[0]), (second, far / (2.0 * one.factors[1])))
+        )
+        return both + alone * half / 4.0
+
+    def _least(self, unit: float, beta: float) -> float:
+        keeps = self._keeps(unit, beta)
+        high = 1
+        while not keeps(high):
+            high *= 2
+        return float(bisect_left(range(high), True, key=keeps))
+
+    def _keeps(self, unit: float, beta: float) -> Callable[[float], bool]:
+        """Whether an alpha is kept at this noise; a larger one is as well."""
+        columns = self.columns
+        wide = row = self.every.within(unit, beta)
+        chosen, each = frozenset(self._pairs), beta
+        if columns.together:
+            chosen, each = self._divided(unit, wide, beta)
+        else:
+            row = self._widest_row(unit, beta)
+
+        def keeps(alpha: float) -> bool:
+            if wide <= columns.box * alpha:
+                return True
+            if columns.boxed and row > columns.reach * alpha:
+                return False
+            return all(
+                self.beyond(place, unit, one.reach * alpha) <= each
+                if place in chosen
+                else self._noisy_factors(one) * wide <= one.reach * alpha
+                for place, one in enumerate(columns.quotients)
+                if one.reach is not None
+            )
+
+        return keeps
+
+    def _divided(self, unit: float, wide: float, beta: float) -> tuple[frozenset[int], float]:
+        beyond = [
+            math.inf if scale is None else count * math.exp(-wide / (unit * scale)) if scale > 0 else 0.0
+            for scale, count in zip(self._scales, self.columns.sizes, strict=True)
+        ]
+        tail = {place: partial(pair.tail, unit=unit) for place, pair in self._pairs.items()}
+        return divide(self.columns, beyond, tail, wide, beta)
+
+    def _widest_row(self, unit: float, beta: float) -> float:
+        """How far off a single row of the boxed blocks is at most."""
+        rows = np.zeros(sum(self.columns.sizes), dtype=np.bool_)
+        starts = np.cumsum([0, *self.columns.sizes])
+        for block in self.columns.boxed:
+            rows[starts[block] : starts[block + 1]] = True
+        noisy = self.every.direct[rows & (self.every.direct != NO_VARIABLE)]
+        weights = np.unique(self.every.candidate.weights[noisy])
+        return float(distribution.quantile(unit / weights, beta).max(initial=0))
+
+    def _noisy_factors(self, one: QuotientColumn) -> float:
+        return sum(factor for factor, block in zip(one.factors, one.blocks, strict=True) if self._scales[block] != 0)
+
+    @cached_property
+    def _pairs(self) -> dict[int, Pairs]:
+        return paired_noise(self.columns, self._scales)
+
+    @cached_property
+    def _scales(self) -> list[float | None]:
+        """The scale of each block's noise at unit 1."""
+        candidate = self.every.candidate
+        scales = own_scales(candidate)
+        return block_scales(self.columns.sizes, None if scales is None else scales / float(candidate.plan.unit))
