@@ -273,15 +273,17 @@ def test_what_it_does_not_serve_is_declined() -> None:
     assert isinstance(release(many, epsilon=1), PlanRelease)
 
 
-def test_groups_of_too_many_values_are_pointed_to_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is lowered, which is quicker than 2^21 cells; one group is within it, and the advice then works."""
-    monkeypatch.setattr("blowfishdb.engine.charge.MOST_CELLS", 6000)
-    place, target = handle(), accuracy_target(epsilon=1)
+def test_groups_of_more_values_than_are_planned_for_are_chosen_by_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is lowered, which is quicker than 2^21 cells. No CDF is quoted, and none that is named is planned."""
+    monkeypatch.setattr("blowfishdb.engine.program.MOST_CELLS", 6000)
+    monkeypatch.setattr("blowfishdb.engine.program.quotes_for", lambda *_: pytest.fail("a plan for too many cells"))
+    place = handle()
     medians = query("table", "sex", None, aggregates=(Aggregate("quantile", ("x",), level=Fraction(1, 2)),))
-    with pytest.raises(TooLarge, match="one group at a time, with a condition"):
-        prepare(place, make_request(place, medians, target))
-    one = query("quantiles", "x", bf.col("sex") == "f", levels=(Fraction(1, 2),))
-    assert isinstance(prepare(place, make_request(place, one, target)), Release)
+    made = prepare(place, make_request(place, medians, accuracy_target(epsilon=1)))
+    assert isinstance(made, QuantilesRelease)
+    assert "too many" in made.preview(place).declined["optimized"]
+    with pytest.raises(TooLarge, match="Leave the mechanism out"):
+        prepare(place, make_request(place, medians, accuracy_target(epsilon=1, mechanism="joint")))
 
 
 def test_a_plan_that_was_not_charged_is_not_drawn() -> None:

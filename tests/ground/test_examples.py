@@ -36,7 +36,7 @@ def test_the_curator_sees_a_sound_ledger(tmp_path: Path) -> None:
 def test_several_tables_are_one_dataset(tmp_path: Path) -> None:
     shown = shown_by(FOLDER / "patients_and_visits.py", tmp_path)
     assert "at most  5: 1550 visits count, 440 do not" in shown
-    assert "of at most 5 rows per patient" in shown
+    assert "at most 5 rows per patient are counted" in shown
     assert "epsilon 1 of visits.people" in shown
 
 

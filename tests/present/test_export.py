@@ -157,7 +157,7 @@ def test_a_workbook_says_what_its_numbers_mean_and_draws_them() -> None:
     content = excel_file(answer)
     about = {row[0]: row[1] for row in sheets(content)["What it means"]}
     assert about["Accuracy"] == "noise within 60 (95 %)"
-    assert (about["Counted"], about["Mind"]) == (answer.counted, answer.caveat)
+    assert (about["Counted"], about["Mind"]) == ("at most 5 rows per patient are counted", answer.caveat)
     assert about["Note"] == answer.note()
     with ZipFile(io.BytesIO(content)) as parts:
         chart = parts.read("xl/charts/chart1.xml").decode()

@@ -321,6 +321,7 @@ SURE = rf"\((?P<sure>{NUMBER}) %\)"
 EPSILON = rf"(?P<epsilon>(?:≈ )?{NUMBER}(?:/\d+)?)"
 PRICE = rf"(?P<title>.+)   epsilon {EPSILON} of (?P<dataset>\S+) \(policy v(?P<version>\d+)\)"
 CAPPED = r"(?: +of at most (?P<cap>\d+) rows? per (?P<id>\w+))?"
+CAP = r"at most (?P<cap>\d+) rows? per (?P<id>\w+) (?:is|are) counted"
 ACCURACIES: Registry = (
     ("exact", _exact),
     (rf"(?:every value )?within (?P<width>{NUMBER}) {SURE}", _within),
@@ -376,11 +377,11 @@ REGISTERED: Registry = (
         _offered,
     ),
     # Answers.
-    *((rf"{PRICE}   {words}{CAPPED}", _priced(check)) for words, check in ACCURACIES),
+    *((rf"{PRICE}   {words}(?:   {CAP})?", _priced(check)) for words, check in ACCURACIES),
     (
-        rf"What is counted: (?P<what>persons, each once in a group, by )?records{CAPPED}; further rows of a person "
+        rf"What is counted: (?P<what>persons, each once in a group|records); {CAP}, and further rows of a person "
         r"count nowhere\.",
-        _capped(lambda case, said: (said["what"] is not None) == _is_of_people(case.query)),
+        _capped(lambda case, said: (said["what"] != "records") == _is_of_people(case.query)),
     ),
     # Notes.
     (

@@ -466,7 +466,7 @@ def wrong_document(case: Case, content: dict[str, Any]) -> list[str]:
 
 OF_SHEETS: Registry = (
     (r"Accuracy: (?P<accuracy>.+)", _accuracy),
-    (r"Counted: of at most (?P<cap>\d+) rows? per (?P<id>\w+)", _cap),
+    (r"Counted: at most (?P<cap>\d+) rows? per (?P<id>\w+) (?:is|are) counted", _cap),
     (rf"Epsilon: {EPSILON}", lambda case, said: near(said["epsilon"].removeprefix("≈ "), case.charged)),
     (r"Released: (?P<at>\S+)", lambda case, said: said["at"] == case.answer.released),
     (r"Dataset: (?P<dataset>\S+)", lambda case, said: said["dataset"] == case.handle.name),

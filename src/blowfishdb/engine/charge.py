@@ -110,7 +110,6 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
             _check_cells(compiled)
             return groups_release(compiled, target)
         if quantile_order(compiled) is not None and not target.is_data_aware:
-            _check_cells(compiled)
             target = target.by(None) if target.mechanism == AUTO else target
             return quantiles_release(handle, compiled, target)
         return _cells_release(compiled, handle, target)
@@ -177,10 +176,7 @@ def _cells_release(
 def _check_cells(compiled: Compiled) -> None:
     cells = compiled.problem.graph.cells
     if cells > MOST_CELLS:
-        advice, order = "Ask for wider bins or fewer attributes.", quantile_order(compiled)
-        if order is not None and compiled.problem.graph.shape[order.axis] <= MOST_CELLS:
-            advice = "Ask for the quantiles of one group at a time, with a condition (WHERE) in place of GROUP BY."
-        raise TooLarge("cells of one question", cells, MOST_CELLS, advice)
+        raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")
 
 
 def decode(payload: bytes) -> Released:

@@ -17,7 +17,7 @@ from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds, chosen_numbers
 from blowfishdb.present.export import axis_columns, column_names, needed, row_labels, text_table
 from blowfishdb.present.page import fragment, rows_table
-from blowfishdb.present.words import Digits, digits_of, percent, printable
+from blowfishdb.present.words import Digits, digits_of, percent, printable, readable
 
 if TYPE_CHECKING:
     import pandas
@@ -295,6 +295,15 @@ class Selection:
         """Whether all rows stay as they are."""
         return self == EVERYTHING
 
+    @property
+    def words(self) -> str:
+        """The rows that are shown, and their order: "where count > 50, by count (largest first), the first 10"."""
+        order = ", ".join(f"{key.name}{' (largest first)' if key.is_descending else ''}" for key in self.order)
+        rows = "" if self.limit is None else f"{'the first' if not self.offset else 'the next'} {self.limit:,}"
+        having = "" if self.having is None else f"where {_condition_words(self.having)}"
+        after = f"after {self.offset:,}" if self.offset else ""
+        return ", ".join(filter(None, (having, order and f"by {order}", " ".join(filter(None, (rows, after))))))
+
 
 EVERYTHING = Selection()
 
@@ -380,6 +389,15 @@ def _meaning(table: Answer, selection: Selection, *, is_cut: bool) -> list[str]:
         else:
             sentences.append("ORDER BY looks at published numbers: groups whose intervals overlap may be swapped.")
     return sentences
+
+
+def _condition_words(condition: Threshold | AllOf) -> str:
+    if isinstance(condition, Threshold):
+        return f"{condition.column} {condition.op} {readable(condition.value)}"
+    parts = (
+        f"({_condition_words(part)})" if isinstance(part, AllOf) else _condition_words(part) for part in condition.parts
+    )
+    return (" or " if condition.any_of else " and ").join(parts)
 
 
 def _thresholds(condition: Threshold | AllOf) -> list[Threshold]:

@@ -441,7 +441,7 @@ def continued(preview: Preview, compiled: Compiled, best: Quote, way: WayName, m
 
 
 RANKS_ONLY = "it chooses quantiles of one attribute, perhaps by groups, and counts or measures nothing else"
-COARSE_TOO = "a CDF of a few wide groups of the same values already misses by more ranks, or costs more"
+COARSE_TOO = "even a CDF of wide groups of values misses by more ranks or costs more, or its cells are too many to plan"
 
 
 def quantile_quote(compiled: Compiled, target: AccuracyTarget) -> QuantileQuote:
@@ -469,7 +469,7 @@ def quantiles_preview(
     elif quotes is not None and not quotes.offers:
         why = f"{best.mechanism} is the only mechanism that serves this question as asked."
     elif not preview.offers:
-        why = f"{best.mechanism} chooses by ranks, and even a CDF of a few wide groups would miss by more of them."
+        why = f"{best.mechanism} chooses by ranks; a CDF would miss by more of them, or has too many cells to plan."
     elif target.epsilon is None:
         why = f"{best.mechanism} promises these ranks for the least epsilon, less than {preview.offers[0].mechanism}."
     else:

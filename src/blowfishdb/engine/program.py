@@ -45,8 +45,9 @@ from blowfishdb.engine.release import (
     public_total,
     recorded_settings,
 )
+from blowfishdb.engine.synopsis import MOST_CELLS
 from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import BlowfishError, Declined, plural
+from blowfishdb.errors import BlowfishError, Declined, TooLarge, plural
 from blowfishdb.inference.consistency import Consistent
 from blowfishdb.mechanisms.data_aware import dawa, gated
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
@@ -392,6 +393,12 @@ def quantiles_release(handle: DatasetHandle, compiled: Compiled, target: Accurac
     """The release by the mechanism that is named, or else by the one that misses by fewer ranks or costs less."""
     order, free = quantile_order(compiled), target.by(None)
     values = 0 if order is None else compiled.problem.graph.shape[order.axis]
+    cells = compiled.problem.graph.cells
+    if order is not None and cells > MOST_CELLS:
+        # What measures running counts plans for all cells at once; ranks are chosen group by group.
+        if target.mechanism not in (None, EXPONENTIAL_QUANTILES):
+            raise TooLarge("cells of one question", cells, MOST_CELLS, f"Leave the mechanism out: {RANKS_ONLY}.")
+        return QuantilesRelease(compiled, target, quantile_quote(compiled, target))
     if target.mechanism == EXPONENTIAL_QUANTILES:
         quotes = quotes_for(compiled, free) if values < MANY else None
         return QuantilesRelease(compiled, target, quantile_quote(compiled, target), quotes)

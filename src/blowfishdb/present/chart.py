@@ -15,7 +15,15 @@ from blowfishdb.errors import plural
 from blowfishdb.model.numbers import Bools, Floats
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Released
 from blowfishdb.present.export import row_labels
-from blowfishdb.present.words import Digits, accuracy_words, caption_words, digits_for, digits_of, price_words
+from blowfishdb.present.words import (
+    Digits,
+    accuracy_words,
+    cap_words,
+    caption_words,
+    digits_for,
+    digits_of,
+    price_words,
+)
 from blowfishdb.present.words import percent as confidence_words
 
 ChartKind: TypeAlias = Literal["number", "bars", "rows", "steps", "heat", "dots", "lines"]
@@ -327,7 +335,7 @@ def shared_top(*answers: Released) -> float:
 def description(answer: Released) -> str:
     """What the picture shows, for those who do not see it."""
     size = answer.raw.size
-    parts = (plural(size, "value"), price_words(answer), accuracy_words(answer), answer.counted)
+    parts = (plural(size, "value"), price_words(answer), accuracy_words(answer), cap_words(answer.counted))
     words = f"{', '.join(filter(None, parts))}."
     if size == 0:
         return words

@@ -148,7 +148,7 @@ def mechanism_words(answer: Released) -> str:
 
 def caption_words(answer: Released) -> str:
     """The line below a title: price, mechanism, accuracy, and which rows are counted where not all are."""
-    parts = (price_words(answer), mechanism_words(answer), accuracy_words(answer), answer.counted)
+    parts = (price_words(answer), mechanism_words(answer), accuracy_words(answer), cap_words(answer.counted))
     return SEPARATOR.join(filter(None, parts))
 
 
@@ -200,8 +200,8 @@ def _counted_sentence(answer: Released) -> str:
     if not answer.counted:
         return ""
     is_people = bool(answer.columns) and all(column.function == "people" for column in answer.columns)
-    what = "persons, each once in a group, by records" if is_people else "records"
-    return f"What is counted: {what} {answer.counted}; further rows of a person count nowhere."
+    what = "persons, each once in a group" if is_people else "records"
+    return f"What is counted: {what}; {cap_words(answer.counted)}, and further rows of a person count nowhere."
 
 
 def _price_sentence(answer: Released) -> str:

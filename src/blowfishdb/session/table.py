@@ -246,17 +246,19 @@ class Question:
 
     @property
     def title(self) -> str:
-        """The question in one line."""
-        return question_words(self.listing or self.query)
+        """The question in one line, with the rows of its answer that are shown where these are not all."""
+        words = question_words(self.listing or self.query)
+        return words if self.listing is not None or self.selection.is_everything else f"{words}, {self.selection.words}"
 
     def request(self, target: AccuracyTarget) -> ReleaseRequest:
         """What the backend is asked for."""
         return ReleaseRequest(self.dataset, self.query, self.domain, target)
 
     def shown(self, answer: Answer) -> Answer:
-        """The rows of an answer that are asked for; a list has the title of one."""
-        chosen = select_rows(answer, self.selection)
-        return chosen if self.listing is None else replace(chosen, title=self.title)
+        """The rows of an answer that are asked for, under a title that says so."""
+        if self.selection.is_everything:
+            return answer
+        return replace(select_rows(answer, self.selection), title=self.title)
 
     def __repr__(self) -> str:
         return f"<{self.title} of {self.dataset}: preview(alpha=...) is free, release(...) answers>"
@@ -296,7 +298,7 @@ class Question:
         preview = self._backend.preview(request)
         if not isinstance(preview, Preview):
             return preview
-        title = preview.title if self.listing is None else self.title
+        title = preview.title if self.selection.is_everything else self.title
         return replace(preview, relative=note, title=title, **preview.unread)
 
     def release(

@@ -324,7 +324,7 @@ class AnswerChart:
         answer, view = self._column(), self._view
         options = {"raw": view.raw, "percent": view.percent}
         chart = chart_of(answer, DETAIL, order=view.order, matching=view.matching, **options)
-        parts = (accuracy_words(answer), answer.counted, chart.noise_words if chart.kind == "heat" else "")
+        parts = (accuracy_words(answer), cap_words(answer.counted), chart.noise_words if chart.kind == "heat" else "")
         show_chart(chart, f"Chart of {answer.title}: {', '.join(filter(None, parts))}. The tab Table has the numbers.")
 
 
