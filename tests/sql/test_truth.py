@@ -105,3 +105,17 @@ def test_another_question_is_noticed(
 ) -> None:
     with pytest.raises(AssertionError):
         check(places, ours, other)
+
+
+def test_the_calls_at_the_head_of_the_page_run_as_they_stand(
+    places: tuple[bf.Session, duckdb.DuckDBPyConnection],
+) -> None:
+    """One statement, a preview, and several statements that are charged together."""
+    calls = PAGE.split("```python\n")[1].split("```")[0].strip().splitlines()
+    answer, preview, several = (eval(call, {"db": places[0]}) for call in calls)
+    assert [column.name for column in answer.columns] == ["count", "mean_cost"]
+    assert preview.accuracy_target.alpha == 20
+    assert [(one.kind, one.widths.simultaneous <= alpha) for one, alpha in zip(several, (50, 20), strict=True)] == [
+        ("cdf", True),
+        ("count", True),
+    ]

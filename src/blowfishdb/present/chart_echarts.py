@@ -5,6 +5,7 @@ The colours read on light and on dark ground alike. Tooltips are text, so no lab
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +25,10 @@ UPON = "#9a6fc0"
 """Of values drawn upon others."""
 LINES = ("#3d92b8", "#d4762f", "#4b9b6e", "#9a6fc0", "#c25566", "#8a8f3c", "#5b7fd0")
 """For several lines in one chart, told apart with any kind of colour vision together with their marks."""
+SLANT, MOST_SLANTED = 38, 32
+"""The degrees of names that have no room side by side, and how many of them are written so."""
+LETTER, ACROSS = 7, 520
+"""Pixels of a letter and its share of the gap, and of a narrow picture of squares."""
 ZOOMED_BARS, ZOOMED_POINTS = 60, 600
 """More marks than these can be zoomed into."""
 NUMBER = "value => Math.abs(value) >= 1e6 ? (value / 1e6).toLocaleString('en') + ' M' : value.toLocaleString('en')"
@@ -105,6 +110,16 @@ def _names(name: str, labels: tuple[str, ...], **more: Any) -> Options:
         "axisTick": {"show": False},
         **more,
     }
+
+
+def _slanted(names: Options) -> Options:
+    """The names below a picture, each of them: slanted where they have no room side by side and are not too many."""
+    longest = LETTER * max(map(len, names["data"]), default=0)
+    if len(names["data"]) > MOST_SLANTED or longest * len(names["data"]) <= ACROSS:
+        return names
+    room = min(longest, names["axisLabel"]["width"])
+    names["axisLabel"] |= {"rotate": SLANT, "interval": 0, "hideOverlap": False}
+    return names | {"nameGap": 24 + math.ceil(room * math.sin(math.radians(SLANT)))}
 
 
 def _room(width: int, most: int) -> Options:
@@ -213,7 +228,7 @@ def _heat(chart: Chart, top: float | None) -> Options:
         TIP,
         grid={"left": 12, "right": 78, "top": 30, "bottom": 36, "containLabel": True},
         title={"text": chart.remark, "right": 78, "top": 0, "textStyle": {"color": WORDS, "fontSize": 12}},
-        xAxis=_names(columns.name, columns.labels, splitArea={"show": False}),
+        xAxis=_slanted(_names(columns.name, columns.labels, splitArea={"show": False})),
         yAxis=_names(rows.name, rows.labels, nameGap=10, nameLocation="end", nameTextStyle=above),
         visualMap={"type": "continuous", "calculable": False, "seriesIndex": 0, **colours, **place, **ends},
         series=[
