@@ -10,6 +10,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.accuracy.columns import column_alphas
+from blowfishdb.accuracy.quote import accuracy_at, quote
 from blowfishdb.audit.definitions import Record, holds, moves, records
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, compile_query, with_tolerances
@@ -20,7 +21,8 @@ from blowfishdb.engine.request import read_query, write_query
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined, InfiniteLoss, QueryError, TooLarge
 from blowfishdb.mechanisms import joint
-from blowfishdb.model.aggregates import Aggregate
+from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.aggregates import Aggregate, column_alpha
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query, query
@@ -253,18 +255,27 @@ def test_an_accuracy_is_kept_for_groups_of_the_promised_size(policy_name: str) -
 
 
 def test_joint_costs_less_than_one_by_one() -> None:
-    """Count, sum and mean of each ward: the count is measured once, and the mean is read off the other two."""
+    """Count, sum and mean of each ward: the count is measured once, and the mean is read off the other two.
+
+    Here all are priced by the box of their rows; `test_columns.py` compares what is quoted.
+    """
     together = query("table", "ward", None, rows=1000, aggregates=AGGREGATES[1:4])
     compiled = compile_query(DOMAIN, bf.Policy(), together)
-    best = quotes_for(compiled, accuracy_target(epsilon=1)).best
-    assert compiled.table is not None
+    measured = {joint.NAME: MECHANISMS[joint.NAME]}
+    best = accuracy_at(compiled.problem, Fraction(1), 0.05, measured).best
+    table = compiled.table
+    assert table is not None
 
     def price(part: Aggregate, alpha: float | None) -> Fraction:
         wanted = replace(part, tolerance=Fraction(alpha or 0))
         alone = compile_query(DOMAIN, bf.Policy(), replace(together, aggregates=(wanted,)))
-        return quotes_for(alone, accuracy_target(alpha=1)).best.epsilon
+        assert alone.table is not None
+        return quote(alone.problem, alone.table.alpha, 0.05, measured).best.epsilon
 
-    alphas = column_alphas(compiled.table, best.alpha)
+    alphas = [
+        column_alpha(part, {role: table.blocks[block] for role, block in roles.items()}, best.alpha, table.size)
+        for part, roles in zip(table.aggregates, table.places, strict=True)
+    ]
     one_by_one = sum(price(part, alpha) for part, alpha in zip(together.aggregates, alphas, strict=True))
     assert best.epsilon <= Fraction(6, 10) * one_by_one
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
@@ -160,11 +161,15 @@ def _parts(
 ) -> dict[int, float]:
     """For each quotient about the part of what the box of its rows allows that its own noise keeps to."""
     noisy = [0 if block.is_exact else block.rows.shape[0] for block in table.blocks]
-    rest = sum(noisy) - sum(noisy[block] for block in boxed)
-    if rest == 0 or not boxed or any(block.block.is_running for block in table.blocks):
+    rows = sum(noisy[block] for block in boxed)
+    if rows == 0 or any(block.block.is_running for block in table.blocks):
         return dict.fromkeys(pairs, 1.0)
     groups = sum(table.blocks[first].rows.shape[0] for first, _ in pairs.values())
-    box, each = (math.log(ways / REFERENCE_BETA) for ways in (sum(noisy), groups * sum(noisy) / rest))
+    share = 1.0 / (groups + rows)
+    left = (1.0 - rows / sum(noisy)) / groups
+    is_fair = left >= FAIR * share
+    box = -math.log((1.0 / sum(noisy) if is_fair else share) * REFERENCE_BETA)
+    each = -math.log((left if is_fair else share) * REFERENCE_BETA)
     parts = {}
     for place in pairs:
         small, large = sorted(factors[place])
@@ -186,45 +191,89 @@ def own_scales(candidate: Candidate) -> Floats | None:
     return np.where(direct == NO_VARIABLE, 0.0, candidate.scales(Fraction(1))[direct])
 
 
-def block_scales(sizes: Sequence[int], scales: Floats | None) -> list[float | None]:
-    """The scale of the noise of each block's rows, 0 for exact ones; None where rows differ or share noise."""
+BlockNoise: TypeAlias = tuple[tuple[float, int], ...]
+"""The different scales of the noise of a block's rows, 0 for exact ones, each with the number of rows."""
+
+
+def block_noise(sizes: Sequence[int], scales: Floats | None) -> list[BlockNoise] | None:
+    """The noise of each block, where each row has a variable to itself."""
     if scales is None:
-        return [None] * len(sizes)
-    pieces = np.split(scales, np.cumsum(sizes)[:-1])
-    return [float(piece[0]) if np.unique(piece).size == 1 else None for piece in pieces]
+        return None
+    pieces = [np.unique(piece, return_counts=True) for piece in np.split(scales, np.cumsum(sizes)[:-1])]
+    return [tuple(zip(values.tolist(), counts.tolist(), strict=True)) for values, counts in pieces]
 
 
-def paired_noise(columns: Columns, scales: Sequence[float | None]) -> dict[int, Pairs]:
+def paired_noise(columns: Columns, noise: Sequence[BlockNoise] | None) -> dict[int, Pairs]:
     """The noise of each quotient, of those whose blocks have noise of one scale each."""
-    pairs = {}
+    pairs: dict[int, Pairs] = {}
+    if noise is None:
+        return pairs
     for place, one in enumerate(columns.quotients):
-        first, second = (scales[block] for block in one.blocks)
-        if first is not None and second is not None and first > 0:
-            pairs[place] = Pairs(np.array([one.factors]), np.array([first, second]))
+        first, second = (noise[block] for block in one.blocks)
+        if len(first) == len(second) == 1 and first[0][0] > 0:
+            pairs[place] = Pairs(np.array([one.factors]), np.array([first[0][0], second[0][0]]))
     return pairs
 
 
-def divide(
-    columns: Columns, beyond: Sequence[float], tail: Mapping[int, Callable[[float], float]], wide: float, beta: float
-) -> tuple[frozenset[int], float]:
-    """The quotients that are bounded by their own noise, and the probability that is left for each of their groups.
+@dataclass(frozen=True)
+class Division:
+    """The quotients that are bounded by their own noise, the probability left for each of their groups, and the box.
 
-    `beyond` is for each block a bound on the probability that a row is off by more than `wide`, the box of all rows.
-    What the rows read off the box leave of beta is divided among the groups of the quotients; one that would be bounded
-    less well than by the box goes back to it. Nothing here depends on what was measured.
+    Rows that are read off by themselves are within `wide`.
+    """
+
+    quotients: frozenset[int]
+    each: float
+    wide: float
+
+
+FAIR = 0.5
+"""Quotients get at least this part of an equal share of beta: else the box is made wider for them."""
+
+
+def divide(
+    columns: Columns,
+    noise: Sequence[BlockNoise] | None,
+    tail: Mapping[int, Callable[[float], float]],
+    wide: float,
+    beta: float,
+) -> Division:
+    """How beta is divided between the rows read off the box and the groups of the quotients.
+
+    `wide` is the box of all rows; what the rows that need it leave of beta is for the quotients, and where that is too
+    little all get equal shares. A quotient that would be bounded less well than by the box goes back to it. Nothing
+    here depends on what was measured.
     """
     chosen = frozenset(tail)
-    while chosen:
+    while chosen and noise is not None:
         others = {block for place, one in enumerate(columns.quotients) if place not in chosen for block in one.blocks}
-        left = beta - sum(beyond[block] for block in others | set(columns.boxed))
-        each = left / sum(columns.quotients[place].count for place in chosen)
+        boxed = [row for block in others | set(columns.boxed) for row in noise[block] if row[0] > 0]
+        groups = sum(columns.quotients[place].count for place in chosen)
+        row, each = wide, (beta - _beyond(boxed, wide)) / groups
+        share = beta / (groups + sum(count for _, count in boxed))
+        if each < FAIR * share:
+            row, each = _box(boxed, beta - groups * share), share
         narrow = frozenset(
             place for place in chosen if each > 0 and tail[place](sum(columns.quotients[place].factors) * wide) <= each
         )
         if narrow == chosen:
-            return chosen, each
+            return Division(chosen, each, row)
         chosen = narrow
-    return chosen, 0.0
+    return Division(frozenset(), 0.0, wide)
+
+
+def _beyond(boxed: Sequence[tuple[float, int]], wide: float) -> float:
+    """A bound on the probability that some row is off by more than a whole number."""
+    # P(|X| > w) = 2 q^(w + 1) / (1 + q) <= q^w for whole w, with q = exp(-1 / scale).
+    return sum(count * math.exp(-wide / scale) for scale, count in boxed)
+
+
+def _box(boxed: Sequence[tuple[float, int]], beta: float) -> float:
+    """The least whole number that some row exceeds with probability at most beta."""
+    high = 1
+    while _beyond(boxed, high) > beta:
+        high *= 2
+    return float(bisect_left(range(high), True, key=lambda wide: _beyond(boxed, wide) <= beta))
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,35 +326,28 @@ class ColumnTails:
     def _keeps(self, unit: float, beta: float) -> Callable[[float], bool]:
         """Whether an alpha is kept at this noise; a larger one is as well."""
         columns = self.columns
-        wide = row = self.every.within(unit, beta)
-        chosen, each = frozenset(self._pairs), beta
+        wide = self.every.within(unit, beta)
         if columns.together:
-            chosen, each = self._divided(unit, wide, beta)
+            noise = self._noise and [tuple((unit * scale, count) for scale, count in block) for block in self._noise]
+            tail = {place: partial(pair.tail, unit=unit) for place, pair in self._pairs.items()}
+            division = divide(columns, noise, tail, wide, beta)
         else:
-            row = self._widest_row(unit, beta)
+            division = Division(frozenset(self._pairs), beta, self._widest_row(unit, beta))
 
         def keeps(alpha: float) -> bool:
             if wide <= columns.box * alpha:
                 return True
-            if columns.boxed and row > columns.reach * alpha:
+            if columns.boxed and division.wide > columns.reach * alpha:
                 return False
             return all(
-                self.beyond(place, unit, one.reach * alpha) <= each
-                if place in chosen
-                else self._noisy_factors(one) * wide <= one.reach * alpha
+                self.beyond(place, unit, one.reach * alpha) <= division.each
+                if place in division.quotients
+                else self._noisy_factors(one) * max(wide, division.wide) <= one.reach * alpha
                 for place, one in enumerate(columns.quotients)
                 if one.reach is not None
             )
 
         return keeps
-
-    def _divided(self, unit: float, wide: float, beta: float) -> tuple[frozenset[int], float]:
-        beyond = [
-            math.inf if scale is None else count * math.exp(-wide / (unit * scale)) if scale > 0 else 0.0
-            for scale, count in zip(self._scales, self.columns.sizes, strict=True)
-        ]
-        tail = {place: partial(pair.tail, unit=unit) for place, pair in self._pairs.items()}
-        return divide(self.columns, beyond, tail, wide, beta)
 
     def _widest_row(self, unit: float, beta: float) -> float:
         """How far off a single row of the boxed blocks is at most."""
@@ -318,15 +360,20 @@ class ColumnTails:
         return float(distribution.quantile(unit / weights, beta).max(initial=0))
 
     def _noisy_factors(self, one: QuotientColumn) -> float:
-        return sum(factor for factor, block in zip(one.factors, one.blocks, strict=True) if self._scales[block] != 0)
+        """What all noise of a quotient counts for; that of exact blocks is none."""
+        return sum(
+            factor
+            for factor, block in zip(one.factors, one.blocks, strict=True)
+            if self._noise is None or any(scale > 0 for scale, _ in self._noise[block])
+        )
 
     @cached_property
     def _pairs(self) -> dict[int, Pairs]:
-        return paired_noise(self.columns, self._scales)
+        return paired_noise(self.columns, self._noise)
 
     @cached_property
-    def _scales(self) -> list[float | None]:
-        """The scale of each block's noise at unit 1."""
+    def _noise(self) -> list[BlockNoise] | None:
+        """The noise of each block at unit 1."""
         candidate = self.every.candidate
         scales = own_scales(candidate)
-        return block_scales(self.columns.sizes, None if scales is None else scales / float(candidate.plan.unit))
+        return block_noise(self.columns.sizes, None if scales is None else scales / float(candidate.plan.unit))

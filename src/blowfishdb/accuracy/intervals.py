@@ -204,14 +204,6 @@ class HalfWidths:
         exact = np.flatnonzero(np.isin(places, self.exact))
         return HalfWidths(self.per_answer[places], self.simultaneous, exact)
 
-    @property
-    def beyond(self) -> Floats:
-        """For each answer a bound on the probability that it alone is off by more than `simultaneous`; needs scales."""
-        scales = np.zeros(self.per_answer.size) if self.scales is None else self.scales
-        # P(|X| > w) = 2 q^(w + 1) / (1 + q) <= q^w for whole w, with q = exp(-1 / scale).
-        ratio = np.divide(self.simultaneous, scales, out=np.full(scales.size, np.inf), where=scales > 0)
-        return np.asarray(np.exp(-ratio))
-
     def divided(self, by: float) -> HalfWidths:
         """The half-widths of answers divided by a number."""
         scales = None if self.scales is None else self.scales / by

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from blowfishdb.accuracy.columns import block_scales, columns_of, divide, paired_noise
+from blowfishdb.accuracy.columns import BlockNoise, block_noise, columns_of, divide, paired_noise
 from blowfishdb.accuracy.intervals import HalfWidths, pair_widths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, cell_ends
@@ -22,7 +22,7 @@ from blowfishdb.inference.consistency import (
 )
 from blowfishdb.model.aggregates import Aggregate, AggregateTable, BlockRows
 from blowfishdb.model.cells import NO_PART, ConstrainedParts
-from blowfishdb.model.numbers import Bools, Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.query import Measure
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.certificate import Certificate
@@ -333,10 +333,6 @@ class MeasuredBlock:
     rows: BlockRows
     measured: Floats
     box: Interval
-    scale: float | None
-    """The scale of the noise of each row times the block's multiplier, 0 for exact ones; None where rows differ."""
-    beyond: float
-    """A bound on the probability that some row is outside its interval in the box."""
 
     @property
     def plain(self) -> Interval:
@@ -352,12 +348,13 @@ def table_columns(table: AggregateTable, raw: Floats, widths: HalfWidths, beta: 
     is_exact = np.isin(np.arange(raw.size), widths.exact)
     ends = np.cumsum([block.rows.shape[0] for block in table.blocks])[:-1]
     places = np.split(np.arange(raw.size), ends)
+    noise = block_noise([rows.size for rows in places], widths.scales)
+    pairs, wide = _pairs(table, noise, widths.simultaneous, beta)
     blocks = [
-        _block(table, block, raw[rows], is_exact[rows], widths, rows)
+        _block(table, block, raw[rows], np.where(is_exact[rows], 0.0, wide))
         for block, rows in zip(table.blocks, places, strict=True)
     ]
     named = [{role: blocks[place] for role, place in roles.items()} for roles in table.places]
-    pairs = _pairs(table, blocks, widths.simultaneous, beta)
     columns, has_few = [], False
     for aggregate, roles, pair in zip(table.aggregates, named, pairs, strict=True):
         columns.append(_column(table, aggregate, roles, pair))
@@ -370,26 +367,25 @@ def table_columns(table: AggregateTable, raw: Floats, widths: HalfWidths, beta: 
     return Estimate(values, Bounds(low, high), FEW if has_few else "")
 
 
-def _pairs(table: AggregateTable, blocks: Sequence[MeasuredBlock], wide: float, beta: float) -> list[NoisePair | None]:
-    """For each column the noise of its two blocks, where that promises no less than the box of all blocks."""
+def _pairs(
+    table: AggregateTable, blocks: Sequence[BlockNoise] | None, wide: float, beta: float
+) -> tuple[list[NoisePair | None], float]:
+    """For each column the noise of its two blocks, where that promises no less than the box; and the others' box."""
     pairs: list[NoisePair | None] = [None] * len(table.aggregates)
     columns = columns_of(table)
     if columns is None:
-        return pairs
-    noise = paired_noise(columns, [block.scale for block in blocks])
-    tail = {place: pair.tail for place, pair in noise.items()}
-    chosen, each = divide(columns, [block.beyond for block in blocks], tail, wide, beta)
-    for place in chosen:
+        return pairs, wide
+    noise = paired_noise(columns, blocks)
+    division = divide(columns, blocks, {place: pair.tail for place, pair in noise.items()}, wide, beta)
+    for place in division.quotients:
         one = columns.quotients[place]
-        first, second = (blocks[block] for block in one.blocks)
-        factors = np.array([float(first.rows.step) / first.rows.multiplier, 1.0 / second.rows.multiplier])
-        pairs[one.column] = NoisePair(factors, noise[place].scales, each)
-    return pairs
+        first, second = (table.blocks[block] for block in one.blocks)
+        factors = np.array([float(first.step) / first.multiplier, 1.0 / second.multiplier])
+        pairs[one.column] = NoisePair(factors, noise[place].scales, division.each)
+    return pairs, division.wide
 
 
-def _block(
-    table: AggregateTable, block: BlockRows, raw: Floats, is_exact: Bools, widths: HalfWidths, places: Ints
-) -> MeasuredBlock:
+def _block(table: AggregateTable, block: BlockRows, raw: Floats, wide: Floats) -> MeasuredBlock:
     """The rows of a block in their own units, as an array over its groups in the order of the table's groups."""
     names = [name for name in table.cells.axes if name in block.block.by]
     order = [name for name in table.groups.axes if name in block.block.by]
@@ -408,14 +404,13 @@ def _block(
         return np.transpose(numbers.reshape(shape), [names.index(name) for name in order])
 
     measured = arranged(raw / block.multiplier)
-    width = arranged(np.where(is_exact, 0.0, widths.simultaneous / block.multiplier))
+    width = arranged(wide / block.multiplier)
     interval = Interval(measured, measured - width, measured + width)
     if block.block.power == 0:
         high = np.maximum(interval.high, 0.0)
         low = np.minimum(np.maximum(interval.low, 0.0), high)
         interval = Interval(np.maximum(measured, 0.0), low, high)
-    (scale,) = block_scales([places.size], None if widths.scales is None else widths.scales[places])
-    return MeasuredBlock(block, measured, interval, scale, float(widths.beyond[places].sum()))
+    return MeasuredBlock(block, measured, interval)
 
 
 def _column(
