@@ -80,6 +80,12 @@ histogram | SELECT * FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)
 histogram | WITH t AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT * FROM t ORDER BY n DESC
 histogram | SELECT insured, COUNT(*) FROM visits GROUP BY insured
 histogram | SELECT decade, COUNT(*) FROM (SELECT age / 10 * 10 AS decade FROM visits) GROUP BY decade
+histogram | SELECT ward, COUNT(*) n FROM visits GROUP BY ward ORDER BY n DESC FETCH FIRST 3 ROWS ONLY
+histogram | SELECT TO_CHAR(day, 'YYYY-MM') AS month, COUNT(*) FROM visits GROUP BY 1
+histogram | SELECT LEFT(ward, 1) AS building, COUNT(*) FROM visits GROUP BY building
+histogram | SELECT UPPER(ward) AS w, COUNT(*) FROM visits WHERE STARTS_WITH(ward, 'A') GROUP BY w
+count | SELECT COUNT(*) FROM visits WHERE NOT insured AND EXTRACT(YEAR FROM day) = 2024
+count | SELECT COUNT(*) FROM visits WHERE insured AND YEAR(day) < 2024
 sum | SELECT SUM(cost) FROM visits
 sum | SELECT SUM(nights) FROM visits WHERE ward = 'A1'
 sum | SELECT ROUND(SUM(cost), 2) FROM visits
@@ -156,6 +162,14 @@ table | SELECT sex, SUM(cost * (1 - nights / 100)) AS discounted FROM visits GRO
 table | SELECT SUM(2 * cost) AS twice, SUM(cost / 100.0) AS hundreds FROM visits
 table | SELECT ward, COUNT(*) AS n FROM visits WHERE sex = 'f' GROUP BY ward OPTIONS (within_n = '5 %')
 table | SELECT ward FROM visits GROUP BY ward ORDER BY AVG(cost) DESC LIMIT 2
+table | SELECT SUBSTRING(ward, 2, 1) AS floor, COUNT(*), AVG(cost) FROM visits GROUP BY floor
+table | SELECT IF(age >= 65, 'senior', 'other') AS g, AVG(nights) FROM visits GROUP BY g
+table | SELECT ward, SUM(CASE WHEN insured THEN 1 ELSE 0 END) AS paid FROM visits GROUP BY ward
+table | SELECT ward, COALESCE(SUM(cost), 0) AS total FROM visits GROUP BY ward
+table | SELECT SUM(cost) / 1000.0 AS thousands FROM visits
+table | SELECT ward, AVG(cost) * 12 AS yearly FROM visits GROUP BY ward
+table | SELECT sex, PERCENTILE_CONT(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY nights) AS q FROM visits GROUP BY sex
+table | SELECT ward, APPROX_COUNT_DISTINCT(patient) AS patients FROM visits GROUP BY ward
 table | SELECT COUNT(DISTINCT patient) FROM visits
 table | SELECT COUNT(DISTINCT patient) AS patients FROM visits WHERE age >= 65
 table | SELECT ward, COUNT(DISTINCT patient) AS patients FROM visits GROUP BY ward ORDER BY patients DESC
@@ -182,6 +196,13 @@ Rows are never shown | SELECT ward, age FROM visits WHERE cost > 900
 Rows are never shown | SELECT * FROM visits LIMIT 10
 QUANTILES | SELECT MAX(cost) FROM visits
 QUANTILES | SELECT ward, MIN(age) FROM visits GROUP BY ward
+cannot be grouped | SELECT DAYNAME(day) AS d, COUNT(*) FROM visits GROUP BY d
+cannot be grouped | SELECT ROUND(age, -1), COUNT(*) FROM visits GROUP BY 1
+without PERCENT | SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY 2 FETCH FIRST 3 PERCENT ROWS ONLY
+a number such as 2024 | SELECT COUNT(*) FROM visits WHERE YEAR(day) = 'MMXXIV'
+whole numbers from 1 | SELECT LEFT(ward, 0), COUNT(*) FROM visits GROUP BY 1
+lists no texts | SELECT LEFT(age, 1) AS a, COUNT(*) FROM visits GROUP BY a
+is an attribute, no condition | SELECT COUNT(*) FROM visits WHERE sex
 GROUP BY the attribute | SELECT COUNT(DISTINCT ward) FROM visits
 declared by the curator | SELECT COUNT(*) FROM visits JOIN patients USING (id)
 UNION | SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM visits

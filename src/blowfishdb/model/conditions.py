@@ -69,8 +69,10 @@ def read_condition(node: exp.Expression, names: Names) -> Predicate:
         if not isinstance(node.args["expression"], exp.Null):
             raise QueryError("IS is followed by NULL or NOT NULL; for truth values write x = TRUE")
         return IsNull(names.attribute(node.this, CONDITIONS_HELP))
-    if isinstance(node, exp.Like | exp.ILike) and names.declared is not None:
+    if isinstance(node, exp.Like | exp.ILike | exp.StartsWith) and names.declared is not None:
         return _like(node, names.declared, names)
+    if names.declared is not None and isinstance(node, exp.Column) and _is_truth(names.find(node), names.declared):
+        return Comparison(names.attribute(node, CONDITIONS_HELP), "==", True)
     if isinstance(node, exp.Anonymous) and str(node.this).upper() == "OUTSIDE" and len(node.expressions) == 1:
         return IsOutside(names.attribute(node.expressions[0], CONDITIONS_HELP))
     return _refuse(node, names)
@@ -93,11 +95,35 @@ def _balanced(parts: list[Predicate], joined: type[Both] | type[Either]) -> Pred
     return parts[0]
 
 
-def _comparison(node: exp.Expression, op: Op, names: Names) -> Comparison:
+def _comparison(node: exp.Expression, op: Op, names: Names) -> Predicate:
     left, right = node.this, node.args["expression"]
+    year = _year(left)
+    if year is not None and not names.are_free:
+        return _in_years(names.attribute(year, CONDITIONS_HELP), op, value_of(right))
     if not names.are_free and names.find(left) is None and names.find(right) is not None:
         left, right, op = right, left, TURNED[op]
     return Comparison(names.attribute(left, CONDITIONS_HELP), op, _value(right, names))
+
+
+def _year(node: exp.Expression) -> exp.Expression | None:
+    """The date whose year a node takes."""
+    if isinstance(node, exp.Extract) and str(node.this.name).lower() == "year":
+        node = node.expression
+    elif isinstance(node, exp.Year):
+        node = node.this
+    else:
+        return None
+    return node.this if isinstance(node, exp.Cast | exp.TsOrDsToDate) else node
+
+
+def _in_years(name: str, op: Op, year: Value | None) -> Predicate:
+    """A comparison of a date's year, as one with its first or last day."""
+    if not isinstance(year, int) or isinstance(year, bool) or not 1 <= year <= LAST_YEAR:
+        raise QueryError("a year is compared with a number such as 2024")
+    first, last = f"{year:04}-01-01", f"{year:04}-12-31"
+    if op == "==":
+        return Comparison(name, ">=", first) & Comparison(name, "<=", last)
+    return Comparison(name, op, first if op in (">=", "<") else last)
 
 
 def _between(node: exp.Between, names: Names) -> Predicate:
@@ -114,14 +140,23 @@ def _member(node: exp.In, names: Names) -> Member:
     return Member(names.attribute(node.this, CONDITIONS_HELP), tuple(_value(part, names) for part in node.expressions))
 
 
-def _like(node: exp.Like | exp.ILike, declared: Domain, names: Names) -> Member:
+def _is_truth(name: str | None, declared: Domain) -> bool:
+    """Whether an attribute has truth values, so that its name alone is a condition."""
+    attribute = None if name is None else declared.find(name)
+    return isinstance(attribute, Categorical) and all(isinstance(value, bool) for value in attribute.values)
+
+
+def _like(node: exp.Like | exp.ILike | exp.StartsWith, declared: Domain, names: Names) -> Member:
     """The declared values that match a pattern, of an attribute that lists them."""
     name, pattern = names.attribute(node.this, CONDITIONS_HELP), value_of(node.args["expression"])
     attribute = declared.find(name)
     if not isinstance(attribute, Categorical) or not isinstance(pattern, str):
         raise QueryError(f"LIKE matches the declared texts of an attribute with a pattern, and {name} lists none")
     fold = str.casefold if isinstance(node, exp.ILike) else str
-    values = tuple(value for value in attribute.values if is_like(fold(str(value)), fold(pattern)))
+    if isinstance(node, exp.StartsWith):
+        values = tuple(value for value in attribute.values if str(value).startswith(pattern))
+    else:
+        values = tuple(value for value in attribute.values if is_like(fold(str(value)), fold(pattern)))
     if not values:
         raise QueryError(f"no declared value of {name} is like {shown(pattern)}; {suggest(pattern, attribute.values)}")
     return Member(name, values)
@@ -171,6 +206,7 @@ def shown(text: object) -> str:
 
 
 LONGEST_NUMBER = 40
+LAST_YEAR = 9999
 LONGEST_TEXT = 1_000
 LARGEST_EXPONENT = 40
 DATE_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "DATETIME")

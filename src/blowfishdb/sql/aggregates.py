@@ -49,10 +49,20 @@ def read_aggregates(node: exp.Expression, context: ReadingContext) -> list[Aggre
 
 
 def bare(node: exp.Expression) -> exp.Expression:
-    """The node without alias, brackets, ROUND and CAST, which change how a number is shown and not what is asked."""
-    while isinstance(node, exp.Alias | exp.Paren | exp.Round | exp.Cast) and isinstance(node.this, exp.Expression):
+    """The node without what changes how a number is shown and not what is asked: alias, brackets, ROUND, CAST.
+
+    COALESCE(SUM(x), 0) is the sum as well: that of no records is 0 here.
+    """
+    while isinstance(node.this, exp.Expression) and (
+        isinstance(node, exp.Alias | exp.Paren | exp.Round | exp.Cast)
+        or (isinstance(node, exp.Coalesce) and isinstance(node.this, exp.Sum | exp.Count) and _is_zero(node))
+    ):
         node = node.this
     return node
+
+
+def _is_zero(node: exp.Coalesce) -> bool:
+    return [value_of(part) for part in node.expressions] == [0]
 
 
 def _single(node: exp.Expression, context: ReadingContext) -> Aggregate:
@@ -62,6 +72,8 @@ def _single(node: exp.Expression, context: ReadingContext) -> Aggregate:
         return _filtered(_single(bare(node.this), context), condition)
     if isinstance(node, exp.Count):
         return _count(node, context)
+    if isinstance(node, exp.ApproxDistinct) and only(node, "this"):
+        return _people(exp.Distinct(expressions=[node.this]))
     if isinstance(node, exp.CountIf) and only(node, "this"):
         return Aggregate("count", where=read_condition(node.this, names))
     if isinstance(node, exp.Sum | exp.Avg) and only(node, "this"):
@@ -198,7 +210,9 @@ def _levels(node: exp.Expression, context: ReadingContext) -> list[Aggregate]:
         ordered = node.expression.expressions
         if len(ordered) != 1 or ordered[0].args.get("desc"):
             raise QueryError("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x) takes one attribute in rising order")
-        return quantiles(ordered[0].this, [node.this.this], context.names)
+        levels = node.this.this
+        listed = levels.expressions if isinstance(levels, exp.Array) else [levels]
+        return quantiles(ordered[0].this, listed, context.names)
     if isinstance(node, exp.Quantile | exp.ApproxQuantile):
         return quantiles(node.this, [node.args["quantile"]], context.names)
     return (
@@ -223,8 +237,13 @@ def quantiles(attribute: exp.Expression, levels: Iterable[exp.Expression], names
 def _ratio(node: exp.Expression, context: ReadingContext) -> Aggregate:
     """A share, a mean, or an aggregate times 1, from a product and quotient of counts, sums and numbers."""
     constant, above, below = _product(node)
-    if len(above) == 1 and not below and constant == 1:
-        return _single(above[0], context)
+    if len(above) == 1 and not below:
+        single = _single(above[0], context)
+        if constant == 1:
+            return single
+        if single.function in ("sum", "mean") and constant != 0:
+            first, *others = single.affine or (UNCHANGED,) * len(single.factors)
+            return replace(single, affine=((constant * first[0], constant * first[1]), *others))
     if len(above) != 1 or len(below) != 1:
         raise QueryError(
             f"{node_text(node)} is no share. A share is written 100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), or "

@@ -6,6 +6,7 @@ import datetime
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import TypeGuard
 
 import numpy as np
@@ -14,7 +15,7 @@ from sqlglot import exp
 from blowfishdb.errors import QueryError
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.conditions import Names, node_text, only, read_condition, shown, value_of
-from blowfishdb.model.domain import Bins, Domain, Integers
+from blowfishdb.model.domain import Bins, Categorical, Domain, Integers
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import show
 from blowfishdb.model.predicate import Axis, atoms, truth
@@ -32,8 +33,14 @@ def read_axis(node: exp.Expression, names: Names) -> Axis | None:
         return None if name is None else Axis(name)
     if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
         return _period(node, names)
+    if isinstance(node, exp.If):
+        branch = exp.If(this=node.this.copy(), true=node.args["true"].copy())
+        default = node.args.get("false")
+        return _cases(exp.Case(ifs=[branch], default=None if default is None else default.copy()), names)
     if isinstance(node, exp.Case):
         return _cases(node, names)
+    if isinstance(node, exp.Left | exp.Substring | exp.Upper | exp.Lower) and names.declared is not None:
+        return _texts(node, names.declared, names)
     if isinstance(node, exp.WidthBucket):
         return _buckets(node, names)
     part = _part_of_date(node)
@@ -102,6 +109,10 @@ def _grouped(
         return axis
     if isinstance(node, exp.Column):
         aliased = [axis for _, axis, alias in selected if alias and alias.lower() == node.name.lower()]
+        if not aliased:
+            meant = [item.this for item in select.expressions if item.alias.lower() == node.name.lower()]
+            if meant and meant[0].find(exp.AggFunc) is None:
+                raise QueryError(f"{node_text(meant[0])} cannot be grouped; {GROUPS_HELP}")
         return aliased[0] if aliased else Axis(names.attribute(node, GROUPS_HELP))
     if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
         raise QueryError("ROLLUP, CUBE and GROUPING SETS are not known here; marginals in Python give several tables")
@@ -115,6 +126,8 @@ def _by_place(node: exp.Literal, select: exp.Select, selected: list[tuple[exp.Ex
         for item, axis, _ in selected:
             if item is items[place - 1]:
                 return axis
+        if items[place - 1].find(exp.AggFunc) is None:
+            raise QueryError(f"{node_text(items[place - 1])} cannot be grouped; {GROUPS_HELP}")
     raise QueryError(f"GROUP BY {shown(node.this)} names no attribute between SELECT and FROM")
 
 
@@ -155,6 +168,8 @@ PARTS: dict[type[exp.Expression], str] = {
     exp.Day: "day",
 }
 FORMATS = {"%Y": "year", "%Y-%m": "month", "%Y-%m-%d": "day"}
+WRITTEN_OUT = {"YYYY": "%Y", "YYYY-MM": "%Y-%m", "YYYY-MM-DD": "%Y-%m-%d"}
+"""The same as TO_CHAR takes them."""
 MOST_LISTED = 20_000
 """Declared values that are sorted into named groups one by one."""
 ELSE = "NULL"
@@ -169,6 +184,8 @@ def _part_of_date(node: exp.Expression) -> tuple[str, exp.Expression] | None:
         return PARTS[type(node)], node.this
     if isinstance(node, exp.Anonymous) and str(node.this).upper() == "DATE_PART" and len(node.expressions) == 2:
         return str(node.expressions[0].name).lower(), node.expressions[1]
+    if isinstance(node, exp.ToChar) and isinstance(node.args.get("format"), exp.Literal):
+        return f"format {WRITTEN_OUT.get(node.args['format'].this, '')}", node.this
     if isinstance(node, exp.TimeToStr) and isinstance(node.args.get("format"), exp.Literal):
         return f"format {node.args['format'].this}", node.this
     if isinstance(node, exp.Anonymous) and str(node.this).upper() == "STRFTIME" and len(node.expressions) == 2:
@@ -268,6 +285,34 @@ def _buckets(node: exp.WidthBucket, names: Names) -> Axis:
         raise QueryError("WIDTH_BUCKET has a low end below its high end, and at least one bucket")
     edges = [Fraction(low) + (Fraction(high) - low) * place / count for place in range(count + 1)]
     return Axis(name, edges=tuple(int(edge) if edge.denominator == 1 else edge for edge in edges))
+
+
+def _texts(node: exp.Left | exp.Substring | exp.Upper | exp.Lower, declared: Domain, names: Names) -> Axis:
+    """Named groups of the declared texts of an attribute: by their first letters, a part of them, or without case."""
+    name = names.attribute(node.this, "LEFT, SUBSTRING, UPPER and LOWER take an attribute with listed values")
+    attribute = declared.find(name)
+    if not isinstance(attribute, Categorical) or not all(isinstance(value, str) for value in attribute.values):
+        raise QueryError(f"{name} lists no texts; {GROUPS_HELP}")
+    numbers = [value_of(part) for key in ("start", "length", "expression") if (part := node.args.get(key)) is not None]
+    if not all(type(number) is int and number >= 1 for number in numbers) or not only(
+        node, "this", "start", "length", "expression"
+    ):
+        raise QueryError("LEFT(x, 2) and SUBSTRING(x, 1, 2) take whole numbers from 1 on")
+    if isinstance(node, exp.Upper | exp.Lower):
+        part = str.upper if isinstance(node, exp.Upper) else str.lower
+    else:
+        start, *length = numbers if isinstance(node, exp.Substring) else (1, *numbers)
+        begin = int(str(start)) - 1
+        end = begin + int(str(length[0])) if length else None
+        part = partial(_between, begin=begin, end=end)
+    groups: dict[str, list[object]] = {}
+    for value in attribute.values:
+        groups.setdefault(part(str(value)), []).append(value)
+    return Axis(name, groups=tuple((label, tuple(values)) for label, values in groups.items()))
+
+
+def _between(text: str, begin: int, end: int | None) -> str:
+    return text[begin:end]
 
 
 def _cases(node: exp.Case, names: Names) -> Axis | None:

@@ -125,7 +125,8 @@ def _named(aggregate: Aggregate, item: exp.Expression) -> Aggregate:
     """The aggregate under its alias; several levels of one QUANTILES are told apart by their level."""
     if not isinstance(item, exp.Alias) or not item.alias:
         return aggregate
-    several = aggregate.level is not None and isinstance(bare(item), exp.Anonymous) and len(bare(item).expressions) > 2
+    inner = bare(item)
+    several = (isinstance(inner, exp.Anonymous) and len(inner.expressions) > 2) or inner.find(exp.Array) is not None
     level = f"_q{float(100 * aggregate.level):g}" if several and aggregate.level is not None else ""
     return replace(aggregate, name=f"{item.alias}{level}")
 
@@ -279,7 +280,11 @@ def selection_of(statement: Statement, names: Names, query: Query) -> Selection:
 def _whole(clause: exp.Expression | None, what: str) -> int | None:
     if clause is None:
         return None
-    number = value_of(clause.expression) if isinstance(clause.args.get("expression"), exp.Expression) else None
+    written = clause.args.get("count" if isinstance(clause, exp.Fetch) else "expression")
+    number = value_of(written) if isinstance(written, exp.Expression) else None
+    options = clause.args.get("limit_options")
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        raise QueryError("FETCH FIRST takes a number of rows, without PERCENT and WITH TIES")
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise QueryError(f"{what} takes a whole number")
     return number
