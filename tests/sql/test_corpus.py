@@ -142,3 +142,17 @@ def test_the_name_of_the_one_group_that_was_chosen_is_shown() -> None:
     (row,) = answer.rows()
     assert isinstance(console.file, io.StringIO)
     assert row["ward"] in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("clauses", "words"),
+    [
+        ("HAVING COUNT(*) > 100 ORDER BY n DESC", "where n > 100, by n (largest first)"),
+        ("HAVING n >= 20 AND (n < 50 OR n > 90) LIMIT 5", "where n >= 20 and (n < 50 or n > 90), the first 5"),
+        ("ORDER BY ward, n LIMIT 2 OFFSET 1", "by ward, n, the next 2 after 1"),
+    ],
+)
+def test_the_rows_that_are_shown_have_words_for_a_title(clauses: str, words: str) -> None:
+    statement = parse(f"SELECT ward, COUNT(*) AS n, AVG(cost) FROM visits GROUP BY ward {clauses}")
+    query = query_of(statement, VISITS)
+    assert selection_of(statement, names_of(statement, VISITS), query).words == words

@@ -73,7 +73,7 @@ def _single(node: exp.Expression, context: ReadingContext) -> Aggregate:
     if isinstance(node, exp.Count):
         return _count(node, context)
     if isinstance(node, exp.ApproxDistinct) and only(node, "this"):
-        return _people(exp.Distinct(expressions=[node.this]))
+        return _people(exp.Distinct(expressions=[node.this.copy()]))
     if isinstance(node, exp.CountIf) and only(node, "this"):
         return Aggregate("count", where=read_condition(node.this, names))
     if isinstance(node, exp.Sum | exp.Avg) and only(node, "this"):
