@@ -256,7 +256,7 @@ class Pairs(Tails):
         """For each row a bound on P(|sum| > alpha), noise of scale unit times scale; exact for one variable alone."""
         sizes = unit * np.sort(np.abs(self._noisy) * self.scales, axis=1)
         norm = np.sqrt(np.sum(self._noisy**2, axis=1))
-        best = self._sums.tails(unit, alpha)
+        best = self._sums.tails(unit, alpha / self._largest)
         for shift in PAIR_SHIFTS:
             inner = np.maximum(alpha - shift * norm, 0.0)
             best = np.minimum(best, _two_laplace_tail(sizes[:, 1], sizes[:, 0], inner) / -np.expm1(-(shift**2)))
@@ -277,8 +277,14 @@ class Pairs(Tails):
         return np.where(self.scales > 0, self.coefficients, 0.0)
 
     @cached_property
+    def _largest(self) -> Floats:
+        """The largest coefficient of each row, 1 where all are 0."""
+        largest = np.max(np.abs(self._noisy), axis=1)
+        return np.where(largest > 0, largest, 1.0)
+
+    @cached_property
     def _sums(self) -> LaplaceSums:
-        return from_coefficients(self._noisy, self.scales, self.count)
+        return from_coefficients(self._noisy / self._largest[:, None], self.scales, self.count)
 
 
 def _two_laplace_tail(large: Floats, small: Floats, alpha: Floats) -> Floats:
