@@ -290,9 +290,12 @@ class ColumnTails:
 
     def least_epsilon(self, alpha: float, beta: float) -> Fraction:
         """The least grid epsilon that keeps the promise."""
-        unit = self.every.candidate.plan.unit
-        guess = unit / Fraction(max(alpha, 1.0))
-        return least_passing(lambda epsilon: self._keeps(float(unit / epsilon), beta)(alpha), guess)
+        guess = self.every.candidate.plan.unit / Fraction(max(alpha, 1.0))
+        return least_passing(lambda epsilon: self.holds(epsilon, alpha, beta), guess)
+
+    def holds(self, epsilon: Fraction, alpha: float, beta: float) -> bool:
+        """Whether this epsilon keeps the promise."""
+        return self._keeps(float(self.every.candidate.plan.unit / epsilon), beta)(alpha)
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
         """The least whole alpha that holds at this epsilon."""

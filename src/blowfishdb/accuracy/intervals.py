@@ -86,8 +86,8 @@ class Assessment:
         if self.candidate.is_exact:
             return False
         if self.exact_tails is not None:
-            return self.exact_tails.failure(epsilon, alpha) > beta
-        return self.bound is not None and not self.bound.may_pass(epsilon, alpha / self._added, beta)
+            return not self.exact_tails.holds(epsilon, alpha, beta)
+        return self.bound is not None and not self.bound.may_pass(epsilon, alpha * self._box, beta)
 
     @property
     def is_large(self) -> bool:

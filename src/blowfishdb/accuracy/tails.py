@@ -317,7 +317,11 @@ class ExactTails:
     def least_epsilon(self, alpha: float, beta: float) -> Fraction:
         """The least grid epsilon that keeps the promise."""
         guess = self.candidate.plan.unit / Fraction(max(alpha, 1.0))
-        return least_passing(lambda epsilon: self.failure(epsilon, alpha) <= beta, guess)
+        return least_passing(lambda epsilon: self.holds(epsilon, alpha, beta), guess)
+
+    def holds(self, epsilon: Fraction, alpha: float, beta: float) -> bool:
+        """Whether this epsilon keeps the promise."""
+        return self.failure(epsilon, alpha) <= beta
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
         """The least whole alpha that holds at this epsilon."""
