@@ -73,6 +73,13 @@ def test_postgres(postgres_store: str, case: Case) -> None:
     check(postgres_store, case)
 
 
+@pytest.mark.postgres
+@pytest.mark.parametrize("case", CASES[::16], ids=[case.name for case in CASES[::16]])
+def test_postgres_that_compiles_every_statement(postgres_store: str, case: Case) -> None:
+    """As it does by itself where it expects many rows."""
+    check(f"{postgres_store}?options=-c%20jit_above_cost%3D0", case)
+
+
 @pytest.mark.mariadb
 @EVERY_CASE
 def test_mariadb(mariadb_store: str, case: Case) -> None:

@@ -580,21 +580,36 @@ def _whole(attribute: Integers, column: Expr) -> Number:
 
 
 def _double_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key:
-    segments, inner = int(cut.starts.size), cut.starts[1:]
-    doubles = attribute.edge_doubles(inner) if isinstance(attribute, Bins) else attribute.low + inner
-    search = engine.bucket(number.value, doubles.astype(np.float64))
+    segments = int(cut.starts.size)
+    search = _search_key(attribute, cut, number, engine)
     most = STEP_LIMIT if search is None else min(STEP_LIMIT, 4 * segments)
-    key = _step_key(attribute, cut, number, engine, most)
-    if key is None and search is not None:
-        return Key((number.guarded(search, 0, segments),), segment_decoder(cut))
-    key = key or _cell_key(attribute, cut, number, engine)
+    key = _step_key(attribute, cut, number, engine, most) or search or _cell_key(attribute, cut, number, engine)
     if key is not None:
         return key
     if segments <= CHOICE_LIMIT:
-        edges = [exact_double(_edge(attribute, int(start))) for start in inner]
+        edges = [exact_double(_edge(attribute, int(start))) for start in cut.starts[1:]]
         inside = choice(number.value, edges, range(segments))
         return Key((number.guarded(inside, 0, segments),), segment_decoder(cut))
     return raw_key(attribute, number.value)
+
+
+def _search_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key | None:
+    """The number of edges at or below, by the engine's own search; the ends are edges too, so nothing else is asked.
+
+    An engine that searches holds NaN to be the largest number: a last edge of NaN parts it from what lies above.
+    """
+    segments = int(cut.starts.size)
+    edges = _edge_doubles(attribute, np.append(cut.starts, attribute.size))
+    if number.compared is not number.value:
+        search = engine.bucket(number.value, edges[1:-1])
+        return None if search is None else Key((number.guarded(search, 0, segments),), segment_decoder(cut))
+    search = engine.bucket(number.value, np.append(edges, np.nan) if number.nan else edges)
+    decode, nan = step_decoder(attribute, cut.starts, 1), segments + 2
+
+    def without_nan(fetched: Fetched) -> Ints:
+        return decode([[None if place == nan else place for place in fetched[0]]])
+
+    return None if search is None else Key((search,), without_nan)
 
 
 def _step_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine, most: int) -> Key | None:
@@ -682,6 +697,14 @@ def _edge(attribute: Integers | Bins, index: int) -> Fraction:
         return attribute.edge(index)
     number = attribute.low + index
     return Fraction(number if number <= LARGEST else LARGEST + 2)
+
+
+def _edge_doubles(attribute: Integers | Bins, indices: Ints) -> Floats:
+    """The left edges of declared values, each the nearest double."""
+    if isinstance(attribute, Bins):
+        return attribute.edge_doubles(indices)
+    numbers = attribute.low + indices
+    return np.where(numbers <= LARGEST, numbers, LARGEST + 2).astype(np.float64)
 
 
 def _dynamic_key(attribute: Integers | Bins, cut: Segments, column: Expr, engine: Engine) -> Key:

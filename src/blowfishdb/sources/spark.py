@@ -14,7 +14,8 @@ from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, func
 from blowfishdb.sources.location import Location, TableName, real_pattern
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 KINDS = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Kind.INTEGER),
@@ -41,6 +42,12 @@ def column_type(native: str) -> ColumnType:
     return ColumnType(KINDS.get(native, Kind.OTHER), native)
 
 
+def _files(rows: DataFrame) -> str:
+    """The files that rows are read from, as Spark lists them: paths, sizes and times."""
+    relation: Any = rows._jdf.queryExecution().analyzed()
+    return str(relation.relation().location().allFiles().mkString("\n"))
+
+
 class Spark(Engine):
     """A Spark session: the running one, or one that is started on the address's master and kept."""
 
@@ -49,6 +56,8 @@ class Spark(Engine):
     def __init__(self, location: Location) -> None:
         self._pyspark: Any = driver("pyspark.sql", "spark", "spark")
         self._location = location
+        self._known: tuple[str, StructType] | None = None
+        """The files of the folder when its columns were read, and the columns."""
 
     def _session(self) -> SparkSession:
         """A copy of the running session with settings of our own; it sees the same tables and views."""
@@ -60,8 +69,19 @@ class Spark(Engine):
         for name, value in SETTINGS.items():
             copy.conf.set(name, value)
         if self._folder:
-            copy.read.parquet(self._folder).createOrReplaceTempView(FOLDER.name)
+            self._rows(copy).createOrReplaceTempView(FOLDER.name)
         return copy
+
+    def _rows(self, session: SparkSession) -> DataFrame:
+        """The rows of the folder. To read their columns takes a job of its own, which the same files need once."""
+        if self._known is not None:
+            files, schema = self._known
+            rows = session.read.schema(schema).parquet(self._folder)
+            if _files(rows) == files:
+                return rows
+        rows = session.read.parquet(self._folder)
+        self._known = _files(rows), rows.schema
+        return rows
 
     @property
     def _folder(self) -> str:
