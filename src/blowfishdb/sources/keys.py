@@ -117,6 +117,8 @@ class Key:
     fetched: int = 1
     """How many columns come back."""
     place: Work | None = None
+    is_light: bool = False
+    """Whether `finish` only compares with two ends, so that it costs little for each row too."""
 
 
 def raw_key(attribute: Attribute, column: Expr) -> Key:
@@ -237,7 +239,9 @@ def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType) ->
         return Key((place(column),), segment_decoder(cut))
     low, high = literal(first - 1), literal(after)
     if kind.kind == Kind.DATE:
-        return Key((column,), _day_decoder(attribute), lambda grouped: (_between(grouped[0], low, high),))
+        return Key(
+            (column,), _day_decoder(attribute), lambda grouped: (_between(grouped[0], low, high),), is_light=True
+        )
     return Key((_between(column, low, high).cast("date"),), _day_decoder(attribute))
 
 
@@ -539,7 +543,7 @@ def _integer_key(attribute: Integers, column: Expr) -> Key:
         return (ibis().cases((value <= below, below), (value >= above, above), else_=value),)
 
     key = raw_key(attribute, column)
-    return Key(key.columns, key.decode, finish)
+    return Key(key.columns, key.decode, finish, is_light=True)
 
 
 @dataclass(frozen=True)

@@ -52,24 +52,36 @@ class Spark(Engine):
     """A Spark session: the running one, or one that is started on the address's master and kept."""
 
     compiler = "databricks"
+    shuffles = True
 
     def __init__(self, location: Location) -> None:
         self._pyspark: Any = driver("pyspark.sql", "spark", "spark")
         self._location = location
         self._known: tuple[str, StructType] | None = None
         """The files of the folder when its columns were read, and the columns."""
+        self._copied: tuple[Any, SparkSession] | None = None
+        """The session that was last copied, and its copy."""
 
     def _session(self) -> SparkSession:
         """A copy of the running session with settings of our own; it sees the same tables and views."""
         with _STARTING:
             running = self._pyspark.SparkSession.getActiveSession() or self._start()
-            copy: SparkSession = type(running)(running.sparkContext, running._jsparkSession.cloneSession())
+            session = self._copy(running)
+        if self._folder:
+            self._rows(session).createOrReplaceTempView(FOLDER.name)
+        return session
+
+    def _copy(self, running: SparkSession) -> SparkSession:
+        """The copy; where only a folder is read, which views do not matter to, one copy serves all statements."""
+        original = running._jsparkSession
+        if self._copied is not None and self._copied[0] == original and self._folder and not self._location.joined:
+            return self._copied[1]
+        copy: SparkSession = type(running)(running.sparkContext, original.cloneSession())
         # PySpark would print errors, and with them values, before we see them.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         for name, value in SETTINGS.items():
             copy.conf.set(name, value)
-        if self._folder:
-            self._rows(copy).createOrReplaceTempView(FOLDER.name)
+        self._copied = original, copy
         return copy
 
     def _rows(self, session: SparkSession) -> DataFrame:
@@ -115,6 +127,8 @@ class Spark(Engine):
 
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         session = self._session()
+        if self._known is not None and table == FOLDER:
+            return {field.name: column_type(field.dataType.simpleString()) for field in self._known[1]}
         name = ".".join(f"`{part.replace('`', '``')}`" for part in (table.schema, table.name) if part)
         if not session.catalog.tableExists(name):
             return {}

@@ -145,7 +145,8 @@ def make_statement(tables: Tables, places: Places, unit: Row | Person | People, 
         name: make_key(places.cuts[name], rows[column[name]], homes[name][2], engine, is_alone=is_alone)
         for name in left.attributes
     }
-    return Statement(_counted(rows, list(keys.values())) if keys else rows.aggregate(n=rows.count()), keys, left)
+    placed = [_on_rows(key) if engine.shuffles else key for key in keys.values()]
+    return Statement(_counted(rows, placed) if keys else rows.aggregate(n=rows.count()), keys, left)
 
 
 MOST_CELLS = 256
@@ -199,6 +200,11 @@ def _home(tables: Tables, name: str, unit: Row | Person | People) -> tuple[Join 
     if isinstance(unit, People) and name == unit.rows:
         return None, name, ColumnType(Kind.INTEGER, "a number of rows")
     return tables.home(name)
+
+
+def _on_rows(key: Key) -> Key:
+    """The key whose finishing touch is given to rows, where it is light: no groups need then be put together."""
+    return replace(key, place=key.finish, finish=None) if key.is_light and key.place is None else key
 
 
 def _counted(rows: Expr, keys: Sequence[Key]) -> Expr:
