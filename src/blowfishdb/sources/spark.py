@@ -71,7 +71,7 @@ class Spark(Engine):
             self._rows(session).createOrReplaceTempView(FOLDER.name)
         return session
 
-    def _copy(self, running: SparkSession) -> SparkSession:
+    def _copy(self, running: Any) -> SparkSession:
         """The copy; where only a folder is read, which views do not matter to, one copy serves all statements."""
         original = running._jsparkSession
         if self._copied is not None and self._copied[0] == original and self._folder and not self._location.joined:
