@@ -184,7 +184,7 @@ class Engine(ABC):
     byte_text = ""
     """SQL that makes the text x compare byte by byte; empty where text does so by itself."""
     shuffles = False
-    """Whether groups move between machines, so that a second GROUP BY takes longer than some comparisons for each row."""
+    """Whether groups move between machines, so that a second GROUP BY takes longer than two comparisons a row."""
     rewrite: Callable[[Expr], Expr] | None = None
     """What stands in place of each part of a statement that Ibis writes too narrowly for this engine."""
 
