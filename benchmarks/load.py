@@ -2,12 +2,14 @@
 
 `ours` and `other` are seconds at the 95th percentile, of the server and of a plain FastAPI route that the same client
 asks in the same run with as many callers. First the analysts think between requests, then none of them does: an hour's
-worth of requests as fast as they come. The budget ends before the requests do. Any over-spend is an error.
+worth of requests as fast as they come. The budget ends before the requests do. Any over-spend is an error. `--servers`
+shares the analysts among several servers on one ledger.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -32,8 +34,8 @@ from benchmarks.serving import (
     resident_mb,
     run_campaign,
     run_plainly,
-    serving,
     serving_plainly,
+    serving_together,
     throughput,
 )
 from benchmarks.statistics import at, slope
@@ -61,6 +63,7 @@ class Sizes:
     rounds: int = ROUNDS
     thinking_rounds: int = THINKING_ROUNDS
     think: float = THINK
+    servers: int = 1
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,9 @@ def run_with(arguments: Sequence[str]) -> Work:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds without thinking, four requests each")
     parser.add_argument("--thinking-rounds", type=int, default=THINKING_ROUNDS)
     parser.add_argument("--think", type=float, default=THINK, metavar="SECONDS")
+    parser.add_argument("--servers", type=int, default=1, help="server processes over one ledger")
     options = parser.parse_args(arguments)
-    sizes = Sizes(options.analysts, options.rounds, options.thinking_rounds, options.think)
+    sizes = Sizes(options.analysts, options.rounds, options.thinking_rounds, options.think, options.servers)
 
     def sized(data: Path | None) -> Iterator[Row]:
         del data
@@ -102,15 +106,23 @@ PREVIEWED, OF_A_REQUEST = 2.0, 0.006
 
 
 def headline(data: Path | None) -> Iterator[Row]:
-    """All analysts at once, for a few rounds: how long a preview takes, and the CPU time of a request."""
+    """All analysts at once, for a few rounds: how long a preview takes, and the CPU time of a request.
+
+    Then the same with as many servers as there are cores: how many requests a second one server answers of theirs.
+    """
     del data
-    with tempfile.TemporaryDirectory() as folder:
-        seen = attack(Path(folder), Sizes(rounds=5, thinking_rounds=0))
-    ledger_row(seen.state, seen.warm + seen.rushing)
-    late = at([outcome.seconds for outcome in seen.rushing if outcome.kind == "preview"], 0.95)
-    yield Row(f"{ANALYSTS} analysts at once: 95 % of previews", late, PREVIEWED, late / PREVIEWED, aim=1.0)
-    cpu = seen.cpu / len(seen.rushing)
-    yield Row(f"{ANALYSTS} analysts at once: CPU of a request", cpu, OF_A_REQUEST, cpu / OF_A_REQUEST, aim=1.0)
+    rates = []
+    for servers in (1, max(2, os.cpu_count() or 2)):
+        with tempfile.TemporaryDirectory() as folder:
+            seen = attack(Path(folder), Sizes(rounds=5, thinking_rounds=0, servers=servers))
+        ledger_row(seen.state, seen.warm + seen.rushing)
+        rates.append(throughput(seen.rushing))
+        who = f"{ANALYSTS} analysts at once" + (f", {servers} servers" if servers > 1 else "")
+        late = at([outcome.seconds for outcome in seen.rushing if outcome.kind == "preview"], 0.95)
+        yield Row(f"{who}: 95 % of previews", late, PREVIEWED, late / PREVIEWED, aim=1.0)
+        cpu = seen.cpu / len(seen.rushing)
+        yield Row(f"{who}: CPU of a request", cpu, OF_A_REQUEST, cpu / OF_A_REQUEST, aim=1.0)
+    yield Row(f"{who}: requests a second", rates[1], rates[0], rates[0] / rates[1], aim=1.0)
 
 
 def _rows(sizes: Sizes) -> Iterator[Row]:
@@ -141,19 +153,19 @@ def attack(folder: Path, sizes: Sizes) -> Run:
     tables = {DATASET: Table(ROWS)}
     place = make_place(folder, analysts=sizes.analysts, tables=tables, epsilon=SHARE * wished)
     memory: list[tuple[float, float]] = []
-    with serving(place) as running:
-        warm = _shown("warming", place, running, warming)
-        slow = _shown("thinking", place, running, thinking)
-        began = cpu_seconds(running.process)
-        with _watched(running, memory) as heard:
-            fast = _shown("all at once", place, running, rushing, heard)
-        cpu = cpu_seconds(running.process) - began
+    with serving_together(place, sizes.servers) as servers:
+        warm = _shown("warming", place, servers, warming)
+        slow = _shown("thinking", place, servers, thinking)
+        began = _cpu(servers)
+        with _watched(servers, memory) as heard:
+            fast = _shown("all at once", place, servers, rushing, heard)
+        cpu = _cpu(servers) - began
     with open_ledger(f"sqlite:///{folder}/blowfish.ledger", mark=folder / "blowfish.mark") as ledger:
         return Run(warm, slow, fast, memory, cpu, read_ledger_state(ledger, warm + slow + fast))
 
 
 def _shown(
-    title: str, place: Place, running: Running, campaign: Campaign, also: Callable[[int], None] | None = None
+    title: str, place: Place, servers: Sequence[Running], campaign: Campaign, also: Callable[[int], None] | None = None
 ) -> list[Outcome]:
     with progress(title, 4 * campaign.rounds * len(place.tokens)) as bar:
 
@@ -162,14 +174,18 @@ def _shown(
             if also is not None:
                 also(done)
 
-        return run_campaign(place, running, campaign, heard)
+        return run_campaign(place, servers, campaign, heard)
+
+
+def _cpu(servers: Sequence[Running]) -> float:
+    return sum(cpu_seconds(one.process) for one in servers)
 
 
 class _watched:
-    """Notes the server's resident megabytes twice a second, each with the number of requests done by then."""
+    """Notes the servers' resident megabytes twice a second, each with the number of requests done by then."""
 
-    def __init__(self, running: Running, memory: list[tuple[float, float]]) -> None:
-        self._process = running.process
+    def __init__(self, servers: Sequence[Running], memory: list[tuple[float, float]]) -> None:
+        self._servers = servers
         self._memory = memory
         self._done = 0
         self._over = threading.Event()
@@ -185,7 +201,7 @@ class _watched:
 
     def _watch(self) -> None:
         while not self._over.wait(EVERY):
-            self._memory.append((float(self._done), resident_mb(self._process)))
+            self._memory.append((float(self._done), sum(resident_mb(one.process) for one in self._servers)))
 
 
 def _latency(case: str, seconds: Sequence[float], floor: float) -> Iterator[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -12,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -90,9 +91,16 @@ def resident_mb(process: int) -> float:
 
 
 def cpu_seconds(process: int) -> float:
-    """What it computed so far; hardly changes with what else the machine does."""
+    """What it and its own processes computed so far; hardly changes with what else the machine does."""
+    children = " ".join(one.read_text(encoding="ascii") for one in Path(f"/proc/{process}/task").glob("*/children"))
+    ticks = _ticks(process) + sum(_ticks(int(child)) for child in children.split())
+    return ticks / TICKS
+
+
+def _ticks(process: int) -> int:
+    """Of itself, and of its processes that have ended."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    return sum(map(int, fields[11:15]))
 
 
 STATES = [f"S{number}" for number in range(20)]
@@ -177,11 +185,18 @@ def _dataset(table: str, epsilon: Fraction, pad_to: str | None) -> bf.Dataset:
 
 
 @contextmanager
-def serving(place: Place) -> Iterator[Running]:
-    """The server of `blowfish serve` over the place, stopped at the end."""
+def serving(place: Place, number: int = 0) -> Iterator[Running]:
+    """The server of `blowfish serve` over the place, stopped at the end; others of another number may run beside it."""
     command = ["-m", "blowfishdb", "serve", "--json", "--config", str(place.config)]
-    with _process(command, place.folder / "server.log") as running:
+    with _process(command, place.folder / f"server-{number}.log") as running:
         yield running
+
+
+@contextmanager
+def serving_together(place: Place, servers: int) -> Iterator[list[Running]]:
+    """Several servers over one place: one ledger, one database of users, one budget."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(serving(place, number)) for number in range(servers)]
 
 
 @contextmanager
@@ -298,18 +313,22 @@ class LedgerState:
         return faults
 
 
-def run_campaign(place: Place, running: Running, campaign: Campaign, heard: Callable[[int], None]) -> list[Outcome]:
-    """Every request of every analyst; `heard` is told how many are done."""
-    return asyncio.run(_everybody(place, running, campaign, heard))
+def run_campaign(
+    place: Place, servers: Sequence[Running], campaign: Campaign, heard: Callable[[int], None]
+) -> list[Outcome]:
+    """Every request of every analyst, each of whom keeps to one server; `heard` is told how many are done."""
+    return asyncio.run(_everybody(place, servers, campaign, heard))
 
 
-async def _everybody(place: Place, running: Running, campaign: Campaign, heard: Callable[[int], None]) -> list[Outcome]:
+async def _everybody(
+    place: Place, servers: Sequence[Running], campaign: Campaign, heard: Callable[[int], None]
+) -> list[Outcome]:
     outcomes: list[Outcome] = []
     began = time.perf_counter()
     await asyncio.gather(
         *(
-            _analyst(name, Caller(running.port, token), campaign, began, outcomes, heard)
-            for name, token in place.tokens.items()
+            _analyst(name, Caller(server.port, token), campaign, began, outcomes, heard)
+            for (name, token), server in zip(place.tokens.items(), itertools.cycle(servers), strict=False)
         )
     )
     return outcomes
