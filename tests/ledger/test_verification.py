@@ -95,6 +95,17 @@ def test_every_damage_is_found_where_it_is(ledger: Ledger) -> None:
     assert ledger.verify().is_sound
 
 
+def test_damage_is_found_in_whatever_piece_it_lies(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy_ledger(ledger)
+    monkeypatch.setattr(verification, "STRIDE", 2)
+    monkeypatch.setattr(verification, "READ_AHEAD", 1)
+    assert ledger.verify().is_sound
+    for damage, sequence, reason in DAMAGES[:9]:
+        fault = _fault_after(ledger, damage)
+        assert fault is not None, reason
+        assert (fault.sequence, reason in fault.reason) == (sequence, True), (reason, fault)
+
+
 def test_answers_in_another_order_than_their_charges_are_sound_and_each_one_is_looked_at(ledger: Ledger) -> None:
     account = opened(ledger, 1)
     receipts = [ledger.charge(charge_of(account, "1/10", key)) for key in "abcd"]

@@ -510,13 +510,16 @@ ENTRY_WORDS = {
 LONGEST_WORDS = 160
 
 
-_read = json.JSONDecoder().raw_decode
+_read = json.JSONDecoder().scan_once
 
 
 def parse_body(body: str) -> dict[str, Any]:
     """The fields of an entry's body; InvalidInput or ValueError where it is no JSON object."""
     # What we write begins with its brace and ends with its JSON, and such text is read with fewer steps.
-    parsed, end = _read(body) if body.startswith("{") else (None, 0)
+    try:
+        parsed, end = _read(body, 0) if body.startswith("{") else (None, 0)
+    except StopIteration:
+        end = 0
     if end != len(body):
         parsed = json.loads(body)
     if not isinstance(parsed, dict):

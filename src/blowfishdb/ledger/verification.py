@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -452,7 +453,8 @@ def _read_link(fields: dict[str, Any]) -> PastLink:
 
 Progress = Callable[[int, int], None]
 """Called with the number of entries checked and the number there are."""
-STRIDE = 1_000
+STRIDE = 500
+"""Entries that are read and told of together."""
 
 
 def verify_since(
@@ -482,26 +484,29 @@ def _replayed(
     charges, answers = dict[int, str](), StoredAnswers(cursor, count)
     if first.head.ledger != head.ledger:
         return outcome(Fault(None, "the checkpoint belongs to another ledger"))
-    for row in cursor.stream(
+    rows = cursor.stream(
         f"SELECT {ENTRY_COLUMNS}, {CHARGE_COLUMNS} FROM entry WHERE sequence > ? ORDER BY sequence", count
-    ):
-        sequence = count + 1
-        try:
-            sequence = as_whole(row[0])
-            kind, name, chained, fields = _followed(row, sequence, count + 1, previous)
-            apply_entry(state, sequence, kind, name, fields)
-            if kind == "charge":
-                charges[sequence] = chained
-            elif kind == "answer":
-                _check_answer(cursor, sequence, fields, charges, answers)
-            if mark is not None and mark.sequence == sequence and mark.hash != chained:
-                raise RuleBroken("the high-water mark has seen another entry here")
-        except RuleBroken as problem:
-            return outcome(Fault(sequence, str(problem)))
-        except UNREADABLE:
-            return outcome(Fault(sequence, "the entry cannot be read"))
-        previous, count = chained, sequence
-        if progress is not None and count % STRIDE == 0:
+    )
+    while piece := list(itertools.islice(rows, STRIDE)):
+        for row, known in zip(piece, _all_followed(piece, count, previous), strict=True):
+            sequence = count + 1
+            try:
+                if known is None:
+                    sequence = as_whole(row[0])
+                kind, name, chained, fields = known or _followed(row, sequence, count + 1, previous)
+                apply_entry(state, sequence, kind, name, fields)
+                if kind == "charge":
+                    charges[sequence] = chained
+                elif kind == "answer":
+                    _check_answer(cursor, sequence, fields, charges, answers)
+                if mark is not None and mark.sequence == sequence and mark.hash != chained:
+                    raise RuleBroken("the high-water mark has seen another entry here")
+            except RuleBroken as problem:
+                return outcome(Fault(sequence, str(problem)))
+            except UNREADABLE:
+                return outcome(Fault(sequence, "the entry cannot be read"))
+            previous, count = chained, sequence
+        if progress is not None and len(piece) == STRIDE:
             progress(count, head.sequence)
     if progress is not None:
         progress(count, head.sequence)
@@ -521,7 +526,35 @@ def _fault_of(check: Callable[[], None]) -> Fault | None:
     return None
 
 
-def _followed(row: Row, sequence: int, expected: int, previous: str) -> tuple[str, str | None, str, Mapping[str, Any]]:
+Followed = tuple[str, str | None, str, Mapping[str, Any]]
+"""Kind, account, hash and fields of an entry."""
+NOT_SEARCHED = (None, None, None)
+"""What the searchable columns of an entry hold that is no charge."""
+
+
+def _all_followed(rows: Sequence[Row], count: int, previous: str) -> Sequence[Followed | None]:
+    """What `_followed` gives for each of these rows after entry `count`, where all of them pass its checks.
+
+    They are made for all rows at once. Where one fails it is not told which: then each row is None, and is checked by
+    itself.
+    """
+    columns: list[tuple[Any, ...]] = list(zip(*rows, strict=True))
+    numbers, kinds, accounts, bodies, before, hashes, *searched = columns
+    is_text = {str}.issuperset(map(type, (*kinds, *bodies, *before, *hashes)))
+    follows = before == (previous, *hashes[:-1]) and numbers == tuple(range(count + 1, count + 1 + len(rows)))
+    try:
+        if is_text and follows and hashes == tuple(map(link, before, numbers, bodies)):
+            fields = [*map(parse_body, bodies)]
+            told = [(one["kind"], one["account"], *_searched(one)) for one in fields]
+            is_name = {str, type(None)}.issuperset(map(type, accounts))
+            if is_name and told == [*zip(kinds, accounts, *searched, strict=True)]:
+                return [*zip(kinds, accounts, hashes, fields, strict=True)]
+    except UNREADABLE:
+        pass
+    return [None] * len(rows)
+
+
+def _followed(row: Row, sequence: int, expected: int, previous: str) -> Followed:
     """Kind, account, hash and fields of an entry; RuleBroken where it is not the next one or was changed."""
     _, kind, account, body, before, chained, *columns = row
     if not (isinstance(kind, str) and isinstance(body, str) and (account is None or isinstance(account, str))):
@@ -535,12 +568,19 @@ def _followed(row: Row, sequence: int, expected: int, previous: str) -> tuple[st
     if chained != link(previous, sequence, body):
         raise RuleBroken("its content was changed after it was written")
     fields = parse_body(body)
-    # The searchable columns must say what the hashed body says.
-    is_charge = kind == "charge"
-    searched = [fields["analyst"], fields["key"], fields["request_digest"]] if is_charge else [None, None, None]
-    if fields["kind"] != kind or fields["account"] != account or columns != searched:
+    if fields["kind"] != kind or fields["account"] != account or tuple(columns) != _searched(fields):
         raise RuleBroken("its columns contradict its content")
     return kind, account, chained, fields
+
+
+def _searched(fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What the searchable columns must say, by the hashed body."""
+    is_charge = fields["kind"] == "charge"
+    return (fields["analyst"], fields["key"], fields["request_digest"]) if is_charge else NOT_SEARCHED
+
+
+READ_AHEAD = 64
+"""Stored answers that are looked at together."""
 
 
 @dataclass
@@ -551,29 +591,38 @@ class StoredAnswers:
     after: int
     _unclaimed: dict[int, Row] = field(default_factory=dict)
     _rows: Iterator[Row] | None = None
-    _reached: float = 0
+    _reached: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._reached = self.after
 
     def claim(self, charge: int) -> Row | None:
         """The entry and the digest of the answer of a charge, once; None where there is none to be read."""
-        query = f"SELECT charge, entry, {self.cursor.payload_digest} FROM answer WHERE charge"
+        if charge > self._reached:
+            self._read_to(charge)
         if 0 < charge <= self.after:
-            rows = self.cursor.rows(f"{query} = ?", charge)
+            rows = self.cursor.rows(f"{self._query} = ?", charge)
             return rows[0][1:] if rows else None
-        if self._rows is None:
-            self._rows = self.cursor.stream(f"{query} > ? ORDER BY charge", self.after)
-        while self._reached < charge:
-            row = next(self._rows, None)
-            self._reached = math.inf if row is None else as_whole(row[0])
-            if row is not None:
-                self._unclaimed[as_whole(row[0])] = row[1:]
         return self._unclaimed.pop(charge, None)
+
+    def _read_to(self, charge: int) -> None:
+        if self._rows is None:
+            self._rows = self.cursor.stream(f"{self._query} > ? ORDER BY charge", self.after)
+        while self._reached < charge:
+            piece = list(itertools.islice(self._rows, READ_AHEAD))
+            self._reached = as_whole(piece[-1][0]) if piece else math.inf
+            self._unclaimed.update((as_whole(row[0]), row[1:]) for row in piece)
+
+    @property
+    def _query(self) -> str:
+        return f"SELECT charge, entry, {self.cursor.payload_digest} FROM answer WHERE charge"
 
 
 def _check_answer(
     cursor: Cursor, sequence: int, fields: Mapping[str, Any], charges: dict[int, str], answers: StoredAnswers
 ) -> None:
     """The answer is stored as it was and belongs to a charge; `charges` has the hashes of those not yet answered."""
-    charge = int(str(fields["charge"]))
+    charge = fields["charge"] if type(fields["charge"]) is int else int(str(fields["charge"]))
     payload_digest = fields["payload_digest"]
     if payload_digest is None or answers.claim(charge) != (sequence, payload_digest):
         raise RuleBroken("the stored answer is missing or was changed")
