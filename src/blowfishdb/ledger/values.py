@@ -510,16 +510,13 @@ ENTRY_WORDS = {
 LONGEST_WORDS = 160
 
 
-_read = json.JSONDecoder().scan_once
+_read = json.JSONDecoder().raw_decode
 
 
 def parse_body(body: str) -> dict[str, Any]:
     """The fields of an entry's body; InvalidInput or ValueError where it is no JSON object."""
     # What we write begins with its brace and ends with its JSON, and such text is read with fewer steps.
-    try:
-        parsed, end = _read(body, 0) if body.startswith("{") else (None, 0)
-    except StopIteration:
-        end = 0
+    parsed, end = _read(body) if body.startswith("{") else (None, 0)
     if end != len(body):
         parsed = json.loads(body)
     if not isinstance(parsed, dict):
