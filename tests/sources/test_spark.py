@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
 import pytest
 
 from blowfishdb.errors import SourceError, SourceFailed
@@ -45,6 +46,7 @@ def test_spark_counts_like_every_other_engine(tmp_path: Path, cases: tuple[Case,
         assert wrong == {}
         check_people(url)
         check_folder(tmp_path)
+        check_changes(tmp_path / "changes")
         check_failure(session)
 
 
@@ -56,6 +58,21 @@ def check_folder(folder: Path) -> None:
     assert list(by_spark.prepare(cells).run()) == list(by_duckdb.prepare(cells).run())
     with pytest.raises(SourceError, match="no table"):
         open_source("spark://local#absent").columns()
+
+
+def check_changes(folder: Path) -> None:
+    """Files that come later count, and other columns are seen."""
+    folder.mkdir()
+    duckdb.sql("SELECT 1 AS i").write_parquet(str(folder / "1.parquet"))
+    source = open_source(f"spark://local{folder}")
+    cells = compile_cells(domain({"i": integers(0, 3)}), Policy(), ["i"])
+    assert source.prepare(cells).run().tolist()[:4] == [0, 1, 0, 0]
+    duckdb.sql("SELECT 2 AS i").write_parquet(str(folder / "2.parquet"))
+    assert source.prepare(cells).run().tolist()[:4] == [0, 1, 1, 0]
+    for file in folder.iterdir():
+        file.unlink()
+    duckdb.sql("SELECT 'a' AS j").write_parquet(str(folder / "1.parquet"))
+    assert list(source.columns()) == ["j"]
 
 
 def check_failure(session: SparkSession) -> None:
