@@ -244,7 +244,7 @@ def _fault(quotes: QuoteCache, handle: DatasetHandle, case: Case) -> str:
     """The fault of a quote or its release, by the definitions: a change that costs more, or none that does."""
     request = make_request(handle, case.query, PRICE)
     make = partial(plan_request, handle, request, False)
-    release = quotes.quote(ANALYST, request.text, handle, make).release
+    release = quotes.quote(ANALYST, request.text, case.domain, case.policy, make).release
     plan = release.best.plan if isinstance(release, PlanRelease) else None
     if not isinstance(release, PlanRelease) or not isinstance(plan, Plan):
         return "no fixed plan is offered"

@@ -9,8 +9,7 @@ import itertools
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -126,15 +125,15 @@ def local_backend(
         return handle, make_request(handle, wanted.query, wanted.target)
 
     def planned(handle: DatasetHandle, request: Request, *, wants_preview: bool = False) -> Planned:
-        # Without a source: no plan can depend on data, wherever it is made.
-        unread = replace(with_rows(handle, request, free_answer), source=UNREAD)
+        counted, declarations = with_rows(handle, request, free_answer), (handle.domain, handle.policy)
 
         def make() -> Planned:
-            effort = partial(query_effort, unread.domain, unread.policy, request.query)
+            effort = partial(query_effort, *declarations, request.query)
             work = plan_request if compute is compute_here else plan_in_full
-            return compute(effort, work, unread, request, wants_preview)
+            # Without a source: no plan can depend on data, wherever it is made.
+            return compute(effort, work, replace(counted, source=UNREAD), request, wants_preview)
 
-        return quote_cache.quote(analyst, request.text, unread, make, wants_preview=wants_preview)
+        return quote_cache.quote(analyst, request.text, *declarations, make, wants_preview=wants_preview)
 
     def free_answer(handle: DatasetHandle, request: Request) -> Answer | None:
         release = planned(handle, request).release
@@ -331,90 +330,62 @@ LEAST = 700
 
 @dataclass(eq=False)
 class QuoteCache:
-    """The newest quoted releases of all analysts that share a server: a plan is the same for whoever asks for it.
+    """The newest quoted releases of all analysts that share a server; each finds only their own.
 
-    It saves the release the work of its preview, and others the work of the same question. The ranking cache
-    (accuracy/ranking.py) is another one, below it: that keeps which mechanisms suit a problem, and is keyed by the
-    problem's graph and workload.
+    It saves the release the work of its preview. The ranking cache (accuracy/ranking.py) is another one, below it: that
+    keeps which mechanisms suit a problem, for every analyst, and is keyed by the problem's graph and workload.
     """
 
     most_each: int = MOST_EACH
-    """How many quotes stay that one analyst was the first to ask for."""
     most_cells: int = MOST_CELLS
     cells: int = field(default=0, init=False)
     """How many cells all cached quotes have together."""
-    _quotes: OrderedDict[str, tuple[str, DatasetHandle, Planned]] = field(default_factory=OrderedDict)
-    _making: dict[str, tuple[threading.Lock, int]] = field(default_factory=dict)
-    """A lock for each quote that is made now, and how many hold it or wait for it."""
+    _quotes: OrderedDict[tuple[str, str], tuple[Domain, Policy, Planned]] = field(default_factory=OrderedDict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def quote(
         self,
         analyst: str,
         text: str,
-        handle: DatasetHandle,
+        domain: Domain,
+        policy: Policy,
         make: Callable[[], Planned],
         *,
         wants_preview: bool = False,
     ) -> Planned:
-        """The cached quote of this request to this dataset, or the one that is made now; who asks meanwhile waits.
+        """The cached quote of this analyst's request under these declarations, or the one that is made now.
 
-        The text of the request and all that is declared of the dataset are compared themselves, not their hashes.
+        The text of the request and the declarations are compared themselves, not their hashes.
         """
-        known = self._known(text, handle, wants_preview=wants_preview)
-        if known is not None:
-            return known
-        with self._alone(text):
-            known = self._known(text, handle, wants_preview=wants_preview)
-            if known is not None:
-                return known
-            planned = make()
-            with self._turn:
-                self._drop(text)
-                self._quotes[text] = analyst, handle, planned
-                self.cells += LEAST + planned.release.size
-                # The newest stays however large it is.
-                for oldest in self._of(analyst)[: -self.most_each]:
-                    self._drop(oldest)
-                while self.cells > self.most_cells and len(self._quotes) > 1:
-                    self._drop(next(iter(self._quotes)))
+        key = analyst, text
+        with self._turn:
+            *declarations, planned = self._quotes.get(key, (None, None, None))
+            is_whole = planned is not None and (planned.preview is not None or not wants_preview)
+            if planned is not None and is_whole and declarations == [domain, policy]:
+                self._quotes.move_to_end(key)
+                return planned
+        planned = make()
+        with self._turn:
+            self._drop(key)
+            self._quotes[key] = domain, policy, planned
+            self.cells += LEAST + planned.release.size
+            # The newest stays however large it is.
+            for oldest in self._of(analyst)[: -self.most_each]:
+                self._drop(oldest)
+            while self.cells > self.most_cells and len(self._quotes) > 1:
+                self._drop(next(iter(self._quotes)))
         return planned
 
     def forget(self, analyst: str) -> None:
-        """Lets go of everything that one analyst was the first to ask for."""
+        """Lets go of everything of one analyst."""
         with self._turn:
-            for text in self._of(analyst):
-                self._drop(text)
+            for key in self._of(analyst):
+                self._drop(key)
 
-    def _known(self, text: str, handle: DatasetHandle, *, wants_preview: bool) -> Planned | None:
-        with self._turn:
-            if text not in self._quotes:
-                return None
-            _, declared, planned = self._quotes[text]
-            if vars(declared) != vars(handle) or (wants_preview and planned.preview is None):
-                return None
-            self._quotes.move_to_end(text)
-            return planned
+    def _of(self, analyst: str) -> list[tuple[str, str]]:
+        return [key for key in self._quotes if key[0] == analyst]
 
-    @contextmanager
-    def _alone(self, text: str) -> Iterator[None]:
-        """The turn to make a quote. Where whoever made it failed, the next one tries."""
-        with self._turn:
-            lock, users = self._making.get(text, (threading.Lock(), 0))
-            self._making[text] = lock, users + 1
-        try:
-            with lock:
-                yield
-        finally:
-            with self._turn:
-                lock, users = self._making.pop(text)
-                if users > 1:
-                    self._making[text] = lock, users - 1
-
-    def _of(self, analyst: str) -> list[str]:
-        return [text for text, (first, _, _) in self._quotes.items() if first == analyst]
-
-    def _drop(self, text: str) -> None:
-        if text in self._quotes:
-            _, _, planned = self._quotes.pop(text)
+    def _drop(self, key: tuple[str, str]) -> None:
+        if key in self._quotes:
+            _, _, planned = self._quotes.pop(key)
             self.cells -= LEAST + planned.release.size
