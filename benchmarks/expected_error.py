@@ -17,7 +17,13 @@ from scipy.special import erf
 
 from blowfishdb.mechanisms import hierarchy, optimized
 from blowfishdb.mechanisms.data_aware.buckets import Buckets, plan_buckets
-from blowfishdb.mechanisms.data_aware.partition import CutRule, GateRule, l1_refinement, uneven_limit
+from blowfishdb.mechanisms.data_aware.partition import (
+    CutRule,
+    GateRule,
+    l1_refinement,
+    range_refinement,
+    uneven_limit,
+)
 from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Intervals, Rows
@@ -70,10 +76,10 @@ class Merged:
         return float(np.mean([mean_absolute(bias, spread / epsilon**2) for bias, spread in pairs]))
 
 
-def merged(case: Case, share: Fraction, rule: CutRule, draws: int) -> Merged:
+def merged(case: Case, share: Fraction, rule: CutRule, draws: int, for_ranges: bool = False) -> Merged:
     """The buckets that a part of epsilon finds, and what they do to the workload."""
     graph, workload = one_record(case.cells), make_workload(case.cells, case.workload)
-    stage = l1_refinement(case.cells, graph, case.epsilon * share, rule)
+    stage = (range_refinement if for_ranges else l1_refinement)(case.cells, graph, case.epsilon * share, rule)
     biases, variances = [], []
     for draw in range(draws):
         noise = np.random.default_rng([case.seed, draw]).laplace(0.0, 1.0, int(stage.noise.sizes[0]))

@@ -6,7 +6,7 @@ shape, from a thousand to a hundred million of them, so that every shape occurs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,6 +155,37 @@ def nearly_empty(generator: Generator, cells: int) -> Floats:
     return shape
 
 
+def salaries(generator: Generator, cells: int) -> Floats:
+    """Pay of a few groups: skewed bells of which most is agreed on, or told, in round numbers, and a pile at nothing."""
+    place = (np.arange(cells) + 0.5) / cells
+    shape = np.zeros(cells)
+    for _ in range(int(generator.integers(1, 4))):
+        spread = np.log(place / generator.uniform(0.05, 0.4)) / generator.uniform(0.2, 0.8)
+        shape += generator.random() * np.exp(-0.5 * spread**2) / place
+    exact = shape * generator.uniform(0.05, 0.4)
+    left = shape - exact
+    shape = exact
+    for mark in sorted(generator.choice(MARKS, 3, replace=False)):
+        part = generator.uniform(0.2, 0.6) * left
+        shape[::mark] += np.add.reduceat(part, np.arange(0, cells, mark))
+        left = left - part
+    shape[0] += generator.uniform(0.0, 0.5) * shape.sum()
+    return np.asarray(shape + left)
+
+
+def requests(generator: Generator, cells: int) -> Floats:
+    """A log of requests by time: hours of the day, days of the week, and bursts that rise at once and fade."""
+    day = int(generator.integers(24, 289))
+    hours = np.arange(cells) * (2 * np.pi / day)
+    waves = np.cos(hours - generator.uniform(0, 2 * np.pi)) + 0.5 * np.cos(2 * hours - generator.uniform(0, 2 * np.pi))
+    days = generator.lognormal(0.0, generator.uniform(0.05, 0.5), cells // day + 1)
+    shape = np.exp(generator.uniform(0.3, 1.5) * waves) * np.repeat(days, day)[:cells]
+    for height in generator.pareto(1.0, int(generator.integers(3, 40))):
+        start, length = int(generator.integers(cells)), float(np.exp(generator.uniform(0.0, 5.0)))
+        shape[start:] += 5.0 * height * np.exp(-np.arange(cells - start) / length)
+    return shape * generator.lognormal(0.0, generator.uniform(0.02, 0.3), cells)
+
+
 KINDS: tuple[Shape, ...] = (
     flat,
     steps,
@@ -172,11 +203,15 @@ KINDS: tuple[Shape, ...] = (
     patchy,
     nearly_empty,
 )
+RANGE_KINDS = (*KINDS, salaries, requests)
+"""Those for the constants of ranges over one axis; the last two were added for them."""
 
 
-def histograms(records: tuple[int, ...] = RECORDS, seed: int = SEED) -> Iterator[Histogram]:
+def histograms(
+    records: tuple[int, ...] = RECORDS, seed: int = SEED, kinds: Sequence[Shape] = KINDS
+) -> Iterator[Histogram]:
     """Every kind with every number of records, lengths in turn; each has its own generator."""
-    for place, shape in enumerate(KINDS):
+    for place, shape in enumerate(kinds):
         for size, number in enumerate(records):
             generator = np.random.default_rng([seed, place, size])
             weights = shape(generator, CELLS[(place + size) % len(CELLS)])

@@ -280,6 +280,13 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "sums.append((upper - ordered[:, :half].sum(axis=1)) * (1 + (part.shape[1] < size)))",
         COSTS,
     ),
+    "running totals counted twice": (
+        partition,
+        "_least_spreads",
+        "spread[~is_open] // q[~is_open]",
+        "2 * spread[~is_open] // q[~is_open]",
+        COSTS,
+    ),
     "constraints that come": (
         policy_change,
         "_constraints_stretch",

@@ -12,7 +12,14 @@ from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.data_aware.buckets import BucketPlan, Buckets, plan_buckets
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
-from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, GateRule, noise_level, uneven_limit
+from blowfishdb.mechanisms.data_aware.partition import (
+    GATE_RULE,
+    GateRule,
+    L1Refinement,
+    asks_long_ranges,
+    noise_level,
+    uneven_limit,
+)
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.mechanisms.table import DATA_AWARE
@@ -158,6 +165,20 @@ def test_the_gate_knows_the_policy_and_the_workload() -> None:
     assert [uneven_limit(problem, rule) for problem in (long, mixed, short)] == pytest.approx([0.4, 0.3, 0.2])
     assert uneven_limit(long) == GATE_RULE.uneven_for_ranges
     assert uneven_limit(short) == pytest.approx(GATE_RULE.uneven_for_cells)
+
+
+def test_long_ranges_over_many_cells_have_stages_of_their_own() -> None:
+    short = Intervals(1024, np.arange(100), np.arange(100) + 16)
+    asked_for = [ranges(1024), Prefix(1024), AllRanges(1024), Identity(1024), short, Sparse(np.ones((2, 1024), int))]
+    problems = [*(Problem(full(1024), rows) for rows in asked_for), Problem(full(512), AllRanges(512))]
+    assert [asks_long_ranges(problem) for problem in problems] == [True, True, True, False, False, False, False]
+    for bias, expected in ((Fraction(0), True), (Fraction(1, 20), False)):
+        mechanism = Dawa("dawa", bias)
+        script = mechanism.script(problems[0], mechanism.program(problems[0], EPSILON))
+        assert next(script).stage.running is expected  # type: ignore[union-attr]
+        stage = script.send(np.zeros(1, dtype=np.int64)).stage
+        assert isinstance(stage, L1Refinement)
+        assert stage.for_ranges is expected
 
 
 def test_the_split_is_a_parameter() -> None:

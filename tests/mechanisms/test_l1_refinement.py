@@ -24,6 +24,8 @@ from blowfishdb.mechanisms.data_aware.partition import (
     deviations,
     l1_gate,
     l1_refinement,
+    range_refinement,
+    running_deviations,
 )
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
@@ -61,6 +63,63 @@ def test_one_record_moves_each_deviation_by_at_most_one_and_parts_never_deviate_
     whole = np.repeat(deviations(np.array(counts), 16), 4)
     part = deviations(np.array(counts), 4)
     assert np.all(part <= whole[: part.size])
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=20), st.sampled_from([3, 4, 16]))
+def test_running_deviations_are_the_least_spreads_around_a_line(counts: list[int], size: int) -> None:
+    blocks = [counts[start : start + size] for start in range(0, len(counts), size)]
+    assert running_deviations(np.array(counts), size).tolist() == [least_spread(block) for block in blocks]
+
+
+def least_spread(block: list[int]) -> int:
+    """By trying every line through two of the running totals: the best one is among them."""
+    totals = list(itertools.accumulate(block, initial=0))
+    slopes = {Fraction(totals[j] - totals[i], j - i) for i, j in itertools.combinations(range(len(totals)), 2)}
+    around = [[total - slope * place for place, total in enumerate(totals)] for slope in slopes]
+    return math.floor(min(max(each) - min(each) for each in around))
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.data())
+def test_one_record_moves_each_score_for_ranges_by_at_most_one_and_parts_never_score_more(
+    counts: list[int], data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, len(counts) - 1))
+    more = counts.copy()
+    more[place] += 1
+    stage = range_refinement(len(counts), graph(len(counts)), Fraction(1))
+    above = None
+    for size in stage.blocks:
+        scores = stage.scores(np.array(counts), size)
+        change = stage.scores(np.array(more), size) - scores
+        assert np.abs(change).max() <= 1
+        assert np.flatnonzero(change).tolist() in ([], [place // size])
+        running = running_deviations(np.array(counts), size)
+        assert np.all(running > np.array(error_of_ranges(counts, size)) - 1 - 1e-9)
+        if above is not None:
+            assert np.all(scores <= np.repeat(above, 4)[: scores.size])
+        above = scores
+
+
+def error_of_ranges(counts: list[int], size: int) -> list[float]:
+    """For each block the most that a range which ends inside it is wrong by when its count is spread evenly."""
+    errors = []
+    for start in range(0, len(counts), size):
+        block = counts[start : start + size]
+        totals = list(itertools.accumulate(block, initial=0))
+        errors.append(max(abs(total - totals[-1] * k / len(block)) for k, total in enumerate(totals)))
+    return errors
+
+
+def test_huge_counts_are_cut_off_before_they_overflow() -> None:
+    counts = np.zeros(4096, dtype=np.int64)
+    counts[1::2] = 2**62
+    assert running_deviations(counts, 4096).tolist() == [2**60 // 4096**2]
+
+
+def test_a_table_that_is_even_is_one_bucket_for_ranges() -> None:
+    stage = range_refinement(4096, graph(4096), Fraction(1, 10))
+    assert stage.choose(np.full(4096, 7), np.full(int(stage.noise.sizes[0]), -1000)).tolist() == [0]
+    assert stage.digest() != l1_refinement(4096, graph(4096), Fraction(1, 10)).digest()
 
 
 def outcome_chances(stage: L1Refinement, counts: Ints, reach: int = 40) -> dict[tuple[int, ...], float]:

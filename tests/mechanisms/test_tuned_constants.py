@@ -10,14 +10,21 @@ import pytest
 
 from benchmarks import tune_dawa, tune_spatial, tune_transform
 from benchmarks.expected_error import WORKLOADS, Case, keep_chance, make_workload, merged
-from benchmarks.synthetic import Histogram, grids, histograms
+from benchmarks.synthetic import RANGE_KINDS, Histogram, grids, histograms
 from benchmarks.tuning import RECORD, Knob, Setting, recorded_setting, rows, score, search
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import InvalidInput, PlanError
 from blowfishdb.mechanisms.data_aware import dawa, kdtree
 from blowfishdb.mechanisms.data_aware.dawa import RUN_RULE, SELECT_SHARE, Dawa
 from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree
-from blowfishdb.mechanisms.data_aware.partition import CUT_RULE, GATE_RULE, GateRule, gate_stage
+from blowfishdb.mechanisms.data_aware.partition import (
+    CUT_RULE,
+    GATE_RULE,
+    RANGE_GATE,
+    RANGE_RULE,
+    GateRule,
+    gate_stage,
+)
 from blowfishdb.model.numbers import Floats
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.plan import Problem
@@ -40,6 +47,14 @@ def in_use() -> dict[str, dict[str, float]]:
             "uneven_for_ranges": GATE_RULE.uneven_for_ranges,
             "uneven_for_cells": GATE_RULE.uneven_for_cells,
             "short": GATE_RULE.short,
+        },
+        "dawa-ranges": {
+            "spacing": RANGE_RULE.spacing,
+            "clip": RANGE_RULE.clip,
+            "first": RANGE_RULE.first,
+            "block": RANGE_GATE.block,
+            "cap": RANGE_GATE.cap,
+            "uneven_for_ranges": RANGE_GATE.uneven_for_ranges,
         },
         "transform": {
             "penalty": RUN_RULE.penalty,
@@ -67,6 +82,7 @@ def test_the_constants_in_use_are_the_recorded_ones() -> None:
 def test_recorded_values_are_among_those_that_are_tried() -> None:
     knobs = {
         "dawa": (*tune_dawa.LOOKING, tune_dawa.GATE),
+        "dawa-ranges": (*tune_dawa.RANGE_LOOKING, tune_dawa.RANGE_GATE_KNOBS),
         "transform": tune_transform.GROUPS,
         "adaptive-tree": tune_spatial.TREE_KNOBS,
         "kdtree": tune_spatial.KD_KNOBS,
@@ -88,6 +104,7 @@ def test_synthetic_tables_come_from_their_seed_alone() -> None:
     one, other = (next(histograms((10**4,), seed)).counts for seed in (1, 2))
     assert not np.array_equal(one, other)
     assert len({table.kind for table in histograms((10**3,))}) == 15
+    assert len({table.kind for table in histograms((10**3,), kinds=RANGE_KINDS)}) == 17
     small = [grid.counts for grid in grids((10**3,), 16)]
     assert all(np.array_equal(a, b.counts) for a, b in zip(small, grids((10**3,), 16), strict=True))
     with pytest.raises(InvalidInput):
@@ -138,6 +155,14 @@ def test_the_procedure_for_dawa_runs_on_a_few_tables() -> None:
     assert found.mean < 1
 
 
+def test_long_ranges_stay_below_their_limit_on_every_kind() -> None:
+    tables = [table for table in histograms((10**4, 10**8), kinds=RANGE_KINDS) if table.counts.size == 1024]
+    errors = tune_dawa.DawaErrors(list(tune_dawa.range_cases(tables)), for_ranges=True)
+    recorded = recorded_setting("dawa-ranges")
+    assert errors.ratios(recorded).max() <= tune_dawa.RANGE_LIMIT
+    assert errors.ratios({**recorded, "uneven_for_ranges": 1.0}).max() > tune_dawa.RANGE_LIMIT
+
+
 def test_the_chance_of_keeping_is_that_of_the_noise() -> None:
     drawn = sample(Fraction(40), 1, 100_000)
     for excess in (-28.0, 0.0, 48.0):
@@ -158,10 +183,10 @@ def test_expected_errors_are_those_of_releases() -> None:
         found = run_program(program, program.digest(), mechanism.script(problem, program), problem.graph, table.counts)
         errors.append(float(np.abs(found.answers - workload.dot(table.counts)).mean()))
     left = float(case.epsilon * (1 - GATE_RULE.share - SELECT_SHARE))
-    expected = merged(case, SELECT_SHARE, CUT_RULE, 20).error(left)
+    expected = merged(case, SELECT_SHARE, RANGE_RULE, 20, for_ranges=True).error(left)
     # One error has a standard deviation of 0.42, so that the mean of 60 is this far off with chance below 1e-9.
     assert np.mean(errors) == pytest.approx(expected, rel=0.4)
-    assert merged(case, SELECT_SHARE, CUT_RULE, 20).error(left / 2) > 1.7 * expected
+    assert merged(case, SELECT_SHARE, RANGE_RULE, 20, for_ranges=True).error(left / 2) > 1.7 * expected
 
 
 def test_transform_and_grid_procedures_run_on_a_few_tables() -> None:

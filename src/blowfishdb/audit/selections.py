@@ -26,6 +26,8 @@ from blowfishdb.mechanisms.data_aware.partition import (
     l1_gate,
     l1_refinement,
     levels,
+    range_refinement,
+    running_deviations,
     worst_bucket,
 )
 from blowfishdb.mechanisms.table import DATA_AWARE
@@ -274,7 +276,9 @@ def selection_checks(*, quick: bool) -> dict[str, Callable[[], CheckLine]]:
         drawn: dict[str, tuple[Selection, Fraction]] = {
             "gate of 16 cells": (gate, allowed),
             "gate of 16 cells with a high cap": (l1_gate(16, graph, third, block=4, cap=100, share=0.1), third),
+            "gate of 16 cells for ranges": (l1_gate(16, graph, third, 8, cap=100, share=0.1, running=True), third),
             "refinement of 16 cells": (refinement, third),
+            "refinement of 16 cells for ranges": (range_refinement(16, graph, third), third),
             "worst bucket of 16 cells": (bound, third),
         }
         for label, (selection, spent) in drawn.items():
@@ -420,9 +424,12 @@ def cost_lines() -> Iterator[CheckLine]:
     # In blocks of three or five cells the last one is shorter than the others.
     for size in (2, 3, 4, 5, COST_CELLS):
         yield _sensitivity(f"scores of blocks of {size}", partial(deviations, size=size))
+        yield _sensitivity(f"running totals of blocks of {size}", partial(running_deviations, size=size))
     for block in (3, 4):
         gate = L1Gate(COST_CELLS, block, 10**9, 60, Fraction(30))
         yield _sensitivity(f"unevenness at a gate of {block}", partial(_unevenness, gate))
+        for_ranges = replace(gate, running=True)
+        yield _sensitivity(f"unevenness at a gate of {block} for ranges", partial(_unevenness, for_ranges))
     yield _sensitivity("scores of buckets", partial(bucket_deviations, starts=np.array([0, 3, 5])))
 
 
@@ -439,6 +446,8 @@ def choice_lines() -> Iterator[CheckLine]:
     yield _told_apart("levels of the worst bucket", bucket, COST_CELLS, partial(_from_levels, bucket))
     refinement = L1Refinement(20, RefinementNoise(Fraction(4), np.array([2, 5]), 3, 9, 5))
     yield _told_apart("cuts of a refinement", refinement, 20, partial(_scores_above, refinement))
+    for_ranges = L1Refinement(20, RefinementNoise(Fraction(4), np.array([1, 2, 5]), 3, 9, 5), for_ranges=True)
+    yield _told_apart("cuts of a refinement for ranges", for_ranges, 20, partial(_scores_above, for_ranges))
     gate = L1Gate(16, 4, 50, 60, Fraction(30))
     yield _told_apart("outcomes of a gate", gate, 16, partial(_unevenness, gate))
 
@@ -455,7 +464,7 @@ def _from_levels(bucket: WorstBucket, counts: Ints) -> Ints:
 
 def _scores_above(refinement: L1Refinement, counts: Ints) -> Ints:
     """The score of every block less the threshold of its level, or as far below as counts."""
-    scores = [deviations(counts, size) for size in refinement.blocks]
+    scores = [refinement.scores(counts, size) for size in refinement.blocks]
     return np.concatenate([_above(refinement.noise, level, score) for level, score in enumerate(scores)])
 
 

@@ -14,7 +14,16 @@ from scipy.linalg import solveh_banded
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms import ordered
 from blowfishdb.mechanisms.data_aware.buckets import Buckets, measured_buckets, measured_by_policy
-from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, KEEP, gate_stage, l1_refinement, worst_bucket
+from blowfishdb.mechanisms.data_aware.partition import (
+    GATE_RULE,
+    KEEP,
+    RANGE_GATE,
+    asks_long_ranges,
+    gate_stage,
+    l1_refinement,
+    range_refinement,
+    worst_bucket,
+)
 from blowfishdb.mechanisms.data_aware.regions import (
     Cover,
     HilbertCurve,
@@ -108,7 +117,8 @@ class Dawa:
         if len(problem.graph.shape) == 2:
             return (yield from script_2d(problem, program))
         cells = problem.graph.cells
-        buckets, left = yield from gated_buckets(problem, program)
+        for_ranges = not self.bias_share and asks_long_ranges(problem)
+        buckets, left = yield from gated_buckets(problem, program, for_ranges=for_ranges)
         uneven = 0.0 if left[0].stage == SELECT else None
         if left[0].stage == BIAS:
             stage = worst_bucket(cells, buckets.starts, problem.graph, left[0].epsilon)
@@ -123,13 +133,16 @@ def gated_program(name: str, epsilon: Fraction, select: Fraction, bias: Fraction
     return shared_program(name, epsilon, [*shares.items(), (MEASURE, 1 - sum(shares.values(), Fraction(0)))])
 
 
-def gated_buckets(problem: Problem, program: Program) -> Generator[Ask, Reply, tuple[Buckets, Sequence[Allowance]]]:
+def gated_buckets(
+    problem: Problem, program: Program, *, for_ranges: bool = False
+) -> Generator[Ask, Reply, tuple[Buckets, Sequence[Allowance]]]:
     """Publishes whether to merge and where; gives the buckets, single cells if not, and the allowances not used yet."""
     cells, (gate, select, *rest) = problem.graph.cells, program.allowances
-    outcome = yield Ask(GATE, gate_stage(problem, gate.epsilon, program.epsilon))
+    rule, refinement = (RANGE_GATE, range_refinement) if for_ranges else (GATE_RULE, l1_refinement)
+    outcome = yield Ask(GATE, gate_stage(problem, gate.epsilon, program.epsilon, rule))
     if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
         return Buckets(cells, np.arange(cells)), (select, *rest)
-    starts = yield Ask(SELECT, l1_refinement(cells, problem.graph, select.epsilon))
+    starts = yield Ask(SELECT, refinement(cells, problem.graph, select.epsilon))
     return Buckets(cells, np.asarray(starts)), rest
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -14,7 +15,7 @@ from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints, as_ints
 from blowfishdb.model.serialize import digest
-from blowfishdb.model.workload import AllRanges
+from blowfishdb.model.workload import AllRanges, as_intervals
 from blowfishdb.noise.distribution import geometric_quantile
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import RefinementNoise, SelectionNoise
@@ -46,24 +47,31 @@ class CutRule:
 
 
 CUT_RULE = CutRule(first=1.0, spacing=3.0, clip=2.0)
-"""Found by `python -m benchmarks tune-dawa` on synthetic tables; the noise is scaled to what it costs."""
+RANGE_RULE = CutRule(first=-1.0, spacing=3.0, clip=2.0)
+"""Found by `python -m benchmarks tune-dawa` on synthetic tables; the noise is scaled to what they cost."""
+
+LARGEST_PRODUCT = 2**60
+"""What a count times the square of the number of cells may reach in whole-number arithmetic."""
 
 
 @dataclass(frozen=True, eq=False)
 class L1Refinement:
     """Blocks of 4, 16, 64, ... cells; a block is cut in four where its deviation clearly exceeds what is usual.
 
-    The score of a block is the least sum of |count - c| over all c: it moves by at most 1 with one record, and a part
-    of a block never scores more than the block. Publishes the first cell of each block that was kept.
+    The score of a block is the least sum of |count - c| over all c; `for_ranges` its mean with the least spread of
+    running totals around a line, which bounds what ranges that end inside the block are wrong by, and blocks begin with
+    the whole table. Both move by at most 1 with one record, and a part of a block never scores more than the block.
+    Publishes the first cell of each block that was not cut.
     """
 
     cells: int
     noise: RefinementNoise
+    for_ranges: bool = False
 
     @cached_property
     def blocks(self) -> tuple[int, ...]:
         """How many cells the blocks of each level have, largest first."""
-        return block_sizes(self.cells)
+        return block_sizes(self.cells, from_all=self.for_ranges)
 
     def epsilon(self, graph: CellGraph) -> Fraction:
         """The loss of publishing the buckets."""
@@ -71,7 +79,13 @@ class L1Refinement:
 
     def digest(self) -> str:
         """A hash of everything the loss and the noise depend on."""
-        return digest(("l1 refinement", self.cells, self.noise.digest()))
+        kind = "range refinement" if self.for_ranges else "l1 refinement"
+        return digest((kind, self.cells, self.noise.digest()))
+
+    def scores(self, counts: Ints, size: int) -> Ints:
+        """The scores of the blocks of one size."""
+        single = deviations(counts, size)
+        return (single + running_deviations(counts, size)) // 2 if self.for_ranges else single
 
     def choose(self, counts: Ints, draws: Ints) -> Ints:
         """The first cell of each bucket, in increasing order."""
@@ -80,7 +94,7 @@ class L1Refinement:
         drawn = np.split(draws, np.cumsum(self.noise.levels)[:-1])
         reached: Bools = np.ones(int(self.noise.levels[0]), dtype=np.bool_)
         for level, size in enumerate(self.blocks):
-            reached = reached & self.noise.cut(level, deviations(counts, size), drawn[level])
+            reached = reached & self.noise.cut(level, self.scores(counts, size), drawn[level])
             part = size // FAN_OUT
             starts = np.flatnonzero(np.repeat(reached, FAN_OUT)) * part
             is_start[starts[starts < self.cells]] = True
@@ -89,8 +103,20 @@ class L1Refinement:
 
 
 def l1_refinement(cells: int, graph: CellGraph, epsilon: Fraction, rule: CutRule = CUT_RULE) -> L1Refinement:
-    """The refinement that costs at most epsilon, with as little noise as the search finds."""
-    levels = np.array([-(-cells // block) for block in block_sizes(cells)])
+    """The refinement by the deviations of counts that costs at most epsilon, with as little noise as is found."""
+    return L1Refinement(cells, _refinement_noise(block_sizes(cells), cells, graph, epsilon, rule))
+
+
+def range_refinement(cells: int, graph: CellGraph, epsilon: Fraction, rule: CutRule = RANGE_RULE) -> L1Refinement:
+    """The refinement for ranges that costs at most epsilon, with as little noise as is found."""
+    blocks = block_sizes(cells, from_all=True)
+    return L1Refinement(cells, _refinement_noise(blocks, cells, graph, epsilon, rule), for_ranges=True)
+
+
+def _refinement_noise(
+    blocks: Sequence[int], cells: int, graph: CellGraph, epsilon: Fraction, rule: CutRule
+) -> RefinementNoise:
+    levels = np.array([-(-cells // block) for block in blocks])
     scale = float(counts_touched(graph) / epsilon)
     if scale >= LARGE_SCALE:
         scale *= expected_loss(levels.size, rule)
@@ -99,7 +125,7 @@ def l1_refinement(cells: int, graph: CellGraph, epsilon: Fraction, rule: CutRule
         noise = RefinementNoise(_short(scale), levels, math.floor(rule.first * scale), spacing, clip)
         loss = noise.epsilon(graph)
         if loss <= epsilon:
-            return L1Refinement(cells, _tightened(noise, graph, epsilon))
+            return _tightened(noise, graph, epsilon)
         scale *= max(float(loss / epsilon), LEAST_STEP)
 
 
@@ -128,27 +154,70 @@ def _short(scale: float) -> Fraction:
     return Fraction(scale).limit_denominator(10**6)
 
 
-def block_sizes(cells: int) -> tuple[int, ...]:
-    """Powers of the fan-out from the largest below the number of cells down to the fan-out itself."""
+def block_sizes(cells: int, *, from_all: bool = False) -> tuple[int, ...]:
+    """Powers of the fan-out from the largest below the number of cells down to the fan-out itself.
+
+    With `from_all` the first is the least that holds all cells.
+    """
     sizes = [FAN_OUT]
-    while sizes[-1] * FAN_OUT < cells:
+    while sizes[-1] < cells if from_all else sizes[-1] * FAN_OUT < cells:
         sizes.append(sizes[-1] * FAN_OUT)
     return tuple(reversed(sizes))
 
 
-def deviations(counts: Ints, size: int) -> Ints:
-    """For each block of `size` cells (the last may be shorter) the least sum of |count - c| over all c."""
+def _in_blocks(counts: Ints, size: int) -> list[Ints]:
+    """The counts with a block of `size` cells in each row, and those of the last block if it is shorter."""
     whole = counts.size // size * size
     parts = [counts[:whole].reshape(-1, size)] if whole else []
-    if whole < counts.size:
-        parts.append(counts[whole:].reshape(1, -1))
+    return [*parts, counts[whole:].reshape(1, -1)] if whole < counts.size else parts
+
+
+def deviations(counts: Ints, size: int) -> Ints:
+    """For each block of `size` cells (the last may be shorter) the least sum of |count - c| over all c."""
     sums = []
-    for part in parts:
+    for part in _in_blocks(counts, size):
         ordered = np.sort(part, axis=1)
         half = part.shape[1] // 2
         upper = ordered[:, part.shape[1] - half :].sum(axis=1)
         sums.append(upper - ordered[:, :half].sum(axis=1))
     return np.concatenate(sums)
+
+
+def running_deviations(counts: Ints, size: int) -> Ints:
+    """For each block of `size` cells (the last may be shorter) the least spread of its running totals, rounded down.
+
+    The spread around a line of slope c is the largest less the smallest of (the first k counts) - c k, for k from 0 to
+    the size of the block. Counts beyond what 64-bit arithmetic can hold for this many cells are cut off: the cap is
+    public, and cutting off never makes two neighbouring tables differ more.
+    """
+    small = np.minimum(counts, LARGEST_PRODUCT // counts.size**2)
+    return np.concatenate([_least_spreads(part) for part in _in_blocks(small, size)])
+
+
+def _least_spreads(blocks: Ints) -> Ints:
+    """The least spread of the running totals of each row around a line, rounded down.
+
+    As a function of the slope it is the largest of many lines a - m c, one for each pair of running totals. Of two of
+    them, one falling and one rising, the crossing p / q is a lower bound of the least; it is reached when no line lies
+    above it there, and else the one that lies highest takes the place of the one it resembles.
+    """
+    rows, size = blocks.shape
+    totals = np.zeros((rows, size + 1), dtype=np.int64)
+    np.cumsum(blocks, axis=1, out=totals[:, 1:])
+    place, least, left = np.arange(size + 1), np.zeros(rows, dtype=np.int64), np.arange(rows)
+    falling, rising = (sign * np.stack([totals[:, -1], np.full(rows, size)]) for sign in (1, -1))
+    while left.size:
+        (p, q), row = falling - rising, np.arange(left.size)
+        around = q[:, None] * totals - p[:, None] * place
+        top, bottom = np.argmax(around, axis=1), np.argmin(around, axis=1)
+        spread = around[row, top] - around[row, bottom]
+        is_open = spread > falling[0] * q - falling[1] * p
+        least[left[~is_open]] = spread[~is_open] // q[~is_open]
+        highest = np.stack([totals[row, top] - totals[row, bottom], top - bottom])[:, is_open]
+        left, totals, falling, rising = left[is_open], totals[is_open], falling[:, is_open], rising[:, is_open]
+        falling = np.where(highest[1] > 0, highest, falling)
+        rising = np.where(highest[1] > 0, rising, highest)
+    return least
 
 
 MERGE, KEEP = 0, 1
@@ -159,7 +228,8 @@ MERGE, KEEP = 0, 1
 class L1Gate:
     """Compares the sum over blocks of `block` cells of min(deviation from the median, cap) with a public threshold.
 
-    One record changes the deviation of one block by at most 1, so this is a refinement of one node on one level.
+    Where totals are `running`, it is the spread of a block's running totals around a line instead. One record changes
+    either of one block by at most 1, so this is a refinement of one node on one level.
     """
 
     cells: int
@@ -167,6 +237,7 @@ class L1Gate:
     cap: int
     threshold: int
     unit: Fraction
+    running: bool = False
 
     @property
     def noise(self) -> RefinementNoise:
@@ -179,23 +250,27 @@ class L1Gate:
 
     def digest(self) -> str:
         """A hash of everything the loss, the noise and the outcome depend on."""
-        return digest(("l1 gate", self.cells, self.block, self.cap, self.threshold, self.noise.digest()))
+        kind = "running gate" if self.running else "l1 gate"
+        return digest((kind, self.cells, self.block, self.cap, self.threshold, self.noise.digest()))
 
     def unevenness(self, counts: Ints) -> int:
         """The sum that is compared, before noise."""
-        return int(np.minimum(deviations(counts, self.block), self.cap).sum())
+        uneven = running_deviations if self.running else deviations
+        return int(np.minimum(uneven(counts, self.block), self.cap).sum())
 
     def choose(self, counts: Ints, draws: Ints) -> Ints:
         """MERGE or KEEP; a tie is MERGE."""
         return np.where(self.noise.cut(0, np.array([self.unevenness(counts)]), draws), KEEP, MERGE)
 
 
-def l1_gate(cells: int, graph: CellGraph, epsilon: Fraction, block: int, cap: float, share: float) -> L1Gate:
+def l1_gate(
+    cells: int, graph: CellGraph, epsilon: Fraction, block: int, cap: float, share: float, *, running: bool = False
+) -> L1Gate:
     """The gate that costs exactly epsilon and says KEEP where blocks reach more than `share` of the cap on average."""
     whole_cap = max(1, math.ceil(cap))
     threshold = math.floor(share * whole_cap * -(-cells // block))
-    loss = L1Gate(cells, block, whole_cap, threshold, Fraction(1)).epsilon(graph)
-    return L1Gate(cells, block, whole_cap, threshold, loss / epsilon)
+    free = L1Gate(cells, block, whole_cap, threshold, Fraction(1), running)
+    return replace(free, unit=free.epsilon(graph) / epsilon)
 
 
 RATIO = 1.1
@@ -278,7 +353,7 @@ class GateRule:
     `share` is its part of epsilon. Deviations of blocks of `block` cells count up to `cap` / epsilon, times the noise
     level of the policy. Where they reach more than a part of the cap on average, every cell is measured: the part
     `uneven_for_ranges` for workloads of long ranges, `uneven_for_cells` for those of which half or more count no more
-    than `short` cells, which suffer most when cells are merged.
+    than `short` cells, which suffer most when cells are merged. Deviations are those of counts, or of `running` totals.
     """
 
     share: Fraction
@@ -287,6 +362,7 @@ class GateRule:
     uneven_for_ranges: float
     uneven_for_cells: float
     short: int
+    running: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
@@ -298,13 +374,18 @@ class GateRule:
 
 
 GATE_RULE = GateRule(Fraction(1, 100), 4, 20.0, 0.4, 0.2, 16)
-"""Found by `python -m benchmarks tune-dawa` on synthetic tables; the loss does not depend on it."""
+RANGE_GATE = GateRule(GATE_RULE.share, 64, 65.0, 0.4, 0.4, 16, running=True)
+"""Found by `python -m benchmarks tune-dawa` on synthetic tables; the loss does not depend on them."""
+
+FEWEST_FOR_RANGES, FEW_SHORT = 1024, 0.125
+"""Tables of so many cells, of which less than this part of the queries is short, are merged with ranges in view."""
 
 
 def gate_stage(problem: Problem, allowed: Fraction, epsilon: Fraction, rule: GateRule = GATE_RULE) -> L1Gate:
     """The gate of a program that spends epsilon in all and allows this stage a part of it."""
     cap = rule.cap * noise_level(problem.graph) / float(epsilon)
-    return l1_gate(problem.graph.cells, problem.graph, allowed, rule.block, cap, uneven_limit(problem, rule))
+    limit = uneven_limit(problem, rule)
+    return l1_gate(problem.graph.cells, problem.graph, allowed, rule.block, cap, limit, running=rule.running)
 
 
 def noise_level(graph: CellGraph) -> float:
@@ -322,8 +403,21 @@ def noise_level(graph: CellGraph) -> float:
 
 def uneven_limit(problem: Problem, rule: GateRule = GATE_RULE) -> float:
     """How uneven blocks may be for the gate to look for buckets; it depends on the workload alone."""
-    if isinstance(problem.workload, AllRanges):
-        return rule.uneven_for_ranges
-    counted = problem.workload.dot(np.ones(problem.graph.cells, dtype=np.int64))
-    short = min(1.0, 2 * float(np.mean(np.abs(counted) <= rule.short)))
+    short = min(1.0, 2 * short_part(problem, rule.short))
     return rule.uneven_for_ranges + short * (rule.uneven_for_cells - rule.uneven_for_ranges)
+
+
+def short_part(problem: Problem, short: int) -> float:
+    """The part of the queries that count no more than `short` cells; none where all ranges are asked for."""
+    if isinstance(problem.workload, AllRanges):
+        return 0.0
+    counted = problem.workload.dot(np.ones(problem.graph.cells, dtype=np.int64))
+    return float(np.mean(np.abs(counted) <= short))
+
+
+def asks_long_ranges(problem: Problem) -> bool:
+    """Whether the queries are ranges over many cells, nearly all of them long; it depends on the workload alone."""
+    if problem.graph.cells < FEWEST_FOR_RANGES:
+        return False
+    is_of_ranges = isinstance(problem.workload, AllRanges) or as_intervals(problem.workload) is not None
+    return is_of_ranges and short_part(problem, RANGE_GATE.short) < FEW_SHORT
