@@ -3,7 +3,7 @@
 Presence `only`, 2000 uniform random ranges, a new workload for each trial, the same for everybody. The published
 code's figures were measured once (its noise is too small: it spends at least 1.32 epsilon). The printed algorithm, with
 the noise its proof needs, and the best data-independent plan run here. On every kind of made-up table, from another
-seed than those that constants were chosen on, errors are expected ones, and the published code's buckets are found here.
+seed than those that constants were chosen on, errors are expected ones, with the published code's buckets.
 """
 
 from __future__ import annotations

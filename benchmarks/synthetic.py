@@ -156,7 +156,7 @@ def nearly_empty(generator: Generator, cells: int) -> Floats:
 
 
 def salaries(generator: Generator, cells: int) -> Floats:
-    """Pay of a few groups: skewed bells of which most is agreed on, or told, in round numbers, and a pile at nothing."""
+    """Pay of a few groups: skewed bells of which most is agreed on, or told, in round numbers, and a pile at 0."""
     place = (np.arange(cells) + 0.5) / cells
     shape = np.zeros(cells)
     for _ in range(int(generator.integers(1, 4))):
