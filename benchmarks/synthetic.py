@@ -183,7 +183,7 @@ def requests(generator: Generator, cells: int) -> Floats:
     for height in generator.pareto(1.0, int(generator.integers(3, 40))):
         start, length = int(generator.integers(cells)), float(np.exp(generator.uniform(0.0, 5.0)))
         shape[start:] += 5.0 * height * np.exp(-np.arange(cells - start) / length)
-    return shape * generator.lognormal(0.0, generator.uniform(0.02, 0.3), cells)
+    return np.asarray(shape * generator.lognormal(0.0, generator.uniform(0.02, 0.3), cells))
 
 
 KINDS: tuple[Shape, ...] = (
