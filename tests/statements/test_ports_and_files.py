@@ -514,7 +514,7 @@ def wrong_columns(case: Case, table: Table) -> list[str]:
     """What a file's columns contradict: the answer, the table's rows, or the cap on rows."""
     answer = case.answer
     shown = [np.array(table[name], dtype=np.float64) for name in (answer.value_name, "low", "high")]
-    cap = f"of at most {case.policy.rows_per_person} rows per pid" if answer.counted else None
+    cap = f"at most {case.policy.rows_per_person} rows per pid are counted" if answer.counted else None
     wrong = [] if set(table.get("counted", [None])) == {cap} else ["what is counted is not said in every line"]
     for numbers, kept in zip(shown, (answer.values, answer.bounds.low, answer.bounds.high), strict=True):
         # A sheet has sixteen digits.

@@ -213,7 +213,9 @@ class Columns:
         return min([*promised, *([self.reach] if self.boxed else [])], default=1.0)
 
 
-Guarantee = Literal["simultaneous", "per-query"] | Columns
+AnswerGuarantee = Literal["simultaneous", "per-query"]
+"""What an analyst may ask to stay within alpha: all answers at once, or each by itself."""
+Guarantee = AnswerGuarantee | Columns
 """What stays within alpha: every answer, each answer, or the columns that are read off the answers."""
 
 

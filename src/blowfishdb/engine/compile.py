@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from scipy.sparse import coo_array, csc_array, csr_array
 
-from blowfishdb.accuracy.candidates import Candidate, Guarantee
+from blowfishdb.accuracy.candidates import AnswerGuarantee, Candidate, Guarantee
 from blowfishdb.accuracy.columns import ONE_MEAN, column_alphas, promised_columns, usual_error
 from blowfishdb.errors import BlowfishError, Declined, QueryError, TooLarge
 from blowfishdb.ledger.values import SUM
@@ -164,7 +164,7 @@ class Compiled:
         block = self.table.blocks[next(iter(self.table.places[0].values()))]
         return alpha / (block.multiplier * block.scale)
 
-    def guarantee(self, wanted: Guarantee) -> Guarantee:
+    def guarantee(self, wanted: AnswerGuarantee) -> Guarantee:
         """What has to stay within `alpha` for the query's own answers to keep the guarantee that is wanted."""
         if self.table is not None:
             columns = promised_columns(self.table)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import eye_array
 
-from blowfishdb.accuracy.candidates import Guarantee
+from blowfishdb.accuracy.candidates import AnswerGuarantee
 from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import Answer, read_axis, read_certificate, read_parameters, read_stage
 from blowfishdb.engine.compile import (
@@ -471,7 +471,7 @@ def answer_variances(artefact: Artefact, query: Query) -> Floats:
     return _variances(artefact, compiled, placed, _told(artefact, compiled, placed, compiled.problem.workload))
 
 
-def promised(artefact: Artefact, query: Query, beta: float, guarantee: Guarantee) -> float | None:
+def promised(artefact: Artefact, query: Query, beta: float, guarantee: AnswerGuarantee) -> float | None:
     """How far off the answers to a question are at most; None where the question cuts cells, or bias is not covered."""
     if artefact.caveat or query.kind not in COUNTS:
         return None

@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias, TypedDict, cast
 
-from blowfishdb.accuracy.candidates import Guarantee
+from blowfishdb.accuracy.candidates import AnswerGuarantee
 from blowfishdb.errors import AccuracyError, ParameterError
 from blowfishdb.mechanisms.parameters import Settings, check_settings
 from blowfishdb.model.numbers import exact, show, suggest
@@ -51,7 +51,7 @@ class AccuracyTarget:
     alpha: Fraction | None
     epsilon: Fraction | None
     beta: Fraction = USUAL_BETA
-    guarantee: Guarantee = "simultaneous"
+    guarantee: AnswerGuarantee = "simultaneous"
     mechanism: str | None = None
     fresh: bool = False
     """Whether the noise must be independent of all earlier answers."""
