@@ -99,7 +99,7 @@ OF_SYNOPSES: Registry = (
         rf"Within: all answers of a line at once {SURE}\.",
         lambda case, said: near(said["sure"], 100 * (1 - case.preview.beta)),
     ),
-    (r"What is counted: at most (?P<cap>\d+) rows? per (?P<id>\w+) (?:is|are) counted\.", _cap),
+    (r"At most (?P<cap>\d+) rows? per (?P<id>\w+) (?:is|are) counted\.", _cap),
     (
         rf"With (?P<sure>{NUMBER}) % confidence noise moved no value by more than (?P<width>{NUMBER})\.",
         _moved,

@@ -23,7 +23,7 @@ from blowfishdb.cli.options import (
     spread,
 )
 from blowfishdb.cli.output import print_result, table
-from blowfishdb.errors import plural
+from blowfishdb.errors import plural, sentence
 
 if TYPE_CHECKING:
     from blowfishdb.engine.synopsis import Synopsis
@@ -221,6 +221,6 @@ def _lines(synopsis: Synopsis) -> list[str]:
     return [
         f"{artefact.title}, from {artefact.dataset}{version}: {', '.join(artefact.names)}, {cells}",
         f"epsilon {epsilon_words(artefact.epsilon)}, once, by {artefact.mechanism}",
-        *([f"What is counted: {cap_words(artefact.counted)}."] if artefact.counted else []),
+        *([sentence(cap_words(artefact.counted))] if artefact.counted else []),
         *([artefact.caveat] if artefact.caveat else []),
     ]

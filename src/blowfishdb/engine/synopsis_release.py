@@ -16,7 +16,7 @@ from blowfishdb.engine.preview import AnyPreview
 from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.engine.release import CellsRelease, PlanRelease
 from blowfishdb.engine.synopsis import BETA, Artefact, CellNoise, SynopsisAxis, answer_variances, to_bytes
-from blowfishdb.errors import plural
+from blowfishdb.errors import plural, sentence
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.model.cells import NO_PART, ConstrainedParts
 from blowfishdb.model.explain import not_protected
@@ -32,6 +32,7 @@ from blowfishdb.present.export import aligned
 from blowfishdb.present.page import fragment, html_table
 from blowfishdb.present.words import (
     budget_words,
+    cap_words,
     counted_words,
     percent,
     policy_words,
@@ -194,7 +195,6 @@ def cells_and_ranges(cells: int) -> Intervals:
     return Intervals(cells, low, high)
 
 
-COUNTED = "What is counted: records {counted}."
 COLUMNS = ("read off it", "answers", "within", "usual error")
 UNKNOWN = (
     "How accurate its answers will be is not known before: {mechanism} looks at the data to decide where to measure. "
@@ -256,7 +256,7 @@ class SynopsisPreview(AnyPreview):
             else UNKNOWN.format(mechanism=self.mechanism)
         ]
         if self.counted:
-            sentences.append(COUNTED.format(counted=self.counted))
+            sentences.append(sentence(cap_words(self.counted)))
         if self.unprotected:
             sentences.append(f"Not protected: {' '.join(self.unprotected)}")
         if self.left is not None:
