@@ -68,6 +68,7 @@ def assessed(problem: Problem, name: str) -> Assessment:
     return Assessment(certified(problem, TREES[name]), "simultaneous")
 
 
+@pytest.mark.nightly
 @effort(6)
 @given(
     st.sampled_from(TREE_PROBLEMS),

@@ -468,6 +468,7 @@ RELEASE = """async ([name, csrfToken, epsilon]) => {
 }"""
 
 
+@pytest.mark.nightly
 def test_two_analysts_race_for_the_last_budget(chromium: Browser, lab: Place) -> None:
     with duckdb.connect(str(lab.folder / "rare.duckdb")) as connection:
         connection.execute("CREATE TABLE rare AS SELECT range % 9 AS age FROM range(90)")

@@ -389,6 +389,7 @@ def test_hostile_names_and_values_on_every_page_of_an_analyst(calm: Page, place:
     assert watcher.visited >= ANALYSTS
 
 
+@pytest.mark.nightly
 def test_hostile_names_and_values_on_every_page_of_a_curator(calm: Page, place: Place, hostile: str) -> None:
     watcher = Watcher(calm)
     sign_in(calm, place, "cora")
@@ -533,6 +534,7 @@ def states(name: str) -> int:
     return sum(isinstance(one, PageContext) and one.identity.name == name for one in gc.get_objects())
 
 
+@pytest.mark.nightly
 def test_pages_that_are_closed_let_go_of_their_state(
     chromium: Browser, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

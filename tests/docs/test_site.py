@@ -141,6 +141,7 @@ def test_no_page_asks_another_host(site: Path) -> None:
     assert {name: found for name, found in asked.items() if found} == {}
 
 
+@pytest.mark.nightly
 @pytest.mark.chromium
 def test_a_browser_asks_only_the_site_itself(site: Path) -> None:
     asked: list[str] = []

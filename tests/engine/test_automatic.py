@@ -101,6 +101,7 @@ EPSILONS = (Fraction(1, 10), Fraction(1))
 LOCAL = ("line", "L1 grid 1", "full", "blocks of 4")
 
 
+@pytest.mark.nightly
 @pytest.mark.no_cover
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(8)])
 def test_the_default_has_the_least_expected_error_of_its_list(epsilon: Fraction) -> None:

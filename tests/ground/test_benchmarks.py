@@ -213,6 +213,7 @@ def test_a_shift_is_seen_and_measured() -> None:
     assert found.gap == pytest.approx(0.45, abs=0.15)
 
 
+@pytest.mark.nightly
 def test_the_same_distribution_is_rarely_told_apart() -> None:
     seen = [difference(RNG.normal(size=60).tolist(), RNG.normal(size=60).tolist()).is_seen for _ in range(6)]
     assert sum(seen) <= 3

@@ -38,6 +38,8 @@ from papers.baselines.printed_dawa import (
     published_starts,
 )
 
+pytestmark = pytest.mark.nightly
+
 Baseline = Callable[[Ints, Fraction, Intervals], Floats]
 COUNTS = np.repeat([400, 0, 90, 1500], 16)
 

@@ -12,6 +12,8 @@ from papers.experiment import Experiment, Row, Settings, Value
 from papers.experiments import EXPERIMENTS
 from tests.papers.drawing import tiny_result
 
+pytestmark = pytest.mark.nightly
+
 TINY = Settings("tiny")
 
 

@@ -16,6 +16,8 @@ from papers.experiment import Row, Settings
 from papers.experiments import chosen
 from papers.thesis import JUMPING
 
+pytestmark = pytest.mark.nightly
+
 TINY = Settings("tiny")
 NAMES = [one.name for one in chosen(("dawa", "thesis"))]
 Feed = Callable[[Row], float]

@@ -13,6 +13,8 @@ from papers.experiment import Experiment, Row
 from papers.experiments import chosen
 from tests.papers.drawing import tiny_result
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.mark.parametrize("experiment", chosen(("blowfishdb",)), ids=lambda one: one.name)
 def test_tiny_runs_end_with_a_verdict(experiment: Experiment) -> None:
