@@ -183,6 +183,7 @@ def test_exact_ratios_catch_the_papers_kmeans_calibration() -> None:
     assert ratio(as_plan([(rows[0], Fraction(9)), (rows[1], Fraction(9))]), pairs) == 1
 
 
+@pytest.mark.nightly
 def test_every_output_of_a_choice_of_quantiles_catches_one_sided_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line for line in quantile_lines() if line.verdict != "clean"] == []
     faults.one_sided_ranks(monkeypatch)
@@ -190,6 +191,7 @@ def test_every_output_of_a_choice_of_quantiles_catches_one_sided_ranks(monkeypat
     assert {"full", "presence only", "presence secret"} <= {subject.rpartition(", ")[2] for subject in caught}
 
 
+@pytest.mark.nightly
 def test_every_list_of_names_catches_moves_that_are_priced_as_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line for line in selection_lines() if line.verdict != "clean"] == []
     priced = GroupSelection.loss

@@ -226,7 +226,9 @@ def test_running_counts_of_groups() -> None:
     assert np.round(answer.values).reshape(3, 2).tolist() == np.cumsum(counts.reshape(3, 2), axis=1).tolist()
 
 
-@pytest.mark.parametrize("policy_name", ["full", "public groups", "only"])
+@pytest.mark.parametrize(
+    "policy_name", ["full", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("public groups", "only"))]
+)
 def test_an_accuracy_is_kept_for_groups_of_the_promised_size(policy_name: str) -> None:
     """All columns within their tolerance in at least 1 - beta of the draws; a tenth of the tolerance is not kept."""
     aggregates = [

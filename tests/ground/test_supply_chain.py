@@ -87,6 +87,7 @@ def test_the_bill_of_materials_is_valid_and_repeatable(tmp_path: Path) -> None:
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
+@pytest.mark.nightly
 def test_a_part_of_the_bill_fits_its_schema(tmp_path: Path) -> None:
     """All of it takes a minute; `make sbom` does that."""
     assert write_sbom(tmp_path / "one.json", validate=False) == 0

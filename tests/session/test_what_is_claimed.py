@@ -86,7 +86,7 @@ def test_previews_synopses_and_points_say_it_too(capped: Session, tmp_path: Path
     question = capped["visits"].histogram("ward")
     assert STORED in str(question.preview(epsilon=1))
     assert STORED in question.preview(epsilon=1)._repr_html_()
-    assert STORED in str(question.publish_preview(epsilon=1))
+    assert CAP.capitalize() in str(question.publish_preview(epsilon=1))
     made = question.publish(epsilon=400)
     reopened = bf.open_synopsis(made.save(tmp_path / "visits.parquet"))
     assert CAP in repr(reopened)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-SHORT = 5
+SHORT = 10
 """One case of so many in every run; by night all of them, here and on a cluster."""
 
 
