@@ -160,7 +160,23 @@ def test_the_kernel_as_plain_python_equals_the_reference(data: st.DataObject) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loss, "TABLE_CELLS", 0)
         patch.setitem(sys.modules, "blowfishdb.plan.kernels", plain_kernel())
+        # Else most of these cases would need no sweep.
+        patch.setattr(loss, "_apart", lambda *_: None)
         assert worst_edge(plan, case.graph).loss == reference_loss(plan, case.graph)
+
+
+@pytest.mark.parametrize("reach", [3, 6, 15])
+def test_the_kernel_as_plain_python_finds_the_edge_in_wide_windows(reach: int) -> None:
+    low, high, weights = np.array([0, 1, 2, 5, 9]), np.array([3, 7, 9, 16, 12]), np.array([3, 1, 2, 1, 4])
+    spans, cells = Intervals(16, low, high), np.arange(16)
+    graph, over = WindowGraph(np.minimum(cells + reach, 15), np.arange(0)), loss.cover(spans, weights)
+    covers = (low <= cells[:, None]) & (cells[:, None] < high)
+    pairs = [(first, last) for first in range(16) for last in range(first + 1, min(first + reach, 15) + 1)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "blowfishdb.plan.kernels", plain_kernel())
+        worst = loss._swept(spans, weights, over, graph)
+    assert worst.edge in pairs
+    assert worst.loss == max(int(weights[covers[first] ^ covers[last]].sum()) for first, last in pairs)
 
 
 @cache
