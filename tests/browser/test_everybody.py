@@ -389,7 +389,6 @@ def test_hostile_names_and_values_on_every_page_of_an_analyst(calm: Page, place:
     assert watcher.visited >= ANALYSTS
 
 
-@pytest.mark.nightly
 def test_hostile_names_and_values_on_every_page_of_a_curator(calm: Page, place: Place, hostile: str) -> None:
     watcher = Watcher(calm)
     sign_in(calm, place, "cora")
