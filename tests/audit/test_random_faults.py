@@ -174,7 +174,7 @@ def test_the_fault_is_caught(fault: Fault, lines: Lines, monkeypatch: pytest.Mon
     assert any(line.is_violation for line in lines())
 
 
-@pytest.mark.parametrize("settings", [4, pytest.param(200, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("settings", [10, pytest.param(200, marks=pytest.mark.nightly)])
 def test_no_made_up_plan_is_certified_too_low(settings: int) -> None:
     assert not any(faults_of for way in WAYS for faults_of in certificate_checks(way, settings, seed=2))
 
