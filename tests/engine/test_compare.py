@@ -88,7 +88,10 @@ def test_a_synopsis_cut_in_two_is_compared_with_its_caveat(db: Session) -> None:
     [
         (lambda db: db["visits"].cdf(bf.col("age").bins(25)).release(epsilon=1), "different things"),
         (lambda db: db["visits"].histogram(bf.col("age").bins(50)).release(epsilon=1), "different things"),
-        (lambda db: replace(ages(db, "A2", "0.5"), counted="of at most 2 rows per patient"), "of at most 2 rows"),
+        (
+            lambda db: replace(ages(db, "A2", "0.5"), counted="at most 2 rows per patient are counted"),
+            "in the other at most 2 rows",
+        ),
         (lambda db: replace(ages(db, "A2", "0.5"), evidence=None), "what was asked"),
         (lambda db: db["visits"].histogram("ward").publish(epsilon=1), "with answers"),
     ],

@@ -98,7 +98,7 @@ def test_persons_and_rows_in_one_statement_are_one_release(database: str, tmp_pa
         answer = db.sql(text, epsilon="100")
         assert answer.epsilon == 100
         assert [column.name for column in answer.columns] == ["n", "visits"]
-        assert answer.counted == "of at most 3 rows per patient"
+        assert answer.counted == "at most 3 rows per patient are counted"
         # Each patient comes to A2 twice. At scales below 1/5 a count is off by 20 with probability below 10^-40.
         assert [row["n"] < row["visits"] - 60 for row in answer.rows()] == [False, True, False, False]
         alone = db["visits"].where(bf.col("age") < 40).people().preview(alpha=10).epsilon

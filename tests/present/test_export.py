@@ -153,7 +153,7 @@ def test_groups_along_a_line_have_their_ends() -> None:
 
 
 def test_a_workbook_says_what_its_numbers_mean_and_draws_them() -> None:
-    answer = replace(released("histogram"), counted="of at most 5 rows per patient", caveat="Mind the gap.")
+    answer = replace(released("histogram"), counted="at most 5 rows per patient are counted", caveat="Mind the gap.")
     content = excel_file(answer)
     about = {row[0]: row[1] for row in sheets(content)["What it means"]}
     assert about["Accuracy"] == "noise within 60 (95 %)"

@@ -70,7 +70,7 @@ def test_a_declared_join_asks_the_dataset(db: bf.Session, folder: Path, joins: s
     wanted = dict(truth(folder, counted))
     assert answer.values.tolist() == [wanted.get(region, 0) for region in ("north", "south", "unknown")]
     assert wanted["unknown"] > 0
-    assert answer.counted == "of at most 5 rows per patient"
+    assert answer.counted == "at most 5 rows per patient are counted"
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_files_are_joined_to_files(tmp_path: Path, ending: str) -> None:
         counted = f"SELECT coalesce(region, 'unknown'), count(*) FROM {KEPT} {BOTH} WHERE sex = 'f' GROUP BY ALL"
         wanted = dict(truth(tmp_path, counted))
         assert answer.values.tolist() == [wanted.get(region, 0) for region in ("north", "south", "unknown")]
-        assert answer.counted == "of at most 5 rows per patient"
+        assert answer.counted == "at most 5 rows per patient are counted"
         (patients,) = truth(tmp_path, "SELECT count(DISTINCT patient) FROM visits")[0]
         assert db.sql("SELECT COUNT(*) FROM visits.people", epsilon="1").values.tolist() == [patients]
     # A joined file that changed is another content: nothing that was measured before is taken to be of the same rows.

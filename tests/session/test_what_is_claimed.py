@@ -18,14 +18,15 @@ import blowfishdb as bf
 from blowfishdb.catalog.record import record_page
 from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import DocumentError
-from blowfishdb.present.words import counted_words
+from blowfishdb.present.words import counted_words, read_counted
 from blowfishdb.server.pages.result import promises
 from blowfishdb.session import Session
 from tests.session.places import configuration, curator, make_fixture, visits
 
 PEOPLE = 600
 CAP = "at most 2 rows per patient are counted"
-STORED = "of at most 2 rows per patient"
+FIRST = "of at most 2 rows per patient"
+"""How the first answers had it."""
 NULLS = 700
 
 
@@ -68,7 +69,7 @@ def test_a_cap_on_rows_stands_beside_the_number_on_every_face(answer: bf.Answer)
         "arrow": str(answer.to_arrow().to_pylist()),
     }
     assert [name for name, text in faces.items() if CAP not in " ".join(text.split())] == []
-    assert STORED in answer.to_json()
+    assert json.loads(answer.to_json())["counted"] == CAP
     assert CAP in repr(Answer.from_json(answer.to_json()))
     assert promises(answer)[1:] == [CAP]
     assert promises(replace(answer, counted=counted_words(bf.person("patient", at_most=1, order_by="id"))))[1:] == [
@@ -84,20 +85,27 @@ def test_the_record_of_processing_states_the_cap(capped_folder: Path) -> None:
 
 def test_previews_synopses_and_points_say_it_too(capped: Session, tmp_path: Path) -> None:
     question = capped["visits"].histogram("ward")
-    assert STORED in str(question.preview(epsilon=1))
-    assert STORED in question.preview(epsilon=1)._repr_html_()
+    preview = question.preview(epsilon=1)
+    assert preview.notes()[0] == f"{CAP.capitalize()}."
+    assert preview.to_dict()["counted"] == CAP
+    assert CAP.capitalize() in preview._repr_html_()
+    plan = capped.plan([question, capped["visits"].count()], alpha=5)
+    assert plan.notes()[0] == plan.to_dict()["notes"][0] == f"{CAP.capitalize()}."
     assert CAP.capitalize() in str(question.publish_preview(epsilon=1))
     made = question.publish(epsilon=400)
     reopened = bf.open_synopsis(made.save(tmp_path / "visits.parquet"))
     assert CAP in repr(reopened)
     assert CAP in repr(reopened.count())
-    assert STORED in json.loads(parquet.read_schema(tmp_path / "visits.parquet").metadata[b"blowfishdb"])["counted"]
+    stored = json.loads(parquet.read_schema(tmp_path / "visits.parquet").metadata[b"blowfishdb"])
+    assert stored["counted"] == CAP
 
 
 def test_an_answer_stored_before_caps_were_named_names_it_from_its_evidence(answer: bf.Answer) -> None:
     stored = json.loads(answer.to_json())
     del stored["counted"]
     assert CAP in repr(Answer.from_json(json.dumps(stored)))
+    assert Answer.from_json(json.dumps(stored | {"counted": FIRST})).counted == CAP
+    assert read_counted("of at most 1 row per patient") == "at most 1 row per patient is counted"
 
 
 def test_where_every_row_counts_no_cap_is_named(tmp_path: Path) -> None:

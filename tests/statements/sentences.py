@@ -185,6 +185,16 @@ def _capped(check: Check) -> Check:
     return both
 
 
+def _with_cap_below(check: Check) -> Check:
+    """The check of a preview's first line, and that a cap is named below it exactly where there is one."""
+
+    def both(case: Case, said: re.Match[str]) -> bool:
+        names_cap = any(re.fullmatch(rf"{CAP}\.", line) for line in case.preview.notes())
+        return names_cap == isinstance(case.policy.unit, Person) and check(case, said)
+
+    return both
+
+
 def _sure(case: Case, said: re.Match[str]) -> bool:
     return near(said["sure"], 100 * (1 - case.target.beta))
 
@@ -320,8 +330,7 @@ NAME = r"(?P<name>\w+)"
 SURE = rf"\((?P<sure>{NUMBER}) %\)"
 EPSILON = rf"(?P<epsilon>(?:≈ )?{NUMBER}(?:/\d+)?)"
 PRICE = rf"(?P<title>.+)   epsilon {EPSILON} of (?P<dataset>\S+) \(policy v(?P<version>\d+)\)"
-CAPPED = r"(?: +of at most (?P<cap>\d+) rows? per (?P<id>\w+))?"
-CAP = r"at most (?P<cap>\d+) rows? per (?P<id>\w+) (?:is|are) counted"
+CAP = r"[aA]t most (?P<cap>\d+) rows? per (?P<id>\w+) (?:is|are) counted"
 ACCURACIES: Registry = (
     ("exact", _exact),
     (rf"(?:every value )?within (?P<width>{NUMBER}) {SURE}", _within),
@@ -348,10 +357,11 @@ def _ways(case: Case, said: re.Match[str]) -> bool:
 REGISTERED: Registry = (
     (r"Ways to it: (?P<ways>.+)", _ways),
     # Previews.
-    (rf"(?P<title>.+): (?P<answers>{NUMBER}) answers?{CAPPED} for epsilon (?P<epsilon>\S+)", _capped(_head_epsilon)),
+    (rf"{CAP}\.", _capped(_always)),
+    (rf"(?P<title>.+): (?P<answers>{NUMBER}) answers? for epsilon (?P<epsilon>\S+)", _with_cap_below(_head_epsilon)),
     (
-        rf"(?P<title>.+): (?P<answers>{NUMBER}) answers?{CAPPED}, .+ within (?P<alpha>{NUMBER}) {SURE}",
-        _capped(_head_alpha),
+        rf"(?P<title>.+): (?P<answers>{NUMBER}) answers?, .+ within (?P<alpha>{NUMBER}) {SURE}",
+        _with_cap_below(_head_alpha),
     ),
     (
         rf"Why: (?P<first>\S+) (?:asks the least epsilon|has the least expected error): (?P<one>{NUMBER}) against "

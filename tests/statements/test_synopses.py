@@ -281,7 +281,7 @@ def test_what_clusters_are_computed_from_is_as_said(place: Place, world: str) ->
     assert np.array_equal(again.cluster_centers_, centres.cluster_centers_), "the second time it is replayed"
     assert (preview.scale, preview.grid_points) == (released.scale, released.weights.shape)
     assert f"epsilon {EPSILON}" in repr(centres)
-    cap = f"of at most {WORLDS[world].policy.rows_per_person} rows per pid"
+    cap = f"at most {WORLDS[world].policy.rows_per_person} rows per pid are counted"
     assert (cap in repr(released)) == (preview.counted == released.counted == cap) == ("person" in world)
     if released.block_counts is not None:
         assert released.block_counts.sum() == len(rows)

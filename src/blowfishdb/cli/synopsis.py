@@ -213,7 +213,7 @@ def _description(synopsis: Synopsis) -> dict[str, object]:
 
 
 def _lines(synopsis: Synopsis) -> list[str]:
-    from blowfishdb.present.words import cap_words, epsilon_words
+    from blowfishdb.present.words import epsilon_words
 
     artefact = synopsis.artefact
     cells = " x ".join(f"{size:,}" for size in artefact.shape) + (" cell" if artefact.shape == (1,) else " cells")
@@ -221,6 +221,6 @@ def _lines(synopsis: Synopsis) -> list[str]:
     return [
         f"{artefact.title}, from {artefact.dataset}{version}: {', '.join(artefact.names)}, {cells}",
         f"epsilon {epsilon_words(artefact.epsilon)}, once, by {artefact.mechanism}",
-        *([sentence(cap_words(artefact.counted))] if artefact.counted else []),
+        *([sentence(artefact.counted)] if artefact.counted else []),
         *([artefact.caveat] if artefact.caveat else []),
     ]

@@ -305,7 +305,7 @@ def _read_answer(content: Fields) -> Answer:
         caveat=content["caveat"].text(),
         evidence=evidence,
         columns=content["columns"].each(_read_column) if "columns" in content else (),
-        counted=content.optional("counted", Field.text) or _counted_of(evidence),
+        counted=words.read_counted(content.optional("counted", Field.text) or _counted_of(evidence)),
         subject=content.optional("subject", Field.text) or "",
         question=content.optional("question", _plain),
         **_read_shared(content),

@@ -24,7 +24,7 @@ from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import PLAIN, Field, Leaves
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.points import PointPlan, certify_points
-from blowfishdb.present.words import counted_words, epsilon_words, policy_words, question_words
+from blowfishdb.present.words import counted_words, epsilon_words, policy_words, question_words, read_counted
 from blowfishdb.sources.base import Counting, Tally
 
 SCHEMA = "blowfishdb-node-weights/1"
@@ -111,7 +111,7 @@ class PointWeights:
         grid = " × ".join(str(size) for size in self.weights.shape)
         noise = f"noise of scale {self.scale:.3g} records" if self.scale else "no noise"
         price = f"epsilon {epsilon_words(self.epsilon)}"
-        parts = (f"{grid} points", price, noise, f"records {self.counted}" if self.counted else "")
+        parts = (f"{grid} points", price, noise, self.counted)
         return f"<{self.title} of {self.dataset}: {', '.join(filter(None, parts))}>"
 
     def to_json(self) -> str:
@@ -135,7 +135,7 @@ class PointWeights:
             raise
         except InvalidInput as error:
             raise DocumentError(f"the stored weights on points contradict themselves: {error}") from None
-        return weights
+        return replace(weights, counted=read_counted(weights.counted))
 
 
 def _read_column(column: Field) -> PointColumn:

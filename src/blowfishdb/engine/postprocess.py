@@ -12,7 +12,7 @@ import numpy as np
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.infer import Estimate
-from blowfishdb.errors import QueryError
+from blowfishdb.errors import QueryError, sentence
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds, chosen_numbers
 from blowfishdb.present.export import axis_columns, column_names, needed, row_labels, text_table
@@ -60,6 +60,7 @@ class Comparison:
             sentences = [f"{what} {holds} Differences are the second less the first, ratios the second over the first."]
         if self.difference is not None and self.first.raw.size == 1:
             sentences.append(self._verdict(self.difference.bounds))
+        sentences += [sentence(self.first.counted)] if self.first.counted else []
         return (*sentences, self.caveat) if self.caveat else tuple(sentences)
 
     def _verdict(self, difference: Bounds) -> str:
@@ -205,8 +206,8 @@ def _check_comparable(first: Answer, second: Answer) -> None:
     if None in questions:
         raise QueryError("one of these answers does not say what was asked, so they are not compared; ask it again")
     if first.counted != second.counted:
-        counted = [answer.counted or "of all rows" for answer in (first, second)]
-        raise QueryError(f"one counts records {counted[0]} and the other {counted[1]}, so they are not compared")
+        counted = [answer.counted or "all rows are counted" for answer in (first, second)]
+        raise QueryError(f"in one {counted[0]} and in the other {counted[1]}, so they are not compared")
     if questions[0] != questions[1] or (first.tables, first.columns) != (second.tables, second.columns):
         raise QueryError(
             f"'{first.title}' and '{second.title}' ask for different things: two answers are compared that differ in "

@@ -26,7 +26,7 @@ from blowfishdb.accuracy.quote import (
 )
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, quantile_order
 from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
-from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError, plural
+from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError, plural, sentence
 from blowfishdb.mechanisms import identity, joint
 from blowfishdb.mechanisms.parameters import settings_words
 from blowfishdb.mechanisms.strategy import Mechanism
@@ -250,6 +250,7 @@ class Preview(AnyPreview):
     relative: str = ""
     """What an accuracy in percent was taken of, in words."""
     counted: str = ""
+    """Which rows count, where not all of a person's do."""
     parts: tuple[PartPrice, ...] = ()
     """The questions, where several are answered together."""
     shared: Shared | None = None
@@ -336,7 +337,7 @@ class Preview(AnyPreview):
 
     def head(self) -> str:
         """The query, and the accuracy or the price that was asked for."""
-        number = " ".join(filter(None, (plural(self.answers, "answer"), self.counted)))
+        number = plural(self.answers, "answer")
         scope = self.behind or ("every answer" if self.accuracy_target.guarantee == "simultaneous" else "each answer")
         if self.accuracy_target.epsilon is not None:
             return f"{self.title}: {number} for epsilon {show(self.accuracy_target.epsilon)}"
@@ -358,7 +359,8 @@ class Preview(AnyPreview):
 
     def notes(self) -> list[str]:
         """What there is to say below the offers, a sentence or two each."""
-        sentences = [] if self.shared is None else [self.shared.words()]
+        sentences = [sentence(self.counted)] if self.counted else []
+        sentences += [] if self.shared is None else [self.shared.words()]
         if any(way.epsilon for way in self.ways):
             sentences.append(f"Ways to it: {'; '.join(way.words() for way in self.ways)}.")
         sentences += [self.unproven] if self.unproven else []

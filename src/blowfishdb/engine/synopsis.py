@@ -51,7 +51,7 @@ from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
 from blowfishdb.present.answer_values import CUT, AnswerAxis, software_version
 from blowfishdb.present.export import free_name
-from blowfishdb.present.words import cap_words
+from blowfishdb.present.words import read_counted
 
 if TYPE_CHECKING:
     import pandas
@@ -307,7 +307,7 @@ def _read_artefact(content: Fields, counts: Floats, noise: CellNoise, known: Con
         released=content["released"].text(),
         version=content["version"].text(),
         known=known,
-        counted=content.optional("counted", Field.text) or "",
+        counted=read_counted(content.optional("counted", Field.text) or ""),
     )
 
 
@@ -585,7 +585,7 @@ class Synopsis(Questions[Answer]):
         return self.artefact.epsilon
 
     def __repr__(self) -> str:
-        shape, counted = " x ".join(f"{size:,}" for size in self.artefact.shape), cap_words(self.artefact.counted)
+        shape, counted = " x ".join(f"{size:,}" for size in self.artefact.shape), self.artefact.counted
         cells = f"{shape} {'cell' if shape == '1' else 'cells'}{f', {counted}' if counted else ''}"
         return (
             f"<Synopsis of {self.artefact.dataset}{self._filter_words()}: {', '.join(self.artefact.names)} "

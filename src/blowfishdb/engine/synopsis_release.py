@@ -32,7 +32,6 @@ from blowfishdb.present.export import aligned
 from blowfishdb.present.page import fragment, html_table
 from blowfishdb.present.words import (
     budget_words,
-    cap_words,
     counted_words,
     percent,
     policy_words,
@@ -256,7 +255,7 @@ class SynopsisPreview(AnyPreview):
             else UNKNOWN.format(mechanism=self.mechanism)
         ]
         if self.counted:
-            sentences.append(sentence(cap_words(self.counted)))
+            sentences.append(sentence(self.counted))
         if self.unprotected:
             sentences.append(f"Not protected: {' '.join(self.unprotected)}")
         if self.left is not None:

@@ -18,7 +18,6 @@ from blowfishdb.present.export import row_labels
 from blowfishdb.present.words import (
     Digits,
     accuracy_words,
-    cap_words,
     caption_words,
     digits_for,
     digits_of,
@@ -101,7 +100,7 @@ class Chart:
     Mark i is called `marks[i]`, shows answer `places[i]` and stands for the groups from `starts[i]` to the next start.
     `limits` are the ends of the measure, margins included. `half_width` is that of the intervals of all answers with
     noise, None where they differ. `sections` name parts of the marks by the first mark of each. `confidence` is that of
-    all intervals together; empty where no noise is in the numbers.
+    all intervals together; empty where no noise is in the numbers. `counted` says which rows count where not all do.
     """
 
     kind: ChartKind
@@ -124,6 +123,7 @@ class Chart:
     note: str = ""
     is_counts: bool = True
     confidence: str = ""
+    counted: str = ""
 
     @property
     def values(self) -> Floats:
@@ -276,6 +276,7 @@ def chart_of(
         note=answer.consistent.note,
         is_counts=is_amounts(answer),
         confidence=_confidence(answer),
+        counted=answer.counted,
     )
 
 
@@ -335,7 +336,7 @@ def shared_top(*answers: Released) -> float:
 def description(answer: Released) -> str:
     """What the picture shows, for those who do not see it."""
     size = answer.raw.size
-    parts = (plural(size, "value"), price_words(answer), accuracy_words(answer), cap_words(answer.counted))
+    parts = (plural(size, "value"), price_words(answer), accuracy_words(answer), answer.counted)
     words = f"{', '.join(filter(None, parts))}."
     if size == 0:
         return words
@@ -477,6 +478,7 @@ def _heat_map(answer: Released, shown: _Amounts, detail: Detail) -> Chart:
         remark=f"each square adds up {cells:,} cells" if cells > 1 else "",
         note=answer.consistent.note,
         confidence=_confidence(answer),
+        counted=answer.counted,
     )
 
 

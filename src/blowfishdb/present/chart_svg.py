@@ -202,6 +202,8 @@ TARGETS = 160
 ROW = 22.0
 CLOSE = 60
 """More lines than this stand closer."""
+BELOW = 20.0
+"""The height of a line of words below a picture."""
 
 
 def picture(answer: Released) -> str:
@@ -214,9 +216,11 @@ def draw(chart: Chart) -> str:
     digest = hashlib.sha256(chart.title.encode() + chart.values.tobytes()).hexdigest()
     kinds = {"number": _number, "bars": _bars, "rows": _dots, "heat": _heat, "steps": _steps, "dots": _dots}
     frame, parts = kinds[chart.kind](chart)
-    below = ", ".join(filter(None, (chart.remark, chart.noise_words))) if chart.kind == "heat" else ""
+    heat_words = (chart.remark, chart.noise_words) if chart.kind == "heat" else ()
+    below = "; ".join(filter(None, (*heat_words, chart.counted)))
     if below:
-        parts.append(element("text", {"x": 4, "y": frame.height - 6.0, "fill": INK, "class": "q"}, escaped(below)))
+        frame = replace(frame, height=frame.height + BELOW)
+        parts.append(element("text", {"x": 4, "y": frame.height - 8.0, "fill": INK, "class": "q"}, escaped(below)))
     return frame.sheet(f"bf{digest[:10]}", chart.title, chart.description, *parts)
 
 

@@ -22,7 +22,6 @@ from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Released
 from blowfishdb.present.words import (
     Digits,
     accuracy_words,
-    cap_words,
     digits_of,
     epsilon_words,
     mechanism_words,
@@ -102,7 +101,7 @@ def headings(answer: Released) -> list[str]:
 def text_columns(answer: Released) -> dict[str, Labels]:
     """The words that go with every number in a file: which rows are counted where not all are."""
     taken = {*column_names(answer), *number_columns(answer)}
-    return {free_name("counted", taken): [cap_words(answer.counted)] * answer.row_count} if answer.counted else {}
+    return {free_name("counted", taken): [answer.counted] * answer.row_count} if answer.counted else {}
 
 
 def free_name(name: str, taken: set[str]) -> str:
@@ -213,7 +212,7 @@ def as_text(answer: Released) -> str:
     """Title, price and accuracy in one line, and a small table below it, like a data frame's."""
     if answer.parts:
         return "\n\n".join(map(as_text, answer.parts))
-    parts = (answer.title, price_words(answer), accuracy_words(answer), cap_words(answer.counted))
+    parts = (answer.title, price_words(answer), accuracy_words(answer), answer.counted)
     heading = "   ".join(map(printable, filter(None, parts)))
     body = text_table(headings(answer), partial(cells, answer), answer.row_count)
     tail = [f"  {plural(answer.row_count, 'row')}"] if answer.row_count > ROWS else []
@@ -362,7 +361,7 @@ def _about(answer: Released) -> Iterator[tuple[str, str]]:
     yield "Dataset", answer.dataset
     yield "Accuracy", accuracy_words(answer)
     if answer.counted:
-        yield "Counted", cap_words(answer.counted)
+        yield "Counted", answer.counted
     yield "Epsilon", epsilon_words(answer.epsilon)
     yield "Mechanism", mechanism_words(answer)
     yield "Released", answer.released

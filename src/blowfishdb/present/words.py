@@ -125,14 +125,17 @@ def shortened(label: str, most: int = LONGEST_LABEL) -> str:
 
 
 def counted_words(unit: Row | Person) -> str:
-    """The rows that answers count where not all of them do: "of at most 5 rows per patient"; else nothing."""
-    return f"of at most {plural(unit.at_most, 'row')} per {unit.id}" if isinstance(unit, Person) else ""
+    """The rows that answers count where not all do: "at most 5 rows per patient are counted"; else nothing."""
+    if not isinstance(unit, Person):
+        return ""
+    return f"at most {plural(unit.at_most, 'row')} per {unit.id} {'is' if unit.at_most == 1 else 'are'} counted"
 
 
-def cap_words(counted: str) -> str:
-    """The same as a statement of its own: "at most 5 rows per patient are counted"; nothing where all rows are."""
-    verb = "is" if counted.startswith("of at most 1 row ") else "are"
-    return f"{counted.removeprefix('of ')} {verb} counted" if counted else ""
+def read_counted(stored: str) -> str:
+    """The rows that a stored answer counts; the first ones had "of at most 5 rows per patient" for it."""
+    if not stored.startswith("of at most "):
+        return stored
+    return f"{stored.removeprefix('of ')} {'is' if stored.startswith('of at most 1 row ') else 'are'} counted"
 
 
 def price_words(answer: Released) -> str:
@@ -148,7 +151,7 @@ def mechanism_words(answer: Released) -> str:
 
 def caption_words(answer: Released) -> str:
     """The line below a title: price, mechanism, accuracy, and which rows are counted where not all are."""
-    parts = (price_words(answer), mechanism_words(answer), accuracy_words(answer), cap_words(answer.counted))
+    parts = (price_words(answer), mechanism_words(answer), accuracy_words(answer), answer.counted)
     return SEPARATOR.join(filter(None, parts))
 
 
@@ -201,7 +204,7 @@ def _counted_sentence(answer: Released) -> str:
         return ""
     is_people = bool(answer.columns) and all(column.function == "people" for column in answer.columns)
     what = "persons, each once in a group" if is_people else "records"
-    return f"What is counted: {what}; {cap_words(answer.counted)}, and further rows of a person count nowhere."
+    return f"What is counted: {what}; {answer.counted}, and further rows of a person count nowhere."
 
 
 def _price_sentence(answer: Released) -> str:

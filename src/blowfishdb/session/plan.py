@@ -30,6 +30,7 @@ from blowfishdb.errors import (
     SpendingCapReached,
     TooLarge,
     plural,
+    sentence,
 )
 from blowfishdb.model.numbers import show
 from blowfishdb.model.query import MOST_PARTS, Part, Query
@@ -90,6 +91,8 @@ class QuestionPlan:
     total: Fraction
     left: Fraction
     joint: tuple[JointPart, ...]
+    counted: str
+    """Which rows count, where not all of a person's do."""
     _backend: Backend = field(repr=False)
 
     @property
@@ -121,7 +124,8 @@ class QuestionPlan:
 
     def notes(self) -> list[str]:
         """What there is to say below the questions, a sentence each."""
-        sentences = [f"Why: {part.preview.why}" for part in self.joint]
+        sentences = [sentence(self.counted)] if self.counted else []
+        sentences += [f"Why: {part.preview.why}" for part in self.joint]
         if not self.joint and len(self.questions) > 1:
             sentences.append("Why: nothing is saved by answering them together, so each is released by itself.")
         if self.total and len(self.questions) > 1:
@@ -228,11 +232,12 @@ def plan_questions(pairs: Sequence[tuple[Question, AccuracyTarget]], backend: Ba
     dataset, domain = datasets[0], pairs[0][0].domain
     if any(question.domain != domain for question, _ in pairs):
         raise QueryError(f"{dataset} was declared in another way between these questions: ask the dataset anew")
-    questions = []
+    questions, counted = [], ""
     for question, target in pairs:
         request, note = sized_request(backend, question.request(target))
-        price = expect(backend.preview(request), Preview).epsilon
-        questions.append(PlannedQuestion(question, request, price, price, note=note))
+        preview = expect(backend.preview(request), Preview)
+        counted = preview.counted
+        questions.append(PlannedQuestion(question, request, preview.epsilon, preview.epsilon, note=note))
     joint = _joint(questions, backend)
     for number, part in enumerate(joint):
         for place, share in zip(part.members, part.preview.parts, strict=True):
@@ -240,7 +245,8 @@ def plan_questions(pairs: Sequence[tuple[Question, AccuracyTarget]], backend: Ba
             price = share.share * part.preview.epsilon / part.preview.best.epsilon
             questions[place] = replace(one, price=price, together=number)
     total = sum((one.price for one in questions), Fraction(0))
-    return QuestionPlan(dataset, tuple(questions), total, backend.budget(dataset).remaining, tuple(joint), backend)
+    left = backend.budget(dataset).remaining
+    return QuestionPlan(dataset, tuple(questions), total, left, tuple(joint), counted, backend)
 
 
 def read_item(item: Item, given: TargetOptions) -> tuple[Question, AccuracyTarget]:

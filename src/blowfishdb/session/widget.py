@@ -9,7 +9,7 @@ from typing import Protocol
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.target import Number, short_number
-from blowfishdb.errors import BlowfishError, amount
+from blowfishdb.errors import BlowfishError, amount, sentence
 from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.export import needed
 from blowfishdb.present.words import readable
@@ -95,7 +95,8 @@ class QuestionWidget:
             return
         price = self._preview.epsilon
         words = "costs nothing" if price == 0 else f"costs epsilon {readable(float(price))} of {amount(left)} left"
-        self.price.value = _line(f"{self._preview.head()}: this {words}.")
+        counted = f" {sentence(self._preview.counted)}" if self._preview.counted else ""
+        self.price.value = _line(f"{self._preview.head()}: this {words}.{counted}")
         self.offers.children[0].value = self._preview._repr_html_()
         self.release_button.disabled = price > left
         if price > left:

@@ -17,7 +17,7 @@ from blowfishdb.errors import QueryError, plural, sentence
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.policy import Person, Policy, Public
-from blowfishdb.present.words import cap_words, counted_words, question_words, shortened
+from blowfishdb.present.words import counted_words, question_words, shortened
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
@@ -103,7 +103,7 @@ def _overview(table: Table, budget: Budget) -> None:
         for name, words in (
             ("Columns", f"{len(table.domain.names):,}"),
             ("Protected", f"each {unit.id}, with all their rows" if isinstance(unit, Person) else "each row"),
-            ("Counted", sentence(cap_words(counted_words(unit))) if isinstance(unit, Person) else "Every row."),
+            ("Counted", sentence(counted_words(unit)) if isinstance(unit, Person) else "Every row."),
             ("Number of rows", "public" if table.policy.presence == "public" else "hidden"),
         ):
             with ui.element("div"):

@@ -146,6 +146,8 @@ def show_quote(
         with ui.element("div"):
             ui.label(preview.title).classes("bf-title")
             small(promise_words(preview, priced.query.question.listing)).props('data-testid="promise"')
+            if preview.counted:
+                small(sentence(preview.counted)).props('data-testid="counted"')
         run = ui.button("Run", icon="play_arrow", on_click=on_run).props('unelevated data-testid="run"')
         run.set_enabled(after is None or after >= 0)
     collect = ui.button("Add to my questions", icon="playlist_add", on_click=on_collect)
@@ -194,8 +196,8 @@ def promise_words(preview: Preview, listing: Query | None = None) -> str:
         names = plural(preview.answers, "name") if listing.above is None else f"Up to {plural(preview.answers, 'name')}"
         reach = preview.alpha if listing.most is None else 2 * preview.alpha
         promise = list_words(listing.above, round(reach), preview.accuracy_target.confidence)
-        return f"{' '.join(filter(None, (names, preview.counted)))}, without counts. {promise}"
-    many = " ".join(filter(None, (plural(preview.answers, "answer"), preview.counted)))
+        return f"{names}, without counts. {promise}"
+    many = plural(preview.answers, "answer")
     if preview.is_exact:
         return f"{many}, exact: the policy hides nothing that they depend on"
     if preview.alpha is None:

@@ -36,7 +36,6 @@ from blowfishdb.present.export import TABLES, cells, column_names, headings, is_
 from blowfishdb.present.words import (
     Digits,
     accuracy_words,
-    cap_words,
     digits_of,
     epsilon_words,
     mechanism_words,
@@ -324,7 +323,7 @@ class AnswerChart:
         answer, view = self._column(), self._view
         options = {"raw": view.raw, "percent": view.percent}
         chart = chart_of(answer, DETAIL, order=view.order, matching=view.matching, **options)
-        parts = (accuracy_words(answer), cap_words(answer.counted), chart.noise_words if chart.kind == "heat" else "")
+        parts = (accuracy_words(answer), answer.counted, chart.noise_words if chart.kind == "heat" else "")
         show_chart(chart, f"Chart of {answer.title}: {', '.join(filter(None, parts))}. The tab Table has the numbers.")
 
 
@@ -360,7 +359,7 @@ def answer_pills(answer: Answer, *others: str, cost: str = "") -> None:
 
 def promises(answer: Answer) -> list[str]:
     """What stands beside the numbers of an answer: how accurate they are, and which rows count where not all do."""
-    return [words for words in (accuracy_words(answer), cap_words(answer.counted)) if words]
+    return [words for words in (accuracy_words(answer), answer.counted) if words]
 
 
 def _differences(comparison: Comparison, difference: Estimate) -> Chart:

@@ -32,7 +32,7 @@ from blowfishdb.errors import (
 )
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.present.export import axis_columns, number_columns
-from blowfishdb.present.words import accuracy_words, cap_words
+from blowfishdb.present.words import accuracy_words
 from blowfishdb.server.authentication import Caller, Payment
 from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree, names_a_dataset, tokens_of
 from blowfishdb.server.wire.messages import FLOAT8, Cell, PortColumn, shown
@@ -426,7 +426,7 @@ class Statements:
         left = session.budget(statement.table).remaining
         price = f"charged epsilon {amount(payment.price)}" if payment.price else "nothing charged"
         notices = [f"{price}; epsilon {amount(left)} left of {statement.table}; {accuracy_words(answer)}"]
-        notices += [cap_words(answer.counted)] if answer.counted else []
+        notices += [answer.counted] if answer.counted else []
         notices += [note for note in (answer.consistent.note, answer.caveat) if note]
         return Result(f"SELECT {len(rows)}", self._columns(columns), rows, tuple(notices))
 
