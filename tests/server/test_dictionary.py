@@ -11,9 +11,16 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.catalog.dataset import hidden_words
 from blowfishdb.model.domain import Attribute
-from blowfishdb.server.pages.dictionary import example_epsilon, example_links, kind_words, special_words
+from blowfishdb.server.pages.dictionary import (
+    example_epsilon,
+    example_links,
+    kind_words,
+    special_words,
+    tables_of,
+)
 from blowfishdb.server.pages.explore import runnable_query
 from blowfishdb.server.pages.query_draft import read_question
+from examples.patients_and_visits import clinic
 from tests.session.places import configuration
 
 DOMAINS: dict[str, dict[str, Attribute]] = {
@@ -76,3 +83,22 @@ def test_columns_are_told_in_words() -> None:
     assert special_words(cell, "rank", policy) == "NULL counted apart, hidden; others counted apart, hidden"
     assert special_words(cell, "ward", policy) == "NULL counted apart, public; others counted apart, public"
     assert special_words(mixed["ward"], "ward", policy) == "NULL counts as A1; others count as A1"
+
+
+def test_the_tables_behind_a_dataset_are_told_as_sql_names_them(tmp_path: Path) -> None:
+    config = configuration(tmp_path)
+    with bf.curate(config, by="cora") as keeper:
+        keeper.add(clinic(tmp_path))
+    with bf.connect(config, analyst="ana") as db:
+        rows = tables_of(db, "visits")
+        assert [(name, gives) for name, gives, _, _ in rows] == [
+            ("visits", "ward"),
+            ("patients", "age, sex"),
+            ("postcodes", "region"),
+            ("visits.people", "a record for each patient: rows, age, sex, region"),
+        ]
+        assert ["public" in hidden for _, _, hidden, _ in rows] == [False, False, True, False]
+        assert rows[1][3] == "JOIN patients ON patient = patients.id"
+        whole, *joins, people = (words for _, _, _, words in rows)
+        for source in (whole, f"{whole} {joins[0]}", f"{whole} {' '.join(joins)}", people):
+            assert db.sql(f"EXPLAIN SELECT COUNT(*) {source}", epsilon=1).epsilon == 1

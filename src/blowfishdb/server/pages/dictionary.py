@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from blowfishdb.catalog.dataset import hidden_words
-from blowfishdb.errors import QueryError, plural, sentence
+from blowfishdb.catalog.catalog import PEOPLE
+from blowfishdb.catalog.dataset import hidden_words, is_protected
+from blowfishdb.errors import CatalogError, QueryError, plural, sentence
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.policy import Person, Policy, Public
@@ -46,6 +47,7 @@ from blowfishdb.server.pages.query_draft import (
     with_template,
 )
 from blowfishdb.session.backend import Budget
+from blowfishdb.session.session import Session
 from blowfishdb.session.table import Table
 
 SHOWN_VALUES = 30
@@ -53,6 +55,7 @@ SHOWN_VALUES = 30
 TEMPLATES: tuple[Template, ...] = ("histogram", "number", "quantiles", "shares", "top", "compare", "heat", "cdf")
 SMALL_PART = 20
 """An example question may cost so small a part of what is left."""
+TABLES = (Column("Table"), Column("Gives"), Column("Protected"), Column("In SQL"))
 COLUMNS = (Column("Column"), Column("Holds"), Column("Values that may occur"), Column("Hidden"), Column("NULL, others"))
 
 
@@ -70,7 +73,9 @@ async def dictionary(context: PageContext) -> None:
     wanted = context.request.query_params.get("dataset", "")
     name = wanted if wanted in names else names[0]
     table = session[name]
-    budget, sentences = await context.run(lambda: (session.budget(name), table.policy_words()))
+    budget, sentences, tables = await context.run(
+        lambda: (session.budget(name), table.policy_words(), tables_of(session, name))
+    )
     if len(names) > 1:
         with ui.element("div").classes("bf-row bf-ends bf-beside-head"):
             dataset_choice("/dictionary", names, name)
@@ -81,6 +86,12 @@ async def dictionary(context: PageContext) -> None:
         small("Declared by the curator, and public. Rows are never shown.", "margin:2px 0 8px")
         rows = [_row(table, column) for column in table.domain]
         plain_table(COLUMNS, rows, "Columns")
+    if tables:
+        with card():
+            heading("Tables")
+            words = "Columns of joined tables belong to the dataset: a JOIN may be written, and need not be."
+            small(words, "margin:2px 0 8px")
+            plain_table(TABLES, tables, "Tables")
     with card():
         heading("What is hidden")
         bullets(sentences)
@@ -112,6 +123,31 @@ def _overview(table: Table, budget: Budget) -> None:
     budget_left(budget)
     if budget.remaining <= 0:
         notice(f"{why_nothing(budget)} The curator can renew it.", "is-accent").style("margin-top:12px")
+
+
+def tables_of(session: Session, name: str) -> list[tuple[str, str, str, str]]:
+    """Each table behind a dataset: what it gives, what is protected of it, and how SQL names it; none where one is."""
+    table = session[name]
+    unit, joined = table.policy.unit, [column for join in table.joins for column in join.attributes]
+    each = f"with each {unit.id}" if isinstance(unit, Person) else "each row"
+    rows = [
+        (
+            join.table,
+            ", ".join(column for column in join.attributes if column in table.domain) or "keys",
+            each if is_protected(join, table.policy) else "public: only which of its rows is meant is hidden",
+            f"JOIN {join.table} USING ({join.key})"
+            if join.key == join.foreign_key
+            else f"JOIN {join.table} ON {join.foreign_key} = {join.table}.{join.key}",
+        )
+        for join in table.joins
+    ]
+    if isinstance(unit, Person):
+        with suppress(CatalogError):  # A joined attribute may be called like the number of a person's rows.
+            people = session[f"{name}{PEOPLE}"]
+            given = f"a record for each {unit.id}: {', '.join(people.domain)}"
+            rows.append((people.name, given, each, f"FROM {people.name}"))
+    main = ", ".join(column for column in table.domain if column not in joined)
+    return [(name, main or "its rows", each, f"FROM {name}"), *rows] if rows else []
 
 
 def _row(table: Table, name: str) -> list[Cell]:
