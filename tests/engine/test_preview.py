@@ -15,7 +15,7 @@ import blowfishdb as bf
 from blowfishdb.accuracy.quote import ALIKE
 from blowfishdb.engine.charge import plan_in_full, prepare
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.preview import LISTED, ExpensiveColumn, Preview, PriceList, instead
+from blowfishdb.engine.preview import ExpensiveColumn, Preview, PriceList, QuotedPrices, instead
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
@@ -67,10 +67,12 @@ def test_offers_are_sorted_and_the_first_would_run() -> None:
 def test_the_price_list_is_worked_out_when_it_is_read_and_says_the_same() -> None:
     plain = preview(filtered(bf.col("age") < 5))
     asked = plain.with_budget(Fraction(1)).run_by("SELECT 1")
-    assert all(isinstance(vars(asked)[name], PriceList) for name in LISTED)
+    assert isinstance(asked.prices, QuotedPrices)
+    assert "in_full" not in vars(asked.prices)
     assert (asked.mechanism, asked.epsilon, asked.alpha) == (asked.best.mechanism, asked.best.epsilon, asked.best.alpha)
     sent = pickle.loads(pickle.dumps(asked))
-    assert vars(sent)["offers"] == plain.offers
+    assert isinstance(sent.prices, PriceList)
+    assert sent.offers == plain.offers
     assert sent.best == plain.offers[0] == asked.best
     assert len(plain.offers) > 1
     assert (sent.declined, sent.why) == (plain.declined, plain.why)
@@ -79,7 +81,7 @@ def test_the_price_list_is_worked_out_when_it_is_read_and_says_the_same() -> Non
     handle = DatasetHandle("visits", DOMAIN, POLICY, "account", 1, 1, 1, Rows())
     whole = plan_in_full(handle, make_request(handle, CDF, accuracy_target(alpha=50)), True).preview
     assert whole is not None
-    assert isinstance(vars(whole)["offers"], tuple)
+    assert "in_full" in vars(whole.prices)
 
 
 def test_a_notebook_shows_the_price_every_offer_and_the_notes() -> None:

@@ -28,7 +28,7 @@ from blowfishdb.engine.compile import (
     with_tolerances,
 )
 from blowfishdb.engine.infer import infer
-from blowfishdb.engine.preview import Offer, PartPrice, Preview, bare_preview, worst_pair
+from blowfishdb.engine.preview import Offer, PartPrice, Preview, PriceList, bare_preview, worst_pair
 from blowfishdb.engine.release import PlanRelease, described
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError
@@ -219,10 +219,10 @@ class JointRelease(PlanRelease):
             PartPrice(question_words(part.query), part.alpha, part.beta, alone, best.epsilon * alone / total)
             for part, alone in zip(query.parts, self.alone, strict=True)
         )
+        offer = Offer(best.mechanism, best.epsilon, best.alpha, None, best.method)
         return replace(
             bare_preview(handle, self.compiled, self.target or AccuracyTarget(Fraction(1), None)),
-            offers=(Offer(best.mechanism, best.epsilon, best.alpha, None, best.method),),
-            why=_why(query, best.epsilon, total),
+            prices=PriceList((offer,), why=_why(query, best.epsilon, total)),
             worst_pair=worst_pair(self.compiled, best.certificate),
             constraint_note=best.certificate.constraint_note,
             rows=None,

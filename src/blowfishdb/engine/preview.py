@@ -49,7 +49,7 @@ from blowfishdb.model.policy import (
 )
 from blowfishdb.model.predicate import Atom, Axis, atoms
 from blowfishdb.model.query import Kind, Query
-from blowfishdb.model.serialize import write
+from blowfishdb.model.serialize import PASSING, Field, stored_fields, write
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES, Program
 from blowfishdb.present.words import budget_words, counted_words, percent, question_words, readable, upper_end
@@ -164,12 +164,28 @@ class AnyPreview:
         return content
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class PriceList:
-    """The offers of all mechanisms and what there is to say of them, worked out when somebody first reads them.
+    """The offers, best first; the mechanisms that made none, each with its reason; and why the best is the best."""
 
-    The best offer is known at once; the others are only compared with it.
-    """
+    offers: tuple[Offer, ...] = ()
+    declined: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+
+    @property
+    def best(self) -> Offer:
+        """The offer that would run."""
+        return self.offers[0]
+
+    @property
+    def in_full(self) -> PriceList:
+        """The list itself."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class QuotedPrices:
+    """The best offer, known at once; the others are only compared with it, when somebody first reads the list."""
 
     compiled: Compiled
     target: AccuracyTarget
@@ -181,39 +197,17 @@ class PriceList:
         return _offer(self.quotes.best, self.compiled)
 
     @cached_property
-    def offers(self) -> tuple[Offer, ...]:
-        """All offers, best first; for quantiles also that of those that are chosen by rank."""
+    def in_full(self) -> PriceList:
+        """All offers; for quantiles also that of those that are chosen by rank."""
         offers = tuple(_offer(quote, self.compiled) for quote in self.quotes.offers)
         if self.target.mechanism is None and quantile_order(self.compiled) is not None:
             with suppress(Declined):
                 offers = (*offers, _quantile_offer(quantile_quote(self.compiled, self.target)))
-        return offers
+        return PriceList(offers, self.quotes.declined, _why(self.quotes.offers, self.target, self.compiled))
 
-    @property
-    def declined(self) -> Mapping[str, str]:
-        """The mechanisms that made no offer, each with its reason."""
-        return self.quotes.declined
-
-    @cached_property
-    def why(self) -> str:
-        """Why the best offer is the best."""
-        return _why(self.quotes.offers, self.target, self.compiled)
-
-
-class FromPriceList:
-    """A field of a preview that is taken from its price list when it is first read."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, preview: object, owner: type) -> Any:
-        value = vars(preview)[self._name]
-        if isinstance(value, PriceList):
-            value = vars(preview)[self._name] = getattr(value, self._name)
-        return value
-
-    def __set__(self, preview: object, value: object) -> None:
-        vars(preview)[self._name] = value
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What travels to another process: the whole list."""
+        return PriceList, (self.in_full.offers, self.in_full.declined, self.in_full.why)
 
 
 BEHIND: Mapping[Kind, str] = {
@@ -233,9 +227,6 @@ class Preview(AnyPreview):
     cells: int
     answers: int
     accuracy_target: AccuracyTarget
-    offers: tuple[Offer, ...]
-    declined: Mapping[str, str]
-    why: str
     worst_pair: str
     protected: tuple[str, ...]
     unprotected: tuple[str, ...]
@@ -259,25 +250,36 @@ class Preview(AnyPreview):
     """What each way to the answer costs, the one that would run first; none where there is only the fresh one."""
     unproven: str = ""
     """Why an answer that was paid before is not built on."""
+    prices: PriceList | QuotedPrices = field(default_factory=PriceList, metadata=PASSING)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What travels to another process: with the price list."""
-        return {**vars(self), **{name: getattr(self, name) for name in LISTED}}
+    @staticmethod
+    def read(content: Field) -> Preview:
+        """The preview that `to_dict` wrote."""
+        fields = content.fields()
+        listed = {one.name: fields.pop(one.name).value for one in stored_fields(PriceList) if one.name in fields}
+        others = replace(content, value={name: one.value for name, one in fields.items()})
+        preview: Preview = others.read(Preview)
+        return replace(preview, prices=replace(content, value=listed).read(PriceList))
 
     @property
-    def unread(self) -> dict[str, Any]:
-        """For `replace`: the price list as it is, be it worked out or not."""
-        return {name: vars(self)[name] for name in LISTED}
+    def offers(self) -> tuple[Offer, ...]:
+        """All offers, best first."""
+        return self.prices.in_full.offers
+
+    @property
+    def declined(self) -> Mapping[str, str]:
+        """The mechanisms that made no offer, each with its reason."""
+        return self.prices.in_full.declined
+
+    @property
+    def why(self) -> str:
+        """Why the best offer is the best."""
+        return self.prices.in_full.why
 
     @property
     def best(self) -> Offer:
         """The offer that would run."""
-        offers = vars(self)["offers"]
-        return offers.best if isinstance(offers, PriceList) else self.offers[0]
-
-    def with_budget(self, left: Fraction) -> Preview:
-        """The same preview for an analyst who has this epsilon left."""
-        return replace(self, left=left, **self.unread)
+        return self.prices.best
 
     @property
     def mechanism(self) -> str:
@@ -306,7 +308,7 @@ class Preview(AnyPreview):
 
     def run_by(self, statement: str) -> Preview:
         """The same preview, which tells by which statement it runs."""
-        return replace(self, statement=statement, **self.unread)
+        return replace(self, statement=statement)
 
     @property
     def is_affordable(self) -> bool:
@@ -315,7 +317,7 @@ class Preview(AnyPreview):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data, ready for JSON, without the statement."""
-        return AnyPreview.to_dict(replace(self, statement=""))
+        return {**AnyPreview.to_dict(replace(self, statement="")), **write(self.prices.in_full)}
 
     def __repr__(self) -> str:
         return str(self)
@@ -403,18 +405,12 @@ class Preview(AnyPreview):
         )
 
 
-LISTED = ("offers", "declined", "why")
-for _name in LISTED:
-    setattr(Preview, _name, FromPriceList(_name))
-
-
 def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
     """The preview of a query that was compiled and quoted; Declined when no mechanism serves it."""
     best = quotes.best
-    prices: dict[str, Any] = dict.fromkeys(LISTED, PriceList(compiled, target, quotes))
     return replace(
         bare_preview(handle, compiled, target),
-        **prices,
+        prices=QuotedPrices(compiled, target, quotes),
         columns=_column_accuracy(compiled, best),
         worst_pair=worst_pair(compiled, best.certificate),
         expensive_columns=expensive_columns(handle.domain, handle.policy, compiled, target, best),
@@ -434,8 +430,7 @@ def continued(preview: Preview, compiled: Compiled, best: Quote, way: WayName, m
         why = f"{best.mechanism} measures what earlier answers leave to be known; least squares combines them."
     return replace(
         preview,
-        offers=(_offer(best, compiled), *others),
-        why=why,
+        prices=PriceList((_offer(best, compiled), *others), preview.declined, why),
         worst_pair=worst_pair(measured or compiled, best.certificate),
         expensive_columns=(),
         constraint_note=best.certificate.constraint_note,
@@ -464,8 +459,7 @@ def quantiles_preview(
 ) -> Preview:
     """The preview of exponential quantiles, beside what the best CDFs ask or promise for the same."""
     preview = bare_preview(handle, compiled, target, quotes)
-    if quotes is None:
-        preview = replace(preview, declined=dict.fromkeys(MECHANISMS, COARSE_TOO))
+    declined = dict.fromkeys(MECHANISMS, COARSE_TOO) if quotes is None else preview.declined
     if target.mechanism is not None:
         why = f"{best.mechanism} was asked for."
     elif quotes is not None and not quotes.offers:
@@ -482,9 +476,8 @@ def quantiles_preview(
         )
     return replace(
         preview,
-        offers=(_quantile_offer(best), *preview.offers),
+        prices=PriceList((_quantile_offer(best), *preview.offers), declined, why),
         columns={part.title: best.alpha for part in compiled.query.aggregates},
-        why=why,
         worst_pair=worst_pair(compiled, best.certificate),
         constraint_note=best.certificate.constraint_note,
     )
@@ -512,11 +505,11 @@ def selection_preview(
 ) -> Preview:
     """The preview of a list of groups without their counts."""
     promise = list_words(best.plan.above, best.reach, percent(best.beta))
+    why = f"{best.mechanism} chooses the groups, which is all that is asked, and shows no counts. {promise}"
     return replace(
         bare_preview(handle, compiled, target),
         answers=best.plan.most or best.plan.groups,
-        offers=(Offer(best.mechanism, best.epsilon, best.alpha, None, "bound"),),
-        why=f"{best.mechanism} chooses the groups, which is all that is asked, and shows no counts. {promise}",
+        prices=PriceList((Offer(best.mechanism, best.epsilon, best.alpha, None, "bound"),), why=why),
         worst_pair=worst_pair(compiled, best.certificate),
         constraint_note=best.certificate.constraint_note,
     )
@@ -529,17 +522,18 @@ def program_preview(
     stages = ", ".join(f"{allowance.stage} {show(allowance.epsilon)}" for allowance in program.allowances)
     how = f"was chosen ({why})" if why else f"was asked for{_settings_words(target)}"
     preview = bare_preview(handle, compiled, target, quotes_for(compiled, target.by(None)))
-    return replace(
-        preview,
-        offers=(Offer(program.mechanism, program.epsilon, None, None, "not promised"), *preview.offers),
-        why=f"{program.mechanism} {how}. It spends epsilon on {stages}; its accuracy depends on the data.",
-    )
+    best = Offer(program.mechanism, program.epsilon, None, None, "not promised")
+    why = f"{program.mechanism} {how}. It spends epsilon on {stages}; its accuracy depends on the data."
+    return replace(preview, prices=PriceList((best, *preview.offers), preview.declined, why))
 
 
 def bare_preview(
     handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes | None = None
 ) -> Preview:
     """What every preview says of its query and the policy, with the offers of the quotes if there are any."""
+    prices = PriceList()
+    if quotes is not None:
+        prices = PriceList(tuple(_offer(quote, compiled) for quote in quotes.offers), quotes.declined)
     return Preview(
         dataset=handle.name,
         kind=compiled.query.kind,
@@ -547,9 +541,6 @@ def bare_preview(
         cells=compiled.problem.graph.cells,
         answers=compiled.answers,
         accuracy_target=target,
-        offers=tuple(_offer(quote, compiled) for quote in (() if quotes is None else quotes.offers)),
-        declined={} if quotes is None else quotes.declined,
-        why="",
         worst_pair="",
         protected=explain(handle.domain, handle.policy),
         unprotected=not_protected(handle.domain, handle.policy),
@@ -557,6 +548,7 @@ def bare_preview(
         counted=counted_words(handle.policy.unit),
         columns={} if quotes is None or not quotes.offers else _column_accuracy(compiled, quotes.best),
         rows=compiled.query.rows,
+        prices=prices,
     )
 
 

@@ -159,16 +159,15 @@ def local_backend(
                     shared=shared_words(ledger, handle, analyst, release),
                     ways=ways_words(quote.release, ways, analyst),
                     unproven=ways.unproven,
-                    **preview.unread,
                 )
             if isinstance(preview, Preview):
                 if preview.epsilon:
                     known = repeated(ledger, handle.account, analyst, request.digest, preview.best.epsilon)
-                    preview = replace(preview, shared=known or preview.shared, **preview.unread)
+                    preview = replace(preview, shared=known or preview.shared)
                 fresh = Way("fresh", preview.best.epsilon, preview.alpha)
                 published = synopsis_ways(ledger, handle, request.query, request.target)
                 listed = (*(preview.ways or (fresh,)), *published) if published else preview.ways
-                preview = replace(preview, ways=listed, **preview.unread)
+                preview = replace(preview, ways=listed)
             classes = edge_losses(handle, release)
             left = ledger.room(handle.account, analyst, classes)
             # What others have paid of these rows counts only where nothing else lets the release pass.

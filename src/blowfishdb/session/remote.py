@@ -121,8 +121,8 @@ def open_remote(
 
     def preview(request: ReleaseRequest) -> AnyPreview:
         reply = ask("POST", place(request.dataset, "previews"), _body(request)).json()
-        kind = PREVIEWS.get(request.query.kind, Preview)
-        return cast(AnyPreview, Field(reply, "the server's reply", DocumentError).read(kind))
+        content, kind = Field(reply, "the server's reply", DocumentError), PREVIEWS.get(request.query.kind)
+        return Preview.read(content) if kind is None else cast(AnyPreview, content.read(kind))
 
     def release(request: ReleaseRequest, run: Run) -> Released:
         run.report("charge")

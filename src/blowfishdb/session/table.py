@@ -299,7 +299,7 @@ class Question:
         if not isinstance(preview, Preview):
             return preview
         title = preview.title if self.selection.is_everything else self.title
-        return replace(preview, relative=note, title=title, **preview.unread)
+        return replace(preview, relative=note, title=title)
 
     def release(
         self,
