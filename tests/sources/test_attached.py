@@ -1,4 +1,4 @@
-"""Small DuckDB files are attached to one instance: many readers at once, and nothing stays open after a count."""
+"""DuckDB files are attached to instances that stay open: many readers at once, and nothing stays open after a count."""
 
 from __future__ import annotations
 
@@ -53,18 +53,27 @@ def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
     """Two databases attached under one name would be one: the second is opened on its own."""
     one = database(tmp_path / "a" / "rows.duckdb", "(0)")
     two = database(tmp_path / "b" / "rows.duckdb", "(1), (1)")
-    instance = engine._Instance()
+    instance = engine._Instance("")
     with instance.attach(str(tmp_path / "a" / "rows.duckdb"), "rows"), pytest.raises(duckdb.Error):
         instance.attach(str(tmp_path / "b" / "rows.duckdb"), "rows")
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(counts, [one, two] * 8)) == [[1, 0, 0, 0], [0, 2, 0, 0]] * 8
 
 
-def test_large_files_are_opened_on_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_spill_beside_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = database(tmp_path / "rows.duckdb", "(0), (2)")
-    monkeypatch.setattr(engine, "ATTACHED_SIZE", 0)
-    monkeypatch.setattr(engine._Instance, "attach", None)
+    spill = f"{tmp_path}/rows.duckdb.tmp"
+
+    def spills_to() -> list[tuple[object, ...]]:
+        return open_source(url)._engine.fetch("SELECT current_setting('temp_directory')", None)
+
+    assert spills_to() != [(spill,)]
+    monkeypatch.setattr(engine, "SHARED_SIZE", 0)
     assert counts(url) == [1, 0, 1, 0]
+    assert spills_to() == [(spill,)]
+    with closing(duckdb.connect(str(tmp_path / "rows.duckdb"))) as writer:
+        writer.execute("INSERT INTO t VALUES (1)")
+    assert counts(url) == [1, 1, 1, 0]
 
 
 def test_columns_are_those_of_the_file_alone(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from blowfishdb.engine.preview import (
     AnyPreview,
     Offer,
     Preview,
+    PriceList,
     WayName,
     plan_preview,
     quotes_for,
@@ -631,14 +632,14 @@ class PartsRelease(Release):
         titles = [part.title for part in self.query.aggregates]
         shown = columns[titles[0]]
         offer = Offer(joint.NAME, self.epsilon, shown, None, first.best.method)
+        why = f"the columns need many cells together, so they are {len(self.parts)} plans in one release."
         return replace(
             first,
             title=question_words(self.query),
             cells=self.size,
             answers=sum(part.compiled.answers for part in self.parts),
             accuracy_target=self.target,
-            offers=(offer,),
-            why=f"the columns need many cells together, so they are {len(self.parts)} plans in one release.",
+            prices=PriceList((offer,), first.declined, why),
             worst_pair="",
             unprotected=not_protected(handle.domain, handle.policy),
             expensive_columns=(),

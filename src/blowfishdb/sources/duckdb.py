@@ -146,8 +146,8 @@ Connect = Callable[[], AbstractContextManager["DuckDBPyConnection"]]
 OFFLINE = ("autoinstall_known_extensions", "autoload_known_extensions")
 """Nothing is fetched or loaded because a table asks for it."""
 VIEWS = "SELECT count(*) FROM duckdb_views() WHERE database_name = current_database() AND NOT internal"
-ATTACHED_SIZE = 2**26
-"""Larger databases, in bytes, are opened on their own: what they spill stays beside them."""
+SHARED_SIZE = 2**26
+"""Larger databases, in bytes, have an instance of their own: what they spill stays beside them."""
 SEARCHED = 64
 """Texts that are looked for one by one in every row of a column that has no dictionary."""
 ARRAY_BITS = 18
@@ -263,10 +263,11 @@ def open_database(location: Location) -> tuple[DuckDB, TableName]:
     path = local_path(location)
 
     def opened() -> AbstractContextManager[DuckDBPyConnection]:
-        if path.exists() and path.stat().st_size <= ATTACHED_SIZE:
+        if path.exists():
+            spill = "" if path.stat().st_size <= SHARED_SIZE else f"{path}.tmp"
             # Refused where this process has the file open already, or another file of this name is attached.
             with suppress(duckdb.Error):
-                return _instance(os.getpid()).attach(str(path), path.stem)
+                return _instance(os.getpid(), spill).attach(str(path), path.stem)
         try:
             return _connection(duckdb, str(path), read_only=True)
         except duckdb.ConnectionException:
@@ -325,8 +326,10 @@ def _connection(duckdb: ModuleType, path: str, *, read_only: bool) -> DuckDBPyCo
 class _Instance:
     """A DuckDB that stays open in memory: to attach a database takes a tenth of the time to open it on its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, spill: str) -> None:
         self._base = _connection(driver("duckdb", "duckdb", "duckdb"), ":memory:", read_only=False)
+        if spill:
+            self._base.execute(f"SET temp_directory = {_quoted(spill)}")
         self._users = Counter[tuple[str, str]]()
         self._turn = threading.Lock()
         self._numbers = itertools.count(1)
@@ -362,10 +365,10 @@ class _Instance:
 
 
 @cache
-def _instance(process: int) -> _Instance:
-    """The instance of this process; one that was forked cannot use its parent's."""
+def _instance(process: int, spill: str = "") -> _Instance:
+    """The instance of this process that spills to a folder; one that was forked cannot use its parent's."""
     del process
-    return _Instance()
+    return _Instance(spill)
 
 
 class Pattern:
