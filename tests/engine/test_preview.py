@@ -80,7 +80,7 @@ def test_the_price_list_is_worked_out_when_it_is_read_and_says_the_same() -> Non
     assert asked.to_dict()["offers"] == plain.to_dict()["offers"]
     handle = DatasetHandle("visits", DOMAIN, POLICY, "account", 1, 1, 1, Rows())
     whole = plan_in_full(handle, make_request(handle, CDF, accuracy_target(alpha=50)), True).preview
-    assert whole is not None
+    assert isinstance(whole, Preview)
     assert "in_full" in vars(whole.prices)
 
 
