@@ -8,11 +8,12 @@ from hypothesis import HealthCheck, settings
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 LONGER = 40
+SHORTER = 2
 
 
 def effort(examples: int, *suppressed: HealthCheck) -> settings:
-    """So many examples in every run, the same in each, and many times more of them, always others, by night."""
+    """So many examples, some of them in every run, the same in each, and many times more, always others, by night."""
     return settings(
-        max_examples=examples * LONGER if NIGHTLY else examples,
+        max_examples=examples * LONGER if NIGHTLY else max(1, examples // SHORTER),
         suppress_health_check=[HealthCheck.too_slow, *suppressed],
     )

@@ -122,6 +122,7 @@ def test_edges_of_wide_windows_are_listed_on_request_only():
     assert named.best.mechanism == "spanning-tree"
 
 
+@pytest.mark.nightly
 def test_losing_long_trees_carry_a_proven_price():
     found = quote(on_threshold(Prefix(25_000), 24_999), 2000.0, 0.05)
     prices = {offer.mechanism: offer for offer in found.offers}

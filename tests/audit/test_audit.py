@@ -123,6 +123,7 @@ def test_the_command_refuses_what_it_does_not_know(wrong: list[str], capsys: pyt
     capsys.readouterr()
 
 
+@pytest.mark.nightly
 def test_a_declared_dataset_is_audited_without_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "blowfish.toml").write_text(
         '[datasets.visits]\nsource = "nowhere.parquet"\nepsilon = "2"\n'

@@ -113,12 +113,14 @@ def test_plans_taken_for_others_are_caught(fault: Fault, monkeypatch: pytest.Mon
     assert caught[0].found.startswith("NULL of x hidden, marginals of x and y: a hidden change shows exactly")
 
 
+@pytest.mark.nightly
 def test_ledgers_that_lose_something_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(line.is_violation for line in ledger_lines())
     faults.balances_of_this_connection(monkeypatch)
     assert any(line.is_violation for line in ledger_lines())
 
 
+@pytest.mark.nightly
 def test_costs_catch_a_sensitivity_of_half(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(line.is_violation for line in cost_lines())
     faults.matching_sensitivity_halved(monkeypatch)

@@ -70,6 +70,7 @@ def test_every_page_of_a_hidden_dataset_is_that_of_a_missing_one(
             assert any(told(path, HIDDEN) == told(path, MISSING) for _ in range(ATTEMPTS)), path
 
 
+@pytest.mark.nightly
 def test_a_curator_grants_and_is_asked_first(page: Page, lab: Place) -> None:
     state = lab.app_state
     sign_in(page, lab, "cora", then=f"/access?dataset={HIDDEN}")
@@ -111,6 +112,7 @@ def test_a_curator_grants_and_is_asked_first(page: Page, lab: Place) -> None:
     assert HIDDEN not in state.session_of(lea).datasets()
 
 
+@pytest.mark.nightly
 def test_groups_are_filled_on_the_page_of_users(page: Page, lab: Place) -> None:
     sign_in(page, lab, "cleo", then="/users")
     page.get_by_test_id("new-group").click()

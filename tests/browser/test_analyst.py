@@ -166,6 +166,7 @@ def towns(place: Place) -> Place:
     return place
 
 
+@pytest.mark.nightly
 def test_long_lists_numbers_and_noise_by_keyboard(page: Page, towns: Place) -> None:
     names = [f"{past.number} towns" for past in towns.app_state.session("tess").history("towns")]
     heat, means, counts = names
@@ -195,6 +196,7 @@ def test_long_lists_numbers_and_noise_by_keyboard(page: Page, towns: Place) -> N
     shoot(page, "answer-noise")
 
 
+@pytest.mark.nightly
 def test_the_questions_of_the_dictionary_work_when_clicked(page: Page, towns: Place) -> None:
     sign_in(page, towns, "tess", then="/dictionary?dataset=towns")
     expect(page.get_by_text("200 values: Ashford 0 … Wolfford 49")).to_be_visible()
@@ -254,6 +256,7 @@ def test_experts_set_parameters_of_a_mechanism(page: Page, place: Place) -> None
     expect(page.get_by_test_id("parameter-clearance")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_history_compare_budget_and_synopses(page: Page, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.app_state.users.add("hanna", "analyst", PASSWORD, must_change=False)
     session = place.app_state.session("hanna")
@@ -318,6 +321,7 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place, monkeypat
     assert session.budget("clinic").spent == spent, "looking back and asking synopses is free"
 
 
+@pytest.mark.nightly
 def test_more_accuracy_is_released_by_the_slider_after_its_price_was_confirmed(page: Page, place: Place) -> None:
     place.app_state.users.add("mara", "analyst", PASSWORD, must_change=False)
     session = place.app_state.session("mara")
@@ -368,6 +372,7 @@ def test_the_name_of_the_largest_group_has_no_count(page: Page, place: Place) ->
     expect(page.get_by_role("tab", name="Number")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_several_statements_are_taken_along_to_where_they_are_priced(page: Page, place: Place) -> None:
     sign_in(page, place)
     page.get_by_role("radio", name="SQL").click()
@@ -415,6 +420,7 @@ LOSE_CONNECTION = """() => {
 }"""
 
 
+@pytest.mark.nightly
 def test_a_lost_connection_loses_nothing_that_was_typed(page: Page, place: Place) -> None:
     """A laptop that sleeps, a busy machine: the framework would wait three seconds by itself.
 
@@ -472,6 +478,7 @@ def test_a_first_password_must_be_changed(page: Page, place: Place) -> None:
     assert urlsplit(page.url).path == "/explore"
 
 
+@pytest.mark.nightly
 def test_dark_tablet_and_keyboard(page: Page, place: Place) -> None:
     sign_in(page, place)
     settle(page)

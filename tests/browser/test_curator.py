@@ -193,6 +193,7 @@ def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
     assert lab.app_state.curator("cora").dataset("lab").policy.unit == Person("donor", 3, "row_key")
 
 
+@pytest.mark.nightly
 def test_a_change_that_stretches_past_loss_says_so_and_an_unbounded_one_is_refused(page: Page, lab: Place) -> None:
     lab.app_state.session("ben")["depot"].histogram("age").release(epsilon="1/10")
     sign_in(page, lab, "cora", then="/policies?dataset=depot")
@@ -264,6 +265,7 @@ POINT = """([line, place]) => {
 }"""
 
 
+@pytest.mark.nightly
 def test_a_click_on_a_curve_shows_that_point(page: Page, lab: Place) -> None:
     sign_in(page, lab, "cora", then="/trade-off?dataset=depot")
     expect(page.get_by_text("no data was read")).to_be_visible(timeout=30_000)
@@ -323,6 +325,7 @@ def test_a_file_becomes_a_dataset(page: Page, lab: Place) -> None:
     assert kept.stat().st_mode & 0o077 == 0, "nobody else on the machine reads it"
 
 
+@pytest.mark.nightly
 def test_joined_tables_are_declared_in_the_form(page: Page, lab: Place) -> None:
     (lab.folder / "stays.csv").write_text(
         "ward,days\n" + "\n".join(f"W{number % 3},{number % 9}" for number in range(90))
@@ -351,6 +354,7 @@ def test_joined_tables_are_declared_in_the_form(page: Page, lab: Place) -> None:
     assert [row["floor"] for row in answer.rows()] == ["low", "high", "NULL", "outside"]
 
 
+@pytest.mark.nightly
 def test_what_a_table_is_about_fills_the_form(page: Page, lab: Place) -> None:
     header, rows = "stay_id,patient,age,ward", [f"{row},P{row % 30},{row % 90},W{row % 3}" for row in range(90)]
     (lab.folder / "nights.csv").write_text("\n".join([header, *rows]))

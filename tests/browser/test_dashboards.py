@@ -28,6 +28,7 @@ def boards(place: Place) -> Place:
     return place
 
 
+@pytest.mark.nightly
 def test_an_analyst_arranges_another_opens_and_a_curator_publishes(page: Page, boards: Place) -> None:
     session, store = boards.app_state.session("dora"), boards.app_state.dashboards
     spent = session.budget("trips").spent
@@ -102,6 +103,7 @@ def test_an_analyst_arranges_another_opens_and_a_curator_publishes(page: Page, b
     assert page.goto(f"{boards.url}/published/{board.id}").status == 404  # type: ignore[union-attr]
 
 
+@pytest.mark.nightly
 def test_a_curator_sets_the_cap_of_a_token(page: Page, boards: Place) -> None:
     boards.app_state.tokens.issue("dora", "superset", ["ask"], 30)
     sign_in(page, boards, "cora", then="/users")

@@ -426,6 +426,7 @@ def test_hostile_names_and_values_on_every_page_of_a_curator(calm: Page, place: 
     assert watcher.visited >= CURATORS
 
 
+@pytest.mark.nightly
 def test_a_question_and_its_answer_outlive_a_reload(page: Page, place: Place) -> None:
     place.app_state.users.add("rita", "analyst", PASSWORD, must_change=False)
     session = place.app_state.session("rita")
@@ -453,6 +454,7 @@ def test_a_question_and_its_answer_outlive_a_reload(page: Page, place: Place) ->
     expect(page.get_by_text("No answer yet")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_a_typed_form_is_there_again_and_errors_stand_beside_their_fields(page: Page, place: Place) -> None:
     place.app_state.users.add("carla", "curator", PASSWORD, must_change=False)
     sign_in(page, place, "carla", then="/datasets/add")
@@ -494,6 +496,7 @@ def test_a_typed_form_is_there_again_and_errors_stand_beside_their_fields(page: 
     assert place.app_state.drafts.of("carla", "datasets/add") is None
 
 
+@pytest.mark.nightly
 def test_the_trade_off_forgets_the_last_attribute(page: Page, place: Place) -> None:
     sign_in(page, place, "cora", then="/trade-off?dataset=clinic&attribute=age")
     expect(page.get_by_text("no data was read")).to_be_visible()

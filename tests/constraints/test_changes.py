@@ -148,6 +148,7 @@ def with_rows(case: Case, rows: int) -> Policy:
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_more_rows_cost_past_releases_no_more_than_their_stretch(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constraint_graph, "most_changes", lambda differences: most_changes(differences, 10**6))

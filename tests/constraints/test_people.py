@@ -215,7 +215,11 @@ FAMILIES = [bf.full(), bf.line(), bf.partition(cuts=[1]), bf.public()]
 
 
 @pytest.mark.parametrize(
-    "unit", [ROW, FIRST, pytest.param(bf.person("id", at_most=2, order_by="key"), marks=pytest.mark.nightly)]
+    "unit",
+    [
+        FIRST,
+        *(pytest.param(unit, marks=pytest.mark.nightly) for unit in (ROW, bf.person("id", at_most=2, order_by="key"))),
+    ],
 )
 def test_constraints_about_null_and_outside_cells(unit: object) -> None:
     """Special cells and values that stand for NULL or for what lies beyond, asked with and without filters."""

@@ -216,6 +216,7 @@ def test_points_move_as_far_as_they_like_when_constraints_bind() -> None:
     assert compile_points(LINE, unbound, axes).graph.rows_per_person == 1
 
 
+@pytest.mark.nightly
 def test_very_many_atoms_are_counted_and_priced() -> None:
     wide = bf.domain(
         {"a": bf.integers(0, 399, null=0), "b": bf.integers(0, 299, null=0), "c": bf.integers(0, 3, null=0)}

@@ -53,6 +53,7 @@ def test_the_tutorials_are_those_of_the_navigation() -> None:
     assert [path.name for path in TUTORIALS if f"tutorials/{path.name}" not in named] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_runs(tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     matplotlib.use("agg")

@@ -109,7 +109,7 @@ def test_alpha_is_in_the_units_of_the_attribute() -> None:
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("epsilon", ["0.02", pytest.param("1", marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("is_filtered", [False, True])
+@pytest.mark.parametrize("is_filtered", [False, pytest.param(True, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", ["sum", "mean", "quantiles"])
 def test_intervals_hold_and_contain_the_value(kind: str, is_filtered: bool, epsilon: str) -> None:
     where = bf.col("sex") == "m" if is_filtered else None

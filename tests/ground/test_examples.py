@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FOLDER = Path(__file__).parents[2] / "examples"
 JUDGED = {"decision_tree.py", "curator.py", "analyst.py", "synopsis.py", "server_client.py", "patients_and_visits.py"}
 
@@ -20,6 +22,7 @@ def test_no_example_is_forgotten() -> None:
     assert {path.name for path in FOLDER.glob("*.py")} == JUDGED
 
 
+@pytest.mark.nightly
 def test_the_tree_learns_nearly_as_much_as_from_the_people(tmp_path: Path) -> None:
     shown = shown_by(FOLDER / "decision_tree.py", tmp_path)
     private, real, constant = (float(part.split("%")[0].split()[-1]) for part in shown.splitlines()[-1].split(";"))
@@ -52,6 +55,7 @@ def test_the_synopsis_answers(tmp_path: Path) -> None:
     assert "Read off a synopsis, at no further charge." in shown
 
 
+@pytest.mark.nightly
 def test_the_client_of_a_server_gets_the_same_face(tmp_path: Path) -> None:
     shown = shown_by(FOLDER / "server_client.py", tmp_path)
     assert "every value within 60 (95 %)" in shown

@@ -142,6 +142,7 @@ def exact_loss(unit: Fraction) -> float:
     return max(abs(math.log(one[key] / two[key])) for one, two in pairs for key in one)
 
 
+@pytest.mark.nightly
 def test_exact_chances_of_two_blocks_stay_within_the_loss_and_attain_it() -> None:
     unit = Fraction(2)
     claimed = float(L1Refinement(8, RefinementNoise(unit, np.array([2]), 2, 1, 2)).epsilon(graph(8)))

@@ -32,7 +32,8 @@ def test_average_range_error_under_thresholds(cells, theta, figure):
 
 
 @pytest.mark.parametrize(
-    ("theta", "figure"), [pytest.param(10, 70.0, marks=pytest.mark.nightly), (100, 290.0), (1000, 710.0)]
+    ("theta", "figure"),
+    [*(pytest.param(*case, marks=pytest.mark.nightly) for case in ((10, 70.0), (100, 290.0))), (1000, 710.0)],
 )
 def test_average_range_error_on_a_long_axis(theta, figure):
     total, _ = certified_error(optimized.propose(threshold(4357, theta)))

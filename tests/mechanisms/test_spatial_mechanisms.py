@@ -33,6 +33,8 @@ EVERY: tuple[DataAware, ...] = (
     AdaptiveTree(),
 )
 IDS = ("cells", "kdtree", "kdtree thresholds", "quadtree", "ugrid", "agrid", "adaptive-tree")
+COMPARED = ("kdtree thresholds", "quadtree", "ugrid", "agrid")
+"""Those that exist only to be compared with."""
 
 
 @pytest.mark.parametrize("policy", policies(SHAPE))
@@ -76,7 +78,13 @@ def test_with_hardly_any_noise_answers_are_right_where_buckets_are_even(mechanis
     assert found.cells.shape == found.buckets.shape == (108,)
 
 
-@pytest.mark.parametrize("mechanism", EVERY, ids=IDS)
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        pytest.param(mechanism, id=name, marks=[pytest.mark.nightly] if name in COMPARED else [])
+        for mechanism, name in zip(EVERY, IDS, strict=True)
+    ],
+)
 def test_variances_are_those_of_the_noise(mechanism: DataAware) -> None:
     """On even data there is no bias: squared errors over stated variances average to 1."""
     problem = Problem(full(SHAPE, "only"), random_boxes(SHAPE, 40))

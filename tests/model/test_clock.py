@@ -71,7 +71,13 @@ SPANS = {
     "hour": ("10 minutes", "1 hour", "90 minutes", "5 hours", "1 day"),
     "day": ("1 hour", "1 day", "30 hours", "2 days"),
 }
-EVERY_CHANGE = pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+EVERY_CHANGE = pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(change, id=name, marks=[pytest.mark.nightly] if name.startswith("New York") else [])
+        for name, change in CHANGES.items()
+    ],
+)
 
 
 def window(column: Timestamps, theta: object) -> ValueWindow:

@@ -34,6 +34,7 @@ def test_a_seed_gives_the_same_stand_in_and_another_seed_another() -> None:
     assert not np.array_equal(first.counts, histogram(Settings(seed=4), "HEPTH").counts)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name in NAMES if name in STAND_INS])
 def test_stand_ins_are_as_rough_as_the_paper_says(name: str) -> None:
     buckets = optimal_starts(histogram(Settings(), name).counts, COUNTING).size
@@ -102,6 +103,7 @@ def test_a_folder_without_any_use_is_refused_with_what_is_needed(tmp_path: Path)
     assert survey(Settings()).words() == ""
 
 
+@pytest.mark.nightly
 def test_other_histograms_and_maps_are_added_to_the_papers(tmp_path: Path) -> None:
     np.save(tmp_path / "mine.npy", np.arange(100))
     np.save(tmp_path / "town.npy", np.arange(400).reshape(20, 20))
@@ -172,6 +174,7 @@ def histogram_of(cells: int) -> np.ndarray:
     return counts.astype(np.int64)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("cells", [16, 17, 100])
 @pytest.mark.parametrize("name", ["dawa-figure-3", "dawa-figure-4", "dawa-figure-5", "dawa-figure-6"])
 def test_a_short_histogram_serves_every_algorithm(tmp_path: Path, name: str, cells: int) -> None:
@@ -183,7 +186,8 @@ def test_a_short_histogram_serves_every_algorithm(tmp_path: Path, name: str, cel
         assert procedure.measure(settings, case)
 
 
-@pytest.mark.parametrize("cells", [4357, pytest.param(8192, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("cells", [4357, 8192])
 def test_the_longest_histograms_serve_a_partition_into_any_intervals(cells: int) -> None:
     counts = histogram_of(cells)
     starts = partitions.private_starts("all")(counts)

@@ -181,6 +181,7 @@ def test_the_processors_seconds_are_kept(tmp_path: Path, measured: Callable[[], 
     assert "Processor time: 2.1 minutes." in page(TINY, finished)
 
 
+@pytest.mark.nightly
 def test_two_processes_find_the_same(tmp_path: Path, measured: Callable[[], int]) -> None:
     ((_, done),) = run_all(Run(TINY, tmp_path / "out", processes=2), [PLAIN], quiet)
     assert isinstance(done, Done)
@@ -188,9 +189,8 @@ def test_two_processes_find_the_same(tmp_path: Path, measured: Callable[[], int]
     assert (done.folder / "squares.csv").read_text().splitlines()[1:] == ["0,0", "1,1", "2,4"]
 
 
-@pytest.mark.parametrize(
-    ("processes", "breaks"), [(1, "1"), pytest.param(2, "1", marks=pytest.mark.nightly), (2, "worker 1")]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("processes", "breaks"), [(1, "1"), (2, "1"), (2, "worker 1")])
 def test_an_experiment_that_fails_does_not_end_the_others(
     tmp_path: Path, measured: Callable[[], int], monkeypatch: pytest.MonkeyPatch, processes: int, breaks: str
 ) -> None:

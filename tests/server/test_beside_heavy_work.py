@@ -125,6 +125,7 @@ def asked_again_and_again(ask: Callable[[], httpx.Response]) -> Iterator[None]:
     assert {reply.status_code for reply in replies} == {200}, replies[0].text[:300]
 
 
+@pytest.mark.nightly
 def test_free_questions_to_a_large_synopsis_hold_up_nobody(place: Place) -> None:
     with bf.connect(place.folder / "blowfish.toml", analyst="ana") as session:
         table = session["wide"].histogram("x", bf.col("y").bins(4))

@@ -16,6 +16,14 @@ from tests.sources.reference import expected_counts
 from tests.sources.tables import SAMPLES
 
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+FOURTH_OF_THE_CASES = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[pytest.mark.nightly] if number % 4 else [])
+        for number, case in enumerate(CASES)
+    ],
+)
+"""One case of four in every run, and all of them by night."""
 
 
 @functools.cache
@@ -81,7 +89,7 @@ def test_postgres_that_compiles_every_statement(postgres_store: str, case: Case)
 
 
 @pytest.mark.mariadb
-@EVERY_CASE
+@FOURTH_OF_THE_CASES
 def test_mariadb(mariadb_store: str, case: Case) -> None:
     check(mariadb_store, case, finite=True)
 

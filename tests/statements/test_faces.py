@@ -263,7 +263,7 @@ def of_ward(rows: list[Record], ward: str) -> tuple[float, float, float]:
     return float(len(inside)), float(np.mean(ages)), float(sum(row.x for row in inside))
 
 
-@pytest.mark.parametrize("world", ["full", "person"])
+@pytest.mark.parametrize("world", [pytest.param("full", marks=pytest.mark.nightly), "person"])
 def test_sorted_and_cut_tables_say_what_is_so(place: Place, world: str) -> None:
     name, rows = data_name(world), WORLDS[world].counted
     statement = parse(STATEMENT.format(name=name))

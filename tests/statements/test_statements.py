@@ -124,6 +124,7 @@ def test_all_intervals_hold_over_many_draws(place: Place, world: str) -> None:
     assert drawn(place, [(world, question) for question in QUESTIONS], 400).refusals() == []
 
 
+@pytest.mark.nightly
 # The test statistic is 17 on average, 6.5 is needed, and its spread is about 1.3: it fails less than once in 10^9.
 def test_noise_1_3_times_too_large_is_noticed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     answer, decoded = PlanRelease.answer, PlanRelease._decoded
