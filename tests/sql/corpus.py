@@ -170,6 +170,27 @@ table | SELECT SUM(cost) / 1000.0 AS thousands FROM visits
 table | SELECT ward, AVG(cost) * 12 AS yearly FROM visits GROUP BY ward
 table | SELECT sex, PERCENTILE_CONT(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY nights) AS q FROM visits GROUP BY sex
 table | SELECT ward, APPROX_COUNT_DISTINCT(patient) AS patients FROM visits GROUP BY ward
+table | SELECT COUNT(*) * 2 FROM visits
+table | SELECT COUNT(*) / 365.0 AS per_day FROM visits
+table | SELECT ward, SUM(cost) * 1.0 / SUM(nights) AS per_night FROM visits GROUP BY ward ORDER BY per_night DESC
+table | SELECT ward, SUM(cost) / NULLIF(SUM(nights), 0.0) AS per_night FROM visits GROUP BY ward
+table | SELECT SUM(cost) - 100 * SUM(nights) AS margin FROM visits
+table | SELECT AVG(cost) FILTER (WHERE sex = 'f') - AVG(cost) FILTER (WHERE sex = 'm') AS gap FROM visits
+table | SELECT ward, 100.0 * SUM(cost) / SUM(SUM(cost)) OVER () AS pct FROM visits GROUP BY ward ORDER BY pct LIMIT 2
+table | SELECT ward, sex, 1.0 * SUM(cost) / SUM(SUM(cost)) OVER (PARTITION BY ward) AS p FROM visits GROUP BY ward, sex
+table | SELECT ward, COUNT(*) FILTER (WHERE sex = 'f') * 1.0 / COUNT(*) FILTER (WHERE age < 30) FROM visits GROUP BY 1
+table | SELECT COUNT(*) FILTER (WHERE YEAR(day) = 2024) - COUNT(*) FILTER (WHERE YEAR(day) = 2023) AS growth FROM visits
+table | SELECT ward, AVG(age) + 1 AS next_year, COUNT(*) AS n FROM visits GROUP BY ward HAVING AVG(age) + 1 > 40
+table | SELECT age > 40 AS older, AVG(nights) FROM visits GROUP BY age > 40
+histogram | SELECT sex = 'f' AS woman, COUNT(*) FROM visits GROUP BY 1
+histogram | SELECT ward IN ('A1', 'A2') AS a, COUNT(*) FROM visits GROUP BY a
+histogram | SELECT ward, COUNT(*) FROM visits WHERE LOWER(ward) = 'a1' GROUP BY ward
+count | SELECT COUNT(*) FROM visits WHERE MONTH(day) = 3
+count | SELECT COUNT(*) FROM visits WHERE EXTRACT(MONTH FROM day) IN (12, 1, 2)
+count | SELECT COUNT(*) FROM visits WHERE EXTRACT(DOW FROM day) IN (0, 6) AND QUARTER(day) <> 1
+count | SELECT COUNT(*) FROM visits WHERE DATE_TRUNC('month', day) = DATE '2024-03-01'
+count | SELECT COUNT(*) FROM visits WHERE day >= DATE '2024-03-31' - INTERVAL '1 month'
+count | SELECT COUNT(*) FROM visits WHERE LEFT(ward, 1) = 'B'
 table | SELECT COUNT(DISTINCT patient) FROM visits
 table | SELECT COUNT(DISTINCT patient) AS patients FROM visits WHERE age >= 65
 table | SELECT ward, COUNT(DISTINCT patient) AS patients FROM visits GROUP BY ward ORDER BY patients DESC
@@ -215,8 +236,9 @@ not known here | SELECT STRING_AGG(ward, ',') FROM visits
 one attribute | SELECT CASE WHEN age < 18 AND sex = 'f' THEN 'girl' END AS g, COUNT(*) FROM visits GROUP BY g
 only plain groups|ROLLUP | SELECT ward, COUNT(*) FROM visits GROUP BY ROLLUP (ward)
 not 'DELETE' | DELETE FROM visits
-no attribute | SELECT ward, COUNT(*) FROM visits WHERE LOWER(ward) = 'a1' GROUP BY ward
-is no share | SELECT COUNT(*) * 2 FROM visits
+write the day | SELECT COUNT(*) FROM visits WHERE day >= CURRENT_DATE - INTERVAL '7 days'
+may be 0 | SELECT AVG(cost) / AVG(nights) FROM visits
+no declared value | SELECT COUNT(*) FROM visits WHERE MONTH(day) = 13
 two columns | SELECT SUM(cost + nights) FROM visits
 divided by numbers | SELECT SUM(cost / nights) FROM visits
 no declared value | SELECT COUNT(*) FROM visits WHERE ward LIKE 'Z%'

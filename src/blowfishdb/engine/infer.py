@@ -256,8 +256,28 @@ class Interval:
         ends = np.sort(np.stack([factor * self.low, factor * self.high]), axis=0)
         return Interval(factor * self.value, ends[0], ends[1])
 
+    @property
+    def parts(self) -> tuple[Floats, Floats, Floats]:
+        """The estimates, and both ends of their intervals."""
+        return self.value, self.low, self.high
+
     def __add__(self, other: Interval) -> Interval:
         return Interval(self.value + other.value, self.low + other.low, self.high + other.high)
+
+    def product(self, other: Interval) -> Interval:
+        """Each number of the one times each of the other."""
+        corners = [mine * yours for mine in (self.low, self.high) for yours in (other.low, other.high)]
+        return Interval(self.value * other.value, np.minimum.reduce(corners), np.maximum.reduce(corners))
+
+    def inverse(self, grain: float) -> Interval:
+        """One over numbers that are 0 or at least `grain` in size; over 0 nothing is said."""
+        is_above, is_below = self.low >= 0.0, self.high <= 0.0
+        far, near = np.maximum(np.abs(self.parts), grain).max(axis=0), np.maximum(np.abs(self.parts), grain).min(axis=0)
+        largest, smallest = 1.0 / near, 1.0 / far
+        low = np.where(is_above, smallest, np.where(is_below, -largest, -1.0 / grain if grain else -np.inf))
+        high = np.where(is_above, largest, np.where(is_below, -smallest, 1.0 / grain if grain else np.inf))
+        value = np.where(self.value < 0.0, -1.0, 1.0) / np.maximum(np.abs(self.value), grain)
+        return Interval(np.clip(value, low, high), low, high)
 
     def over(self, count: Interval) -> Interval:
         """The ratio to a count that is above 0; infinite where the count may be 0."""

@@ -1,4 +1,4 @@
-"""Post-processing of released answers, free: two of them compared; rows chosen and sorted by published numbers."""
+"""Post-processing of released answers, free: two compared; columns worked out of others; rows chosen and sorted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.infer import Estimate
+from blowfishdb.engine.infer import Estimate, Interval
 from blowfishdb.errors import QueryError, sentence
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds, chosen_numbers
@@ -283,6 +284,40 @@ class AllOf:
 
 
 @dataclass(frozen=True)
+class Total:
+    """The sum of a column over all groups that agree in the attributes `of`."""
+
+    column: str
+    of: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Two formulas added, subtracted, multiplied or divided.
+
+    What is divided by is 0 or at least `grain` in size, where it is not known to be above or below 0 anyway.
+    """
+
+    sign: Literal["+", "-", "*", "/"]
+    left: Formula
+    right: Formula
+    grain: float = 1.0
+
+
+Formula: TypeAlias = "float | str | Total | Arithmetic"
+"""A number, a column by its name, a total of one, or arithmetic with such."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A column that is worked out of others of the same answer, and its place among the columns."""
+
+    name: str
+    formula: Formula
+    place: int
+
+
+@dataclass(frozen=True)
 class Selection:
     """What is done to a released answer before it is shown: it reads no data and costs nothing."""
 
@@ -290,6 +325,7 @@ class Selection:
     order: tuple[SortKey, ...] = ()
     limit: int | None = None
     offset: int = 0
+    computed: tuple[Computed, ...] = ()
 
     @property
     def is_everything(self) -> bool:
@@ -303,7 +339,17 @@ class Selection:
         rows = "" if self.limit is None else f"{'the first' if not self.offset else 'the next'} {self.limit:,}"
         having = "" if self.having is None else f"where {_condition_words(self.having)}"
         after = f"after {self.offset:,}" if self.offset else ""
-        return ", ".join(filter(None, (having, order and f"by {order}", " ".join(filter(None, (rows, after))))))
+        computed = " and ".join(
+            words if one.name == (words := formula_words(one.formula)) else f"{one.name} = {words}"
+            for one in self.computed
+        )
+        parts = (
+            computed and f"with {computed}",
+            having,
+            order and f"by {order}",
+            " ".join(filter(None, (rows, after))),
+        )
+        return ", ".join(filter(None, parts))
 
 
 EVERYTHING = Selection()
@@ -314,6 +360,8 @@ def select_rows(answer: Answer, selection: Selection) -> Answer:
     if selection.is_everything:
         return answer
     table = _as_table(answer)
+    for one in selection.computed:
+        table = _with_column(table, one)
     places = np.arange(table.row_count)
     if selection.having is not None:
         places = places[_held(table, selection.having)]
@@ -322,6 +370,8 @@ def select_rows(answer: Answer, selection: Selection) -> Answer:
     stop = None if selection.limit is None else selection.offset + selection.limit
     chosen = places[selection.offset : stop]
     meaning = _meaning(table, selection, is_cut=chosen.size < places.size)
+    if selection.computed:
+        meaning.insert(0, _computed_words(selection.computed))
     note = " ".join(part for part in (table.consistent.note, *meaning) if part)
     return _with_rows(table, chosen, note)
 
@@ -332,6 +382,93 @@ def _as_table(answer: Answer) -> Answer:
         return answer
     names = (AnswerColumn(answer.value_name, "count" if answer.is_counts else answer.kind),)
     return replace(answer, kind="table", columns=names, simultaneous=answer.bounds, pointwise=answer.pointwise_bounds)
+
+
+COMPUTED = "computed"
+
+
+def formula_words(formula: Formula) -> str:
+    """A formula as it is read: "sum_cost / count"."""
+    if isinstance(formula, Arithmetic):
+        left, right = (
+            f"({formula_words(side)})" if isinstance(side, Arithmetic) else formula_words(side)
+            for side in (formula.left, formula.right)
+        )
+        return f"{left} {formula.sign} {right}"
+    if isinstance(formula, Total):
+        return " by ".join(filter(None, (f"the total of {formula.column}", ", ".join(formula.of))))
+    return formula if isinstance(formula, str) else readable(formula)
+
+
+def _computed_words(computed: Sequence[Computed]) -> str:
+    names, many = ", ".join(one.name for one in computed), len(computed) > 1
+    return (
+        f"{names} {'are' if many else 'is'} worked out of the columns that were measured: the accuracy is theirs, and "
+        f"{'these intervals follow' if many else 'this interval follows'} from it."
+    )
+
+
+def _with_column(table: Answer, one: Computed) -> Answer:
+    """The answer with one more column.
+
+    All intervals of an answer hold together, so the range of a formula over them holds as well.
+    """
+    ends = _worked_out(table, one.formula)
+    ends = Interval(*(np.broadcast_to(part, table.tables[0].size).astype(np.float64) for part in ends.parts))
+    starts = np.cumsum([0, *(each.size for each in table.tables)])
+    at = int(starts[one.place])
+    columns, tables = list(table.columns), list(table.tables)
+    columns.insert(one.place, AnswerColumn(one.name, COMPUTED))
+    tables.insert(one.place, table.tables[0])
+    values, low, high, away = (
+        np.insert(before, at, more)
+        for before, more in (
+            (table.values, ends.value),
+            (table.bounds.low, ends.low),
+            (table.bounds.high, ends.high),
+            (table.widths.per_answer, np.maximum(ends.high - ends.value, ends.value - ends.low)),
+        )
+    )
+    return replace(
+        table,
+        tables=tuple(tables),
+        raw=values,
+        consistent=replace(table.consistent, values=values),
+        widths=HalfWidths(away, float(away.max(initial=0.0))),
+        simultaneous=Bounds(low, high),
+        pointwise=Bounds(low, high),
+        columns=tuple(columns),
+    )
+
+
+def _worked_out(table: Answer, formula: Formula) -> Interval:
+    """The range of a formula over the intervals of its columns, for every group."""
+    match formula:
+        case Total(name, of):
+            axes = table.tables[0].axes
+            beside = tuple(place for place, axis in enumerate(axes) if axis.name not in of)
+            shape = table.tables[0].shape
+            each = _worked_out(table, name)
+            return Interval(
+                *(
+                    np.broadcast_to(part.reshape(shape).sum(axis=beside, keepdims=True), shape).reshape(-1)
+                    for part in each.parts
+                )
+            )
+        case Arithmetic(sign, left, right, grain):
+            one, two = _worked_out(table, left), _worked_out(table, right)
+            match sign:
+                case "+":
+                    return one + two
+                case "-":
+                    return one + two.times(-1.0)
+                case "*":
+                    return one.product(two)
+            return one.product(two.inverse(grain))
+        case str(name):
+            column = _column(table, name)
+            return Interval(column.values, column.bounds.low, column.bounds.high)
+    return Interval(*(np.array([float(formula)]),) * 3)
 
 
 def _held(table: Answer, condition: Threshold | AllOf) -> Bools:

@@ -6,11 +6,16 @@ read text, so that importing the model stays light.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import calendar
+import datetime
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import reduce
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -24,6 +29,7 @@ from blowfishdb.model.numbers import exact, suggest
 from blowfishdb.model.predicate import (
     KEYWORDS,
     NAME,
+    Axis,
     Both,
     Comparison,
     Either,
@@ -36,6 +42,9 @@ from blowfishdb.model.predicate import (
 )
 
 LONGEST_SHOWN = 60
+LISTED = 5
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
+ONE_DAY = datetime.timedelta(days=1)
 MOST_CONDITIONS = 128
 CONDITIONS_HELP = (
     "conditions compare an attribute with a value: age >= 18, state IN ('NC', 'VA'), cost BETWEEN 0 AND 100, x IS NULL"
@@ -102,6 +111,9 @@ def _comparison(node: exp.Expression, op: Op, names: Names) -> Predicate:
         return _in_years(names.attribute(year, CONDITIONS_HELP), op, value_of(right))
     if not names.are_free and names.find(left) is None and names.find(right) is not None:
         left, right, op = right, left, TURNED[op]
+    values = _grouped_values(left, names)
+    if values is not None:
+        return values.where((op, _value(right, names)))
     return Comparison(names.attribute(left, CONDITIONS_HELP), op, _value(right, names))
 
 
@@ -129,15 +141,84 @@ def _in_years(name: str, op: Op, year: Value | None) -> Predicate:
 def _between(node: exp.Between, names: Names) -> Predicate:
     if not only(node, "this", "low", "high"):
         raise QueryError("BETWEEN takes its low end first, then its high end, both included")
-    name = names.attribute(node.this, CONDITIONS_HELP)
     low, high = _value(node.args["low"], names), _value(node.args["high"], names)
+    values = _grouped_values(node.this, names)
+    if values is not None:
+        return values.where((">=", low), ("<=", high))
+    name = names.attribute(node.this, CONDITIONS_HELP)
     return Comparison(name, ">=", low) & Comparison(name, "<=", high)
 
 
-def _member(node: exp.In, names: Names) -> Member:
+def _member(node: exp.In, names: Names) -> Predicate:
     if not only(node, "this", "expressions") or not node.expressions:
         raise QueryError("IN takes a list of values, never a query: state IN ('NC', 'VA')")
+    values = _grouped_values(node.this, names)
+    if values is not None:
+        return values.where(*(("==", _value(part, names)) for part in node.expressions), any_of=True)
     return Member(names.attribute(node.this, CONDITIONS_HELP), tuple(_value(part, names) for part in node.expressions))
+
+
+TESTS: Mapping[Op, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True)
+class GroupedValues:
+    """The declared values of an attribute by what is made of them: the month of a day, the first letter of a text."""
+
+    attribute: str
+    text: str
+    groups: tuple[tuple[str, tuple[object, ...]], ...]
+
+    def where(self, *tests: tuple[Op, Value], any_of: bool = False) -> Predicate:
+        """The values of which something is made that passes all tests, or any; QueryError where there is none."""
+        names = [{label for label, _ in self.groups if self._passes(label, *test)} for test in tests]
+        chosen = set.union(*names) if any_of else set.intersection(*names)
+        values = [value for label, listed in self.groups if label in chosen for value in listed]
+        if not values:
+            examples = ", ".join([label for label, _ in self.groups][:LISTED])
+            raise QueryError(f"no declared value of {self.attribute} is so: {self.text} gives {examples} and the like")
+        return _in_runs(self.attribute, values)
+
+    def _passes(self, label: str, op: Op, wanted: Value) -> bool:
+        if isinstance(wanted, int | Fraction) and not isinstance(wanted, bool):
+            if NUMBER.fullmatch(label) is None:
+                raise QueryError(f"{self.text} is compared with a text such as {shown(label)}, not with a number")
+            return TESTS[op](Fraction(label), wanted)
+        return TESTS[op](label, str(wanted))
+
+
+def _in_runs(name: str, values: list[object]) -> Predicate:
+    """A condition for listed values; days that follow each other become ranges."""
+    days = sorted(value for value in values if isinstance(value, datetime.date))
+    starts = _starts(days)
+    if len(days) < len(values) or 2 * len(starts) > len(days) or len(starts) > MOST_CONDITIONS:
+        plain = (value.isoformat() if isinstance(value, datetime.date) else value for value in values)
+        return Member(name, tuple(plain))
+    ends = [days[place - 1] for place in starts[1:]] + days[-1:]
+    ranges: list[Predicate] = [
+        Both(Comparison(name, ">=", days[place].isoformat()), Comparison(name, "<=", end.isoformat()))
+        for place, end in zip(starts, ends, strict=True)
+    ]
+    return _balanced(ranges, Either)
+
+
+def _starts(days: list[datetime.date]) -> list[int]:
+    """The places of days that do not follow the one before."""
+    return [place for place, day in enumerate(days) if place == 0 or day - days[place - 1] != ONE_DAY]
+
+
+def _grouped_values(node: exp.Expression, names: Names) -> GroupedValues | None:
+    """The values of one attribute by what a node makes of them; None where it makes nothing."""
+    if names.groups_of is None or isinstance(node, exp.Column | exp.Literal) or names.find(node) is not None:
+        return None
+    axis = names.groups_of(node, names)
+    return None if axis is None or not axis.groups else GroupedValues(axis.attribute, node_text(node), axis.groups)
 
 
 def _is_truth(name: str | None, declared: Domain) -> bool:
@@ -181,6 +262,8 @@ def _value(node: exp.Expression, names: Names) -> Value:
     value = value_of(node, plain=names.are_free)
     if value is not None:
         return value
+    if node.find(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentDatetime) is not None:
+        raise QueryError("the same question has the same answer on any day: write the day, DATE '2024-03-01'")
     if names.find(node) is not None:
         raise QueryError(f"{node_text(node)} is another attribute; {CONDITIONS_HELP}")
     hint = "; text stands in single quotes" if isinstance(node, exp.Column) else ""
@@ -234,6 +317,8 @@ def value_of(node: exp.Expression, *, plain: bool = False) -> Value | None:
     if isinstance(node, exp.Cast):
         moment = _moment(node)
         return _converted(node) if moment is None else moment
+    if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval) and not plain:
+        return _moved(value_of(node.this), node.expression, 1 if isinstance(node, exp.Add) else -1)
     if plain and isinstance(node, exp.Div):
         over, under = value_of(node.this, plain=True), value_of(node.args["expression"], plain=True)
         return _whole(exact(f"{over}/{under}", "a number", QueryError))
@@ -293,17 +378,35 @@ def _moment(node: exp.Cast) -> str | None:
     return _text(str(inner.this)) if kind.this.name in DATE_TYPES else None
 
 
+def _moved(start: Value | None, interval: exp.Interval, sign: int) -> str | None:
+    """A date so many days, weeks, months or years later or earlier; in a shorter month its last day."""
+    unit = str(interval.args["unit"].name).upper().removesuffix("S") if interval.args.get("unit") else ""
+    try:
+        number = sign * int(str(interval.this.this))
+        day = datetime.date.fromisoformat(str(start))
+        if unit in ("DAY", "WEEK"):
+            return (day + datetime.timedelta(days=number * (7 if unit == "WEEK" else 1))).isoformat()
+        if unit not in ("MONTH", "YEAR"):
+            return None
+        years, month = divmod(day.month - 1 + number * (12 if unit == "YEAR" else 1), 12)
+        last = calendar.monthrange(day.year + years, month + 1)[1]
+        return day.replace(day.year + years, month + 1, min(day.day, last)).isoformat()
+    except (ValueError, OverflowError, AttributeError):
+        return None
+
+
 @dataclass(frozen=True)
 class Names:
     """The attributes of one dataset, and what may stand before them with a dot.
 
     Names are free where no dataset is given (`attributes` is None): each is taken as it is written. `declared` has the
-    attributes' values, where they are known.
+    attributes' values, where they are known, and `groups_of` reads what a node makes of them, such as MONTH(day).
     """
 
     attributes: tuple[str, ...] | None
     qualifiers: tuple[str, ...] = ()
     declared: Domain | None = None
+    groups_of: Callable[[exp.Expression, Names], Axis | None] | None = field(default=None, compare=False)
 
     @property
     def are_free(self) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from sqlglot import exp
 
+from blowfishdb.engine.postprocess import Arithmetic, Formula, Total
 from blowfishdb.errors import QueryError
 from blowfishdb.model.aggregates import UNCHANGED, Affine, Aggregate, Function
 from blowfishdb.model.conditions import Names, node_text, only, read_condition, value_of
+from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.predicate import Both, Negation, Predicate
 from blowfishdb.sql.groups import read_axis
 from blowfishdb.sql.statement import AGGREGATES, FUNCTIONS, refuse
@@ -46,6 +49,104 @@ def read_aggregates(node: exp.Expression, context: ReadingContext) -> list[Aggre
     if isinstance(inner, exp.Div | exp.Mul):
         return [_ratio(inner, context)]
     return [_single(inner, context)]
+
+
+SIGNS: dict[type[exp.Expression], Literal["+", "-", "*", "/"]] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+}
+DIVISORS = "a quotient is over a count or a sum: SUM(cost) / SUM(nights)"
+
+
+def is_formula(node: exp.Expression, context: ReadingContext) -> bool:
+    """Whether a node is arithmetic with aggregates that is no aggregate, share or mean itself."""
+    inner = bare(node)
+    if type(inner) not in (*SIGNS, exp.Neg) or inner.find(exp.AggFunc) is None:
+        return False
+    if isinstance(inner, exp.Mul | exp.Div):
+        try:
+            _ratio(inner, context)
+        except QueryError:
+            return True
+        return False
+    return True
+
+
+def read_formula(node: exp.Expression, context: ReadingContext, named: Callable[[Aggregate], str]) -> Formula:
+    """Arithmetic with aggregates, which `named` gives their columns."""
+    inner = bare(node)
+    if isinstance(inner, exp.Nullif) and value_of(inner.expression) == 0:
+        return read_formula(inner.this, context, named)
+    number = value_of(inner)
+    if isinstance(number, int | Fraction) and not isinstance(number, bool):
+        return float(number)
+    if isinstance(inner, exp.Neg):
+        return Arithmetic("-", 0.0, read_formula(inner.this, context, named))
+    if isinstance(inner, exp.Window):
+        total = bare(inner.this)
+        if not isinstance(total, exp.Sum) or not only(inner, "this", "partition_by", "over", "spec"):
+            raise QueryError(f"{FUNCTIONS['window']}; SUM(SUM(x)) OVER () is the total of all groups")
+        return Total(named(_single(summed(total), context)), _partition(inner, context))
+    if type(inner) not in SIGNS:
+        parts = read_aggregates(inner, context)
+        if len(parts) > 1:
+            raise QueryError("several quantiles are columns of their own; arithmetic takes one: MEDIAN(x)")
+        return named(parts[0])
+    left, right = (read_formula(side, context, named) for side in (inner.this, inner.expression))
+    if isinstance(inner, exp.Mul | exp.Div) and right == 1.0:
+        return left
+    if isinstance(inner, exp.Mul) and left == 1.0:
+        return right
+    if isinstance(inner, exp.Div):
+        return Arithmetic("/", left, right, _grain(inner.expression, context))
+    return Arithmetic(SIGNS[type(inner)], left, right)
+
+
+def summed(node: exp.Expression) -> exp.Expression:
+    """The aggregate whose total over groups a node takes, as SUM(SUM(x)) OVER () does; else the node itself."""
+    inner = node.this if isinstance(node, exp.Sum) else None
+    is_total = isinstance(inner, exp.Expression) and inner.find(exp.AggFunc) is not None
+    return bare(inner) if inner is not None and is_total else node
+
+
+def _grain(node: exp.Expression, context: ReadingContext) -> float:
+    """The least size, other than 0, of what is divided by; 0 where it is never 0."""
+    constant, above, below = _product(node)
+    if constant == 0:
+        raise QueryError("nothing is divided by 0")
+    if not above and not below:
+        return 0.0
+    if len(above) != 1 or below or isinstance(above[0], exp.Add | exp.Sub):
+        raise QueryError(f"{node_text(node)} may be 0; {DIVISORS}")
+    part = _single(summed(bare(above[0].this)) if isinstance(above[0], exp.Window) else above[0], context)
+    if part.function in ("count", "people"):
+        return float(abs(constant))
+    units, ends = _values(part, context.names.declared)
+    if part.function == "sum":
+        return float(abs(constant) * units)
+    if part.function == "mean" and (min(ends) > 0 or max(ends) < 0):
+        return 0.0
+    raise QueryError(f"{node_text(node)} may be 0; {DIVISORS}")
+
+
+def _values(part: Aggregate, declared: Domain | None) -> tuple[Fraction, list[Fraction]]:
+    """The unit of which all values of an aggregate are multiples, and the products of their ends."""
+    unit, ends = Fraction(1), [Fraction(1)]
+    for name, (scale, more) in zip(part.factors, part.affine or (UNCHANGED,) * len(part.factors), strict=True):
+        attribute = None if declared is None else declared.find(name)
+        if isinstance(attribute, Integers):
+            low, high, whole = Fraction(attribute.low), Fraction(attribute.high), 1
+        elif isinstance(attribute, Bins):
+            low, high = attribute.edge(0), attribute.edge(attribute.size)
+            edges = attribute.edges or (low, attribute.edge(1))
+            whole = 2 * math.lcm(*(edge.denominator for edge in edges))
+        else:
+            raise QueryError(f"{name} has no declared numbers; {DIVISORS}")
+        unit /= math.lcm(whole * scale.denominator, more.denominator)
+        ends = [product * (scale * end + more) for product in ends for end in (low, high)]
+    return unit, ends
 
 
 def bare(node: exp.Expression) -> exp.Expression:
@@ -288,6 +389,11 @@ def _whole(node: exp.Expression, context: ReadingContext) -> tuple[str, ...]:
     is_sum = isinstance(inner, exp.Sum) and isinstance(inner.this, exp.Count) and isinstance(inner.this.this, exp.Star)
     if not is_sum or not only(node, "this", "partition_by", "over", "spec"):
         raise QueryError("a share divides by SUM(COUNT(*)) OVER (), or OVER (PARTITION BY ...) a group")
+    return _partition(node, context)
+
+
+def _partition(node: exp.Expression, context: ReadingContext) -> tuple[str, ...]:
+    """The groups that the PARTITION BY of a window names."""
     of = []
     for part in node.args.get("partition_by") or []:
         axis = read_axis(part, context.names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import TypeGuard
@@ -39,6 +39,9 @@ def read_axis(node: exp.Expression, names: Names) -> Axis | None:
         return _cases(exp.Case(ifs=[branch], default=None if default is None else default.copy()), names)
     if isinstance(node, exp.Case):
         return _cases(node, names)
+    if isinstance(node, exp.Predicate | exp.Connector | exp.Not) and node.find(exp.AggFunc) is None:
+        branch = exp.If(this=node.copy(), true=exp.Literal.string("true"))
+        return _cases(exp.Case(ifs=[branch], default=exp.Literal.string("false")), names)
     if isinstance(node, exp.Left | exp.Substring | exp.Upper | exp.Lower) and names.declared is not None:
         return _texts(node, names.declared, names)
     if isinstance(node, exp.WidthBucket):
@@ -55,6 +58,26 @@ def read_axis(node: exp.Expression, names: Names) -> Axis | None:
     if called == "BIN_EDGES":
         return _bin_edges(node, names)
     return None
+
+
+STARTS: dict[str, Callable[[datetime.date], datetime.date]] = {
+    "day": lambda day: day,
+    "week": lambda day: day - datetime.timedelta(days=day.weekday()),
+    "month": lambda day: day.replace(day=1),
+    "quarter": lambda day: day.replace(month=3 * ((day.month - 1) // 3) + 1, day=1),
+    "year": lambda day: day.replace(month=1, day=1),
+}
+
+
+def read_values(node: exp.Expression, names: Names) -> Axis | None:
+    """The same with periods as named groups of the declared days, by the first day of each: what conditions look at."""
+    axis = read_axis(node, names)
+    if axis is None or axis.unit not in STARTS or names.declared is None:
+        return axis
+    groups: dict[str, list[object]] = {}
+    for day in _declared_days(axis.attribute, names.declared):
+        groups.setdefault(STARTS[axis.unit](day).isoformat(), []).append(day)
+    return Axis(axis.attribute, groups=tuple((label, tuple(days)) for label, days in groups.items()))
 
 
 def read_groups(select: exp.Select, names: Names, measures: Sequence[exp.Expression]) -> tuple[Axis, ...]:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import cast
 
 from sqlglot import exp
 
-from blowfishdb.engine.postprocess import AllOf, Op, Selection, SortKey, Threshold
+from blowfishdb.engine.postprocess import AllOf, Computed, Op, Selection, SortKey, Threshold, formula_words
 from blowfishdb.engine.target import Relative
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.conditions import COMPARED, TURNED, Names, node_text, only, read_condition, value_of
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import show, suggest
-from blowfishdb.model.predicate import Axis, Predicate, as_axes, condition_text, name_text, value_text
+from blowfishdb.model.predicate import (
+    Axis,
+    Predicate,
+    as_axes,
+    condition_text,
+    condition_words,
+    name_text,
+    value_text,
+)
 from blowfishdb.model.query import Kind, Query, query
-from blowfishdb.sql.aggregates import ReadingContext, bare, read_aggregates
-from blowfishdb.sql.groups import read_axis, read_groups
+from blowfishdb.sql.aggregates import ReadingContext, bare, is_formula, read_aggregates, read_formula, summed
+from blowfishdb.sql.groups import read_axis, read_groups, read_values
 from blowfishdb.sql.statement import FUNCTIONS, JOINS, Statement, parse, refuse
 
 CHOOSING = ("having", "order")
@@ -58,9 +66,14 @@ def _query(statement: Statement, names: Names) -> Query:
     if running:
         return _cdf(_without_alias(running[0]), names, groups, condition, alone=len(measures) == 1)
     context = ReadingContext(names, tuple(axis.attribute for axis in groups), table)
-    aggregates = [_named(part, item) for item in measures for part in read_aggregates(item, context)]
+    formulas = [item for item in measures if is_formula(item, context)]
+    direct = [item for item in measures if all(item is not formula for formula in formulas)]
+    aggregates = [_named(part, item) for item in direct for part in read_aggregates(item, context)]
+    for formula in formulas:
+        new = [part for part in _inputs(formula, context) if part not in map(_unnamed, aggregates)]
+        aggregates += [_under_condition(part) for part in new]
     aggregates += _looked_at(select, context, aggregates)
-    plain = None if statement.columns.within else _plain_query(aggregates, groups, condition)
+    plain = None if statement.columns.within or formulas else _plain_query(aggregates, groups, condition)
     if plain is not None:
         return replace(plain, rows=statement.columns.rows)
     columns = _with_own_accuracy(_distinct(aggregates), statement.columns.within)
@@ -82,7 +95,7 @@ def result_columns(statement: Statement, attributes: Iterable[str], query: Query
     names = names_of(statement, attributes)
     context = ReadingContext(names, tuple(axis.attribute for axis in query.axes), statement.table)
     columns: list[ResultColumn] = []
-    place = 0
+    place = direct = 0
     for item in statement.select.expressions:
         inner, alias = _without_alias(item), item.alias if isinstance(item, exp.Alias) else ""
         if _is_group(inner, names):
@@ -91,11 +104,14 @@ def result_columns(statement: Statement, attributes: Iterable[str], query: Query
         elif _called(inner) == "CDF":
             along = query.axes[-1].attribute
             columns += [ResultColumn(along, along), ResultColumn(alias or "cdf")]
+        elif is_formula(item, context):
+            columns.append(ResultColumn(_computed(item, context, query, place).name, place=place))
+            place += 1
         else:
             for part in (_named(one, item) for one in read_aggregates(item, context)):
                 if query.kind == "table":
-                    columns.append(ResultColumn(query.aggregates[place].title, place=place))
-                    place += 1
+                    columns.append(ResultColumn(query.aggregates[direct].title, place=place))
+                    place, direct = place + 1, direct + 1
                 else:
                     columns.append(ResultColumn(part.title, place=query.levels.index(part.level) if part.level else 0))
     return tuple(columns)
@@ -103,7 +119,7 @@ def result_columns(statement: Statement, attributes: Iterable[str], query: Query
 
 def _looked_at(select: exp.Select, context: ReadingContext, selected: list[Aggregate]) -> list[Aggregate]:
     """The aggregates of HAVING and ORDER BY that are not selected: they become columns too."""
-    plain = [replace(part, name="") for part in selected]
+    plain = [_unnamed(part) for part in selected]
     listed: list[Aggregate] = []
     for clause in CHOOSING:
         part = select.args.get(clause)
@@ -111,14 +127,48 @@ def _looked_at(select: exp.Select, context: ReadingContext, selected: list[Aggre
             [] if part is None else [node for node in part.find_all(exp.AggFunc) if not node.find_ancestor(exp.AggFunc)]
         )
         for node in nodes:
-            filtered = node.parent if isinstance(node.parent, exp.Filter) else node
+            inner = summed(node)
+            filtered = inner.parent if isinstance(inner.parent, exp.Filter) else inner
             listed += [one for one in read_aggregates(filtered, context) if one not in plain and one not in listed]
     return listed
 
 
+def _unnamed(aggregate: Aggregate) -> Aggregate:
+    """What an aggregate asks, without its name and its accuracy."""
+    return replace(aggregate, name="", tolerance=None, relative=None)
+
+
+def _inputs(formula: exp.Expression, context: ReadingContext) -> list[Aggregate]:
+    """The aggregates that a formula is worked out of, each once."""
+    parts: list[Aggregate] = []
+
+    def noted(part: Aggregate) -> str:
+        parts.append(part)
+        return part.title
+
+    read_formula(formula, context, noted)
+    return list(dict.fromkeys(parts))
+
+
+def _under_condition(part: Aggregate) -> Aggregate:
+    """The aggregate with its condition in its name, where it has one: two of them stand beside each other."""
+    return part if part.where is None else replace(part, name=f"{part.title} where {condition_words(part.where)}")
+
+
+def _computed(item: exp.Expression, context: ReadingContext, query: Query, place: int) -> Computed:
+    """The column of a formula, worked out of columns of the query."""
+
+    def named(part: Aggregate) -> str:
+        return next(one.title for one in query.aggregates if _unnamed(one) == part)
+
+    formula = read_formula(item, context, named)
+    return Computed(item.alias if isinstance(item, exp.Alias) else formula_words(formula), formula, place)
+
+
 def names_of(statement: Statement, attributes: Iterable[str]) -> Names:
     """The attributes of a dataset as a statement may write them."""
-    return Names(tuple(attributes), statement.names, attributes if isinstance(attributes, Domain) else None)
+    declared = attributes if isinstance(attributes, Domain) else None
+    return Names(tuple(attributes), statement.names, declared, None if declared is None else read_values)
 
 
 def _named(aggregate: Aggregate, item: exp.Expression) -> Aggregate:
@@ -270,6 +320,7 @@ def selection_of(statement: Statement, names: Names, query: Query) -> Selection:
         keys,
         _whole(select.args.get("limit"), "LIMIT"),
         _whole(select.args.get("offset"), "OFFSET") or 0,
+        reader.computed,
     )
     if not chosen.is_everything and query.kind not in ("histogram", "table"):
         # One number, or one along an attribute: nothing to choose from or to sort.
@@ -297,6 +348,20 @@ class _Reader:
         self.names, self.query = names, query
         self.context = ReadingContext(names, tuple(axis.attribute for axis in query.axes), table)
         self.items: Sequence[exp.Expression] = select.expressions
+        self.computed = tuple(self._formulas())
+
+    def _formulas(self) -> Iterator[Computed]:
+        """The columns that are worked out of others, at the places where they are selected."""
+        place = 0
+        for item in self.items:
+            inner = _without_alias(item)
+            if _is_group(inner, self.names):
+                continue
+            if is_formula(item, self.context):
+                yield _computed(item, self.context, self.query, place)
+                place += 1
+            else:
+                place += 1 if _called(inner) == "CDF" else len(read_aggregates(item, self.context))
 
     def key(self, node: exp.Expression) -> SortKey:
         """What ORDER BY sorts by."""
@@ -353,13 +418,16 @@ class _Reader:
         if isinstance(inner, exp.Column) or read_axis(inner, self.names) is not None:
             return None
         try:
+            if is_formula(inner, self.context):
+                formula = _computed(inner, self.context, self.query, 0).formula
+                return next((one.name for one in self.computed if one.formula == formula), None)
             aggregates = read_aggregates(inner, self.context)
         except QueryError:
             return None
         if self.query.kind != "table":
             return "count" if aggregates == [Aggregate("count")] else None
         for aggregate in self.query.aggregates:
-            if len(aggregates) == 1 and replace(aggregate, name="") == replace(aggregates[0], name=""):
+            if len(aggregates) == 1 and _unnamed(aggregate) == _unnamed(aggregates[0]):
                 return aggregate.title
         raise QueryError(f"{node_text(node)} is not selected: add it after SELECT, so that its column can be looked at")
 
