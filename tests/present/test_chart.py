@@ -153,6 +153,25 @@ def test_squares_within_the_noise_are_marked_and_no_others() -> None:
     assert summed.high.sum() == pytest.approx(quiet.bounds.high.sum())
 
 
+def test_a_heat_map_tells_the_width_of_its_intervals_dotted_or_not() -> None:
+    answer = released("plane")
+    chart, summed = chart_of(answer, MANY), chart_of(answer, FEW)
+    assert (chart.noise_words, chart.interval_words) == ("", "intervals ± 60")
+    assert chart.interval_part == pytest.approx(120.0 / (chart.ends[1] - chart.ends[0]))
+    assert summed.interval_words.startswith("intervals up to ± "), "sums of more cells have wider intervals"
+    assert summed.interval_part * (summed.ends[1] - summed.ends[0]) == pytest.approx((summed.high - summed.low).max())
+
+
+def test_rows_of_squares_that_have_names_are_not_added_up_where_a_picture_may_grow() -> None:
+    answer = released("plane")
+    table = answer.tables[0]
+    turned = replace(answer, tables=(replace(table, axes=(replace(table.axes[0], edges=()), table.axes[1])),))
+    grown = chart_of(turned, replace(FEW, named=400))
+    assert grown.rows.labels == tuple(table.axes[0].labels)
+    assert grown.rows.listed
+    assert len(chart_of(turned, FEW).rows.labels) < len(grown.rows.labels)
+
+
 def test_shares_are_drawn_as_bars_from_zero_and_means_are_not() -> None:
     counts = constructed(["a", "b"], [20.0, 80.0])
     share = replace(counts, kind="table", columns=(AnswerColumn("percent", "share"),))

@@ -117,3 +117,11 @@ def test_a_heat_map_names_both_its_axes_and_its_largest_number(answers: dict[str
     drawn = options_of(answer)
     assert (drawn["xAxis"]["name"], drawn["yAxis"]["name"]) == ("ward", "age")
     assert drawn["visualMap"]["text"] == [f"{round(float(answer.values.max())):,}", "0"]
+
+
+def test_the_scale_of_a_heat_map_has_a_length_as_long_as_an_interval(answers: dict[str, Answer]) -> None:
+    chart = chart_of(answers["heat"], DETAIL)
+    (mark,) = draw(chart)["graphic"]
+    assert mark["shape"]["height"] == pytest.approx(max(220 * chart.interval_part, 2.0))
+    twice_as_high = draw(chart, top=2 * chart.ends[1])["graphic"][0]["shape"]["height"]
+    assert twice_as_high == pytest.approx(max(110 * chart.interval_part, 2.0), rel=0.01)

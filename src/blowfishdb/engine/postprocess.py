@@ -61,6 +61,8 @@ class Comparison:
             sentences = [f"{what} {holds} Differences are the second less the first, ratios the second over the first."]
         if self.difference is not None and self.first.raw.size == 1:
             sentences.append(self._verdict(self.difference.bounds))
+        if self.ratio is not None and self.first.raw.size > 1 and np.isnan(self.ratio.bounds.low).any():
+            sentences.append("A ratio is not known where the first may be 0.")
         sentences += [sentence(self.first.counted)] if self.first.counted else []
         return (*sentences, self.caveat) if self.caveat else tuple(sentences)
 
@@ -108,7 +110,7 @@ class Comparison:
         for estimate, how in ((self.difference, digits), (self.ratio, RATIO_DIGITS)):
             between = None if estimate is None else _between(estimate, place, how)
             value = "" if estimate is None or between is None else how.value(float(estimate.values[place]))
-            cells += [value, between or "not known: the first may be 0"]
+            cells += [value, between or "not known"]
         return cells
 
     def __repr__(self) -> str:

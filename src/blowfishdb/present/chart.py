@@ -44,6 +44,8 @@ BAND = "#a9cfe2"
 INK = "#1f2933"
 QUIET = "#5f6c7b"
 GRID = "#e3e8ee"
+INTERVAL = "#d1603d"
+"""Of a length as long as an interval, beside a scale of colours."""
 PAPER = "#ffffff"
 
 STOPS = ((253, 253, 244), (214, 233, 214), (147, 203, 194), (78, 160, 174), (38, 109, 146), (27, 58, 104), (17, 17, 58))
@@ -54,6 +56,7 @@ STOPS = ((253, 253, 244), (214, 233, 214), (147, 203, 194), (78, 160, 174), (38,
 class Detail:
     """The most marks a renderer draws: bars, points of a curve, dots, horizontal bars, rows and columns of squares.
 
+    Rows of squares that have names are not added up until they are more than `named` where a picture may grow.
     With `listed` each bar takes a line of text: of many bars the largest stay, not the tallest of neighbours.
     """
 
@@ -63,6 +66,7 @@ class Detail:
     rows: int
     squares: tuple[int, int]
     listed: bool = False
+    named: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,8 @@ class ChartAxis:
     """The name of an axis and the labels of its groups, in order.
 
     `edges` are the ends of the groups where they are drawn on a number line (for lines, the points themselves); in
-    `days` they count from 1970, and a `share` is shown in percent.
+    `days` they count from 1970, and a `share` is shown in percent. Names that lie on no number line are `listed`: they
+    read from the top down.
     """
 
     name: str
@@ -78,6 +83,7 @@ class ChartAxis:
     edges: tuple[float, ...] = ()
     unit: Unit = ""
     log: bool = False
+    listed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +176,22 @@ class Chart:
     def in_noise(self) -> Bools:
         """Which values are not told apart from 0 by their intervals."""
         return np.asarray((self.low <= 0.0) & (self.high > self.low), dtype=np.bool_)
+
+    @property
+    def interval_part(self) -> float:
+        """The part of the measure that the widest interval takes; 0 where all values are exact."""
+        low, high = self.ends
+        return 2.0 * self._widest / (high - low)
+
+    @property
+    def interval_words(self) -> str:
+        """The half-width of the intervals, or of the widest one; nothing where all values are exact."""
+        least = "" if self.half_width is not None else "up to "
+        return f"intervals {least}± {self.digits.high(self._widest)}" if self._widest else ""
+
+    @property
+    def _widest(self) -> float:
+        return float((self.high - self.low).max(initial=0.0)) / 2 if self.half_width is None else self.half_width
 
     @property
     def noise_words(self) -> str:
@@ -449,7 +471,9 @@ def _beside(answer: Released) -> str:
 def _heat_map(answer: Released, shown: _Amounts, detail: Detail) -> Chart:
     """The answers of two attributes as a plane; sums of neighbours where there are more cells than squares."""
     (table,) = answer.tables
-    blocks = [_blocks(axis, most) for axis, most in zip(table.axes, detail.squares, strict=True)]
+    down, across = detail.squares
+    down = down if table.axes[0].edges else max(down, detail.named)
+    blocks = [_blocks(axis, most) for axis, most in zip(table.axes, (down, across), strict=True)]
 
     def plane(column: Floats) -> Floats:
         squares = column.reshape(table.shape)
@@ -460,7 +484,8 @@ def _heat_map(answer: Released, shown: _Amounts, detail: Detail) -> Chart:
     values = plane(shown.values)
     cells = math.prod(int(np.diff([*starts, size]).max()) for starts, size in zip(blocks, table.shape, strict=True))
     rows, columns = (
-        ChartAxis(axis.name, _block_labels(axis, starts)) for axis, starts in zip(table.axes, blocks, strict=True)
+        ChartAxis(axis.name, _block_labels(axis, starts), listed=not axis.edges)
+        for axis, starts in zip(table.axes, blocks, strict=True)
     )
     # Intervals that hold together add up: a sum of cells lies between the sums of their ends.
     return Chart(

@@ -15,7 +15,7 @@ from blowfishdb.present.chart import STOPS, Chart, Detail, Series
 
 Options: TypeAlias = dict[str, Any]
 
-DETAIL = Detail(bars=800, points=1_500, dots=400, rows=400, squares=(60, 80))
+DETAIL = Detail(bars=800, points=1_500, dots=400, rows=400, squares=(60, 80), named=400)
 ROW, NARROW = 22, 560
 """Pixels of a line in a list, and of a picture in which names have less room."""
 BAR, WHISKER, BAND, WORDS, GRID = "#3d92b8", "#d4762f", "rgba(61,146,184,0.26)", "#6e7f8b", "rgba(128,146,158,0.22)"
@@ -25,10 +25,14 @@ UPON = "#9a6fc0"
 """Of values drawn upon others."""
 LINES = ("#3d92b8", "#d4762f", "#4b9b6e", "#9a6fc0", "#c25566", "#8a8f3c", "#5b7fd0")
 """For several lines in one chart, told apart with any kind of colour vision together with their marks."""
-SLANT, MOST_SLANTED = 38, 32
-"""The degrees of names that have no room side by side, and how many of them are written so."""
+SLANT, MOST_SLANTED, SLANTED_LETTERS = 38, 32, 22
+"""The degrees of names that have no room side by side, how many of them are written so, and their letters."""
 LETTER, ACROSS = 7, 520
 """Pixels of a letter and its share of the gap, and of a narrow picture of squares."""
+SQUARES, SQUARE, SCALE = 460, 17, 220
+"""Pixels of the height of a picture of squares, of the least height of one of them, and of the scale of colours."""
+WRITTEN, SIGNS_ACROSS = 150, 72
+"""Squares up to which each holds its number, and signs that must fit side by side into the squares of one row."""
 ZOOMED_BARS, ZOOMED_POINTS = 60, 600
 """More marks than these can be zoomed into."""
 NUMBER = "value => Math.abs(value) >= 1e6 ? (value / 1e6).toLocaleString('en') + ' M' : value.toLocaleString('en')"
@@ -73,7 +77,7 @@ def height_of(chart: Chart) -> int:
     """How many pixels high the picture should be."""
     if chart.kind in ("dots", "rows"):
         return max(ROW * len(chart.marks) + 70, 150)
-    return 460 if chart.kind == "heat" else 400
+    return max(SQUARE * len(chart.rows.labels) + 130, SQUARES) if chart.kind == "heat" else 400
 
 
 def _sheet(tip: str, *, bottom: int = 34, trigger: str = "item", **parts: Any) -> Options:
@@ -114,18 +118,24 @@ def _names(name: str, labels: tuple[str, ...], **more: Any) -> Options:
 
 def _slanted(names: Options) -> Options:
     """The names below a picture, each of them: slanted where they have no room side by side and are not too many."""
-    longest = LETTER * max(map(len, names["data"]), default=0)
-    if len(names["data"]) > MOST_SLANTED or longest * len(names["data"]) <= ACROSS:
+    longest = max(map(len, names["data"]), default=0)
+    if len(names["data"]) > MOST_SLANTED or LETTER * longest * len(names["data"]) <= ACROSS:
         return names
-    room = min(longest, names["axisLabel"]["width"])
-    names["axisLabel"] |= {"rotate": SLANT, "interval": 0, "hideOverlap": False}
+    room = LETTER * min(longest, SLANTED_LETTERS)
+    names["axisLabel"] |= {"rotate": SLANT, "interval": 0, "hideOverlap": False, **_room(SLANTED_LETTERS)}
     return names | {"nameGap": 24 + math.ceil(room * math.sin(math.radians(SLANT)))}
 
 
-def _room(width: int, most: int) -> Options:
-    """Labels with their width in pixels and the number of letters that fit into it."""
+def _on_top(names: Options) -> Options:
+    """The names above a picture that is scrolled."""
+    slanted = {"rotate": -SLANT} if "rotate" in names["axisLabel"] else {}
+    return names | {"position": "top", "axisLabel": names["axisLabel"] | slanted}
+
+
+def _room(most: int) -> Options:
+    """Labels of so many letters at most; the picture leaves the room that they take."""
     tail = most // 3
-    return {"width": width, ":formatter": BOTH_ENDS.format(most=most, head=most - 1 - tail, tail=tail)}
+    return {"overflow": "none", ":formatter": BOTH_ENDS.format(most=most, head=most - 1 - tail, tail=tail)}
 
 
 def _numbers(chart: Chart, top: float | None = None, **more: Any) -> Options:
@@ -213,29 +223,45 @@ def _steps(chart: Chart, top: float | None) -> Options:
 def _heat(chart: Chart, top: float | None) -> Options:
     rows, columns = chart.rows, chart.groups
     low, high = chart.ends[0], chart.ends[1] if top is None else top
+    is_tall = height_of(chart) > SQUARES
+    texts = [chart.digits.value(value) for value in chart.values.ravel().tolist()]
+    longest = max(map(len, texts), default=0)
+    is_numbered = len(texts) <= WRITTEN and longest * len(columns.labels) <= SIGNS_ACROSS
     squares = [
         {
             "value": [column, row, float(value)],
             "tip": f"{rows.labels[row]} × {columns.labels[column]}\n{chart.square(row, column)}",
+            "label": {"formatter": text, "color": "#ffffff" if value > (low + high) / 2 else "#1f2933"},
         }
-        for (row, column), value in np.ndenumerate(chart.values)
+        for ((row, column), value), text in zip(np.ndenumerate(chart.values), texts, strict=True)
     ]
     colours = {"min": low, "max": high, "inRange": {"color": [f"rgb{stop}" for stop in STOPS]}}
-    place = {"orient": "vertical", "right": 6, "top": "middle", "itemHeight": 220, "itemWidth": 14}
+    place = {"orient": "vertical", "right": 6, "itemHeight": SCALE, "itemWidth": 14, "top": 60 if is_tall else "middle"}
     ends = {"text": [chart.digits.value(high), chart.digits.value(low)], "textStyle": {"color": WORDS}}
     above = {"color": WORDS, "fontSize": 12.5, "align": "right"}
+    across = _slanted(_names(columns.name, columns.labels, splitArea={"show": False}))
+    down = _names(rows.name, rows.labels, nameGap=10, nameTextStyle=above, inverse=rows.listed)
+    down |= {"nameLocation": "start" if rows.listed else "end"}
+    wide, narrow = {"yAxis": {"axisLabel": _room(30)}}, {"yAxis": {"axisLabel": _room(13)}}
+    down["axisLabel"] |= wide["yAxis"]["axisLabel"]
+    numbers: tuple[Options, Options] = ({"label": {"show": is_numbered}}, {"symbolOffset": [0, 13 * is_numbered]})
+    wide["series"] = list(numbers)
+    narrow["series"] = [{"label": {"show": False}}, {"symbolOffset": [0, 0]}]
     return _sheet(
         TIP,
         grid={"left": 12, "right": 78, "top": 30, "bottom": 36, "containLabel": True},
         title={"text": chart.remark, "right": 78, "top": 0, "textStyle": {"color": WORDS, "fontSize": 12}},
-        xAxis=_slanted(_names(columns.name, columns.labels, splitArea={"show": False})),
-        yAxis=_names(rows.name, rows.labels, nameGap=10, nameLocation="end", nameTextStyle=above),
+        graphic=_interval_mark(chart, high - low, max(map(len, ends["text"])), is_tall=is_tall),
+        xAxis=_on_top(across) if is_tall else across,
+        yAxis=down,
+        media=[{"query": {"maxWidth": NARROW}, "option": narrow}, {"option": wide}],
         visualMap={"type": "continuous", "calculable": False, "seriesIndex": 0, **colours, **place, **ends},
         series=[
             {
                 "type": "heatmap",
                 "data": squares,
                 "progressive": 0,
+                "label": {"show": False, "fontSize": 12},
                 "itemStyle": {"borderColor": GRID, "borderWidth": 1},
             },
             {
@@ -249,9 +275,30 @@ def _heat(chart: Chart, top: float | None) -> Options:
     )
 
 
+def _interval_mark(chart: Chart, span: float, letters: int, *, is_tall: bool) -> list[Options]:
+    """A length as long as the widest interval, beside the scale of colours: what is nearer may be the same."""
+    long = chart.interval_part * (chart.ends[1] - chart.ends[0]) / span
+    if not 0.0 < long < 1.0:
+        return []
+    # Where ECharts puts the scale: below its upper end's number, or in the middle; to the left of its numbers' middle.
+    scale_end = SCALE + (93 if is_tall else (SQUARES - SCALE) / 2)
+    right = 35 + 3 * max(letters, 3)
+    shape = {"width": 4, "height": max(SCALE * long, 2.0)}
+    return [
+        {
+            "type": "rect",
+            "right": right,
+            "top": scale_end - shape["height"],
+            "shape": shape,
+            "style": {"fill": WHISKER},
+            "silent": True,
+        }
+    ]
+
+
 def _dots(chart: Chart, top: float | None) -> Options:
     names = _names("", chart.marks, inverse=True)
-    wide, narrow = {"yAxis": {"axisLabel": _room(220, 34)}}, {"yAxis": {"axisLabel": _room(124, 16)}}
+    wide, narrow = {"yAxis": {"axisLabel": _room(34)}}, {"yAxis": {"axisLabel": _room(16)}}
     names["axisLabel"] |= {**wide["yAxis"]["axisLabel"], "interval": 0}
     above = {"position": "top", "nameLocation": "middle", "nameGap": 28}
     above |= {"nameTextStyle": {"color": WORDS, "fontSize": 12.5}}

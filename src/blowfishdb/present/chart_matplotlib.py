@@ -15,6 +15,7 @@ from blowfishdb.present.chart import (
     BAR,
     GRID,
     INK,
+    INTERVAL,
     MARK,
     PAPER,
     QUIET,
@@ -213,16 +214,15 @@ def _heat(chart: Chart, ax: Axes) -> None:
     )
     bar = ax.figure.colorbar(image, ax=ax, pad=0.02)
     words = [chart.measure.name]
-    if chart.half_width is not None:
-        marked = 0 < 2 * chart.half_width < high - low
-        if marked:
+    if chart.interval_words:
+        if chart.interval_part < 1:
             # A line as long as an interval shows which colours mean different counts.
-            ends = [low, low + 2 * chart.half_width]
-            bar.ax.plot([0.5, 0.5], ends, color="#d1603d", linewidth=2.5, solid_capstyle="butt")
-        words.append(f"intervals ± {chart.digits.high(chart.half_width)}{' (the orange length)' if marked else ''}")
+            ends = [low, low + chart.interval_part * (high - low)]
+            bar.ax.plot([0.5, 0.5], ends, color=INTERVAL, linewidth=2.5, solid_capstyle="butt")
+        words.append(f"{chart.interval_words}{' (the orange length)' if chart.interval_part < 1 else ''}")
     if chart.in_noise.any():
         rows, columns = np.nonzero(chart.in_noise)
-        ax.plot(columns, rows - 0.3, ".", markersize=2.5, color=QUIET)
+        ax.plot(columns, rows + (0.3 if chart.rows.listed else -0.3), ".", markersize=2.5, color=QUIET)
         words.append("dotted: within the noise")
     bar.set_label(", ".join([*words, chart.remark] if chart.remark else words), color=INK)
     bar.outline.set_visible(False)
@@ -230,6 +230,8 @@ def _heat(chart: Chart, ax: Axes) -> None:
     _number_ticks(bar.ax.yaxis, chart.measure)
     _name_ticks(ax, chart.groups.labels, "x")
     _name_ticks(ax, chart.rows.labels, "y")
+    if chart.rows.listed:
+        ax.invert_yaxis()
     for side in ax.spines.values():
         side.set_visible(False)
     if chart.values.size <= WRITTEN:

@@ -18,6 +18,7 @@ from blowfishdb.present.chart import (
     BAR,
     GRID,
     INK,
+    INTERVAL,
     MARK,
     PAPER,
     QUIET,
@@ -306,9 +307,11 @@ def _heat(chart: Chart) -> tuple[Frame, list[str]]:
     frame = Frame(height=min(max(ROW * rows + 90.0, 260.0), 620.0), left=130.0, right=100.0)
     frame = frame.with_room_for(chart.groups.labels)
     high, wide = frame.down / rows, frame.across / columns
+    order = range(rows) if names.listed else range(rows - 1, -1, -1)
+    tops = [frame.top + high * place for place in order]
     parts = []
     for (row, column), value in np.ndenumerate(chart.values):
-        x, y = frame.left + wide * column, frame.floor - high * (row + 1)
+        x, y = frame.left + wide * column, tops[row]
         colour = shade((float(value) - bottom) / (top - bottom))
         words = f"{names.labels[row]} × {chart.groups.labels[column]}: {chart.square(row, column)}"
         title = element("title", {}, escaped(words))
@@ -317,8 +320,7 @@ def _heat(chart: Chart) -> tuple[Frame, list[str]]:
             dot = {"cx": x + wide / 2, "cy": y + high / 2, "r": min(1.8, wide / 4), "fill": QUIET}
             parts.append(element("circle", dot))
     for row in range(0, rows, max(math.ceil(14.0 / high), 1)):
-        y = frame.floor - high * (row + 0.5) + 4.0
-        parts.append(label(frame.left - 7.0, y, shortened(names.labels[row], 16), "end"))
+        parts.append(label(frame.left - 7.0, tops[row] + 0.5 * high + 4.0, shortened(names.labels[row], 16), "end"))
     return frame, [
         *parts,
         label(frame.left - 7.0, frame.top - 2.0, shortened(names.name, 18), "end"),
@@ -330,16 +332,20 @@ def _heat(chart: Chart) -> tuple[Frame, list[str]]:
 def _colour_bar(chart: Chart, frame: Frame) -> list[str]:
     x, step = frame.width - frame.right + 16.0, frame.down / 40
     low, high = (chart.digits.value(end) for end in chart.ends)
-    width = "" if chart.half_width is None else f"intervals ± {chart.digits.high(chart.half_width)}"
     parts = []
     for part in range(40):
         about = {"x": x, "y": frame.floor - step * (part + 1), "width": 14, "height": step + 0.5}
         parts.append(element("rect", {**about, "fill": shade(part / 39)}))
+    if 0.0 < chart.interval_part < 1.0:
+        long = max(chart.interval_part * frame.down, 1.0)
+        parts.append(
+            element("rect", {"x": x - 5.0, "y": frame.floor - long, "width": 3, "height": long, "fill": INTERVAL})
+        )
     return [
         *parts,
         label(x + 20, frame.floor, low, "start"),
         label(x + 20, frame.top + 10.0, high, "start"),
-        label(x, frame.floor + 18.0, width, "start"),
+        label(frame.width - 2.0, frame.floor + 18.0, chart.interval_words, "end"),
     ]
 
 

@@ -227,7 +227,11 @@ def show_chart(chart: Chart, label: str, top: float | None = None) -> None:
         box.style(f"max-height:{TALLEST}px" if tall > TALLEST else "width:100%")
         with called(ui.element("div").props("role=img").classes("w-full"), label):
             ui.echart(draw(chart, top=top)).classes("bf-chart").style(f"height:{tall}px")
-    for words in filter(None, (chart.noise_words if chart.kind == "heat" else "", chart.note)):
+    noise: tuple[str, ...] = ()
+    if chart.kind == "heat":
+        length = ": the orange length beside the colours" if 0 < chart.interval_part < 1 else ""
+        noise = f"{chart.interval_words}{length}", chart.noise_words
+    for words in filter(None, (*noise, chart.note)):
         small(sentence(words), "margin-top:6px;max-width:90ch").props('data-testid="remark"')
 
 
