@@ -242,11 +242,11 @@ def _heat(chart: Chart, top: float | None) -> Options:
     across = _slanted(_names(columns.name, columns.labels, splitArea={"show": False}))
     down = _names(rows.name, rows.labels, nameGap=10, nameTextStyle=above, inverse=rows.listed)
     down |= {"nameLocation": "start" if rows.listed else "end"}
-    wide, narrow = {"yAxis": {"axisLabel": _room(30)}}, {"yAxis": {"axisLabel": _room(13)}}
+    dots = {"symbolOffset": [0, 13 * is_numbered]}
+    wide: Options = {"yAxis": {"axisLabel": _room(30)}, "series": [{"label": {"show": is_numbered}}, dots]}
+    without_numbers = [{"label": {"show": False}}, {"symbolOffset": [0, 0]}]
+    narrow: Options = {"yAxis": {"axisLabel": _room(13)}, "series": without_numbers}
     down["axisLabel"] |= wide["yAxis"]["axisLabel"]
-    numbers: tuple[Options, Options] = ({"label": {"show": is_numbered}}, {"symbolOffset": [0, 13 * is_numbered]})
-    wide["series"] = list(numbers)
-    narrow["series"] = [{"label": {"show": False}}, {"symbolOffset": [0, 0]}]
     return _sheet(
         TIP,
         grid={"left": 12, "right": 78, "top": 30, "bottom": 36, "containLabel": True},
