@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import signal
 import threading
 import time
@@ -77,10 +78,9 @@ def test_clients_that_repeat_get_every_answer_once(tmp_path: Path, postgres_url:
     site = (tmp_path / "site.conf").read_text()
     one = f"server 127.0.0.1:{ports[0]};"
     assert one in site and "ip_hash;" in changed("nginx.conf", {})
-    # All clients of this test have one address, which would stay with one server.
-    (tmp_path / "site.conf").write_text(
-        site.replace("ip_hash;", "").replace(one, f"{one}\n    server 127.0.0.1:{ports[1]};")
-    )
+    # All clients of this test have one address and one token, which would stay with one server.
+    alone, both = re.compile(r"ip_hash;|hash \$http_authorization.*;"), f"{one}\n    server 127.0.0.1:{ports[1]};"
+    (tmp_path / "site.conf").write_text(alone.sub("", site).replace(one, both))
     answers: dict[str, list[str]] = {}
     refused: list[str] = []
     usual = {"base_url": f"https://localhost:{door}", "verify": trusted, "timeout": PATIENCE}
