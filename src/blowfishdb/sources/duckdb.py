@@ -14,6 +14,7 @@ import os
 import re
 import tempfile
 import threading
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ from blowfishdb.sources.location import (
     Stamp,
     TableName,
     files_digest,
+    is_settled,
     local_path,
     parse_location,
     real_pattern,
@@ -178,8 +180,8 @@ class DuckDB(Engine):
         self._place = place
         self._without_views: str | None = None
         """The digest of the database when it was last seen to hold no view."""
-        self._columns: dict[TableName, tuple[str, Mapping[str, ColumnType]]] = {}
-        """The columns of each table, and the digest of the database that they were read from."""
+        self._columns: dict[TableName, tuple[Stamp, Mapping[str, ColumnType]]] = {}
+        """The columns of each table, and the stamp of the database that they were read from."""
 
     def identity(self, table: TableName) -> str:
         # DuckDB takes names of any case for the same.
@@ -193,22 +195,21 @@ class DuckDB(Engine):
         query = """SELECT column_name, data_type FROM duckdb_columns()
             WHERE database_name = current_database() AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?)
             ORDER BY column_index"""
-        digest, (known, columns) = self._unchanged(), self._columns.get(table, ("", {}))
-        if digest == known:
+        stamp, (known, columns) = self._stamp(), self._columns.get(table, (None, {}))
+        if stamp is not None and stamp == known:
             return columns
+        began = time.time_ns()
         with self._connect() as connection:
             rows = connection.execute(query, [table.schema, table.name]).fetchall()
+            is_current = not _open_files.is_replaced(self._place)
         columns = {name: column_type(native) for name, native in rows}
-        if digest is not None and self._unchanged() == digest:
-            self._columns[table] = digest, columns
+        if stamp is not None and is_current and stamp == self._stamp() and is_settled(stamp, began):
+            self._columns[table] = stamp, columns
         return columns
 
-    def _unchanged(self) -> str | None:
-        """The digest of a database without views that has not changed since it was read; reads no byte of it."""
-        if self._without_views is None or self._has_log():
-            return None
-        digest = files_digest([self._place], is_known=True)
-        return digest if digest == self._without_views else None
+    def _stamp(self) -> Stamp | None:
+        """What tells the database from itself before it was written to; None while it has changes in its log."""
+        return None if self._has_log() else stamp_of(self._place)
 
     def _has_log(self) -> bool:
         log = f"{self._place}.wal"

@@ -172,7 +172,7 @@ class IbisSource:
             [cut.starts.tobytes() for cut in cuts],
         )
         for known, attributes, statement, sql in self._recent:
-            if known == looked_at and all(cut.attribute is one for cut, one in zip(cuts, attributes, strict=True)):
+            if known == looked_at and all(_is_same(cut.attribute, one) for cut, one in zip(cuts, attributes, strict=True)):
                 left = statement.places
                 return replace(statement, places=replace(places, where=left.where, attributes=left.attributes)), sql
         made = make_statement(tables, places, self._people or unit, self._engine)
@@ -181,6 +181,11 @@ class IbisSource:
             newest = (looked_at, [cut.attribute for cut in cuts], made, sql)
             self._recent = (newest, *self._recent[: MOST_RECENT - 1])
         return made, sql
+
+
+def _is_same(one: Attribute, other: Attribute) -> bool:
+    """Whether statements are written alike for two attributes; a plan that another process made has copies of them."""
+    return one is other or (one == other and repr(one) == repr(other))
 
 
 def _redacted(engine: Engine, work: Callable[[], Result]) -> Result:

@@ -135,29 +135,24 @@ Stamp = tuple[int, ...]
 _digests: dict[str, tuple[Stamp, str]] = {}
 
 
-def files_digest(paths: Sequence[str], *, is_known: bool = False) -> str | None:
-    """A digest of the files' names and bytes; None where one cannot be read or changes meanwhile.
-
-    With `is_known` no file is read: None where one was not read before, or has changed since.
-    """
+def files_digest(paths: Sequence[str]) -> str | None:
+    """A digest of the files' names and bytes; None where one cannot be read or changes meanwhile."""
     whole = hashlib.sha256()
     for path in paths:
-        content = _file_digest(path, is_known=is_known)
+        content = _file_digest(path)
         if content is None:
             return None
         whole.update(f"{len(path)}:{path}:{content}".encode())
     return whole.hexdigest()
 
 
-def _file_digest(path: str, *, is_known: bool) -> str | None:
+def _file_digest(path: str) -> str | None:
     before, known = stamp_of(path), _digests.get(path)
     if before is None:
         return None
     try:
         if known is not None and known[0] == before:
             return known[1]
-        if is_known:
-            return None
         content = hashlib.sha256()
         began = time.time_ns()
         with open(path, "rb") as file:
@@ -167,8 +162,7 @@ def _file_digest(path: str, *, is_known: bool) -> str | None:
             return None
     except OSError:
         return None
-    # A file written to a moment ago may be written to again without its times telling.
-    if began - max(before[3:]) > SETTLED:
+    if is_settled(before, began):
         _digests[path] = before, content.hexdigest()
     return content.hexdigest()
 
@@ -180,3 +174,8 @@ def stamp_of(path: str) -> Stamp | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def is_settled(stamp: Stamp, at: int) -> bool:
+    """Whether a change after this time shows in the stamp: what was written to a moment before may change unnoticed."""
+    return at - max(stamp[3:]) > SETTLED
