@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sqlite3
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -321,3 +323,36 @@ def test_files_and_databases_tell(tmp_path: Path) -> None:
     assert lite.content() is not None
     (tmp_path / "a.sqlite-wal").write_bytes(b"log")
     assert lite.content() is None
+
+
+def test_columns_are_looked_up_once_while_nothing_proves_the_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And anew where the file was written to a moment ago, or another one was put in its place while it was open."""
+    file, other = tmp_path / "a.duckdb", tmp_path / "b.duckdb"
+    for path, name in ((file, "x"), (other, "y")):
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(f"CREATE TABLE t AS SELECT 1 AS {name}")
+    engine, table = open_source(f"duckdb:///{file}#t")._engine, TableName("t", "main")
+    assert isinstance(engine, DuckDB)
+    assert (list(engine.columns(table)), engine._columns) == (["x"], {})
+    monkeypatch.setattr(location, "SETTLED", -(10**12))
+    with engine._connect():
+        os.replace(other, file)
+        assert (list(engine.columns(table)), engine._columns) == (["x"], {})
+    assert list(engine.columns(table)) == ["y"]
+    monkeypatch.setattr(engine, "_connect", lambda: pytest.fail("opened again"))
+    assert list(engine.columns(table)) == ["y"]
+
+
+def test_a_statement_serves_a_plan_that_another_process_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("x\n1\n0\n1\n")
+    source, number = open_source(str(file)), integers(0, 1, null=0)
+    cells = compile_cells(domain({"x": number}), Policy(), ("x",))
+    assert source.prepare(cells).run().tolist() == [1, 2]
+    monkeypatch.setattr(ibis_source, "make_statement", lambda *_: pytest.fail("written again"))
+    assert source.prepare(pickle.loads(pickle.dumps(cells))).run().tolist() == [1, 2]
+    # What equals it and is of another type is written in another way.
+    assert replace(number, null=0.0) == number
+    assert not ibis_source._is_same(replace(number, null=0.0), number)

@@ -172,7 +172,9 @@ class IbisSource:
             [cut.starts.tobytes() for cut in cuts],
         )
         for known, attributes, statement, sql in self._recent:
-            if known == looked_at and all(_is_same(cut.attribute, one) for cut, one in zip(cuts, attributes, strict=True)):
+            if known == looked_at and all(
+                _is_same(cut.attribute, one) for cut, one in zip(cuts, attributes, strict=True)
+            ):
                 left = statement.places
                 return replace(statement, places=replace(places, where=left.where, attributes=left.attributes)), sql
         made = make_statement(tables, places, self._people or unit, self._engine)
