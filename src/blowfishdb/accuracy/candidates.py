@@ -60,6 +60,11 @@ class Candidate:
     def exact_rows(self) -> int:
         return self.plan.exact.shape[0] if isinstance(self.plan, Plan) and self.plan.exact is not None else 0
 
+    @cached_property
+    def plan_digest(self) -> str:
+        """The digest of the plan."""
+        return self.plan.digest()
+
     def scales(self, epsilon: Fraction) -> Floats:
         """The scale of each noise variable."""
         return float(self.plan.unit / epsilon) / self.weights

@@ -147,16 +147,17 @@ class LaplaceSums(Tails):
 
 def from_coefficients(coefficients: Floats, sizes: Floats, count: Floats) -> LaplaceSums:
     """The bounds for answers with these coefficients (answers by variables) on variables of these sizes."""
-    largest = np.max(np.abs(coefficients), axis=1, initial=0.0, keepdims=True)
-    reach = np.sum(np.abs(coefficients), axis=1)
-    coefficients = np.where(np.abs(coefficients) > DUST * np.maximum(largest, 1.0), coefficients, 0.0)
-    scaled = np.abs(coefficients) * sizes
-    norm = np.sqrt(np.sum(coefficients**2, axis=1))
+    absolute = np.abs(coefficients)
+    largest = np.max(absolute, axis=1, initial=0.0, keepdims=True)
+    reach = np.sum(absolute, axis=1)
+    absolute[absolute <= DUST * np.maximum(largest, 1.0)] = 0.0
+    norm = np.sqrt(np.sum(absolute**2, axis=1))
+    scaled = np.multiply(absolute, sizes, out=absolute)
     if scaled.shape[1] <= KEPT:
         nothing = np.zeros(scaled.shape[0])
         return LaplaceSums(scaled, np.ones_like(norm), nothing, nothing, norm, count, reach)
-    parted = np.partition(scaled, scaled.shape[1] - KEPT, axis=1)
-    small, large = parted[:, :-KEPT], parted[:, -KEPT:]
+    scaled.partition(scaled.shape[1] - KEPT, axis=1)
+    small, large = scaled[:, :-KEPT], scaled[:, -KEPT:].copy()
     rest, cap = np.sum(small**2, axis=1), np.maximum(np.max(small, axis=1), LEAST_CAP)
     return LaplaceSums(large, np.ones_like(norm), rest, cap, norm, count, reach)
 

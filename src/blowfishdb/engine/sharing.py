@@ -348,7 +348,7 @@ class _Offers:
         return ""
 
     def _start(self, part: Part) -> str:
-        return f"{self.rows}.{part.candidate.strategy.mechanism}.{_shape(part.candidate.plan.digest())}."
+        return f"{self.rows}.{part.candidate.strategy.mechanism}.{_shape(part.candidate.plan_digest)}."
 
 
 UNTOLD = (
@@ -440,7 +440,7 @@ class _Combining:
             return None
         link = past.link
         part = self.part(query, link.chain.split(".")[1], link.level)
-        if part is None or _shape(part.candidate.plan.digest()) not in link.chain:
+        if part is None or _shape(part.candidate.plan_digest) not in link.chain:
             return None
         return _Earlier(past, part) if link.rows == rows_digest(self.handle, self.analyst, part.compiled) else None
 

@@ -337,7 +337,8 @@ class Estimator(ABC):
         noisy = self.noisy
         spread = variances[: noisy.size].reshape(-1, *(1,) * (rows.ndim - 1))
         measured = np.zeros((variances.size, *rows.shape[1:]))
-        measured[: noisy.size] = rows[noisy] * spread
+        seen = rows if noisy.size == rows.shape[0] else rows[noisy]
+        np.multiply(seen, spread, out=measured[: noisy.size])
         free = np.zeros((0 if self.exact is None else self.exact.shape[0], *rows.shape[1:]))
         return self.estimate(measured, free, variances)
 
@@ -419,16 +420,30 @@ class EstimatingStrategy(CellStrategy):
         return np.asarray((seen / spread[:, None]).T)
 
     def _steady(self, variances: Floats) -> Floats:
-        """The variances themselves, or those of continuous noise where they differ from them by rounding only."""
-        weights = np.concatenate([np.empty(0), *(part.weights for part in self.estimator.parts)])
-        unit_squares = variances * weights**2
+        """The variances themselves, or those of continuous noise where they differ from them by rounding only.
+
+        Estimates depend on the ratios of variances alone: those of continuous noise are given at one unit, so that
+        what an estimator remembers serves every epsilon.
+        """
+        squares = self._weight_squares
+        unit_squares = variances * squares
         largest = float(np.max(unit_squares, initial=0.0))
         off = 1.0 / (12.0 * STEADY_SCALE**2)
         if float(np.min(unit_squares, initial=np.inf)) >= (1.0 - off) * largest and float(
             np.min(variances, initial=np.inf)
         ) >= 2.0 * STEADY_SCALE**2 * (1.0 - off):
-            return np.asarray(largest / weights**2)
+            return self._continuous
         return np.maximum(variances, LEAST_VARIANCE)
+
+    @cached_property
+    def _weight_squares(self) -> Floats:
+        weights = np.concatenate([np.empty(0), *(part.weights for part in self.estimator.parts)])
+        return np.asarray(weights**2)
+
+    @cached_property
+    def _continuous(self) -> Floats:
+        """The variances of continuous noise where the least weight has variance 1."""
+        return np.asarray(self._weight_squares.min(initial=np.inf) / self._weight_squares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -503,6 +518,9 @@ class CoarseCorrection(Estimator):
         alone = np.concatenate([[0.0], np.cumsum(spread)])
         before = np.zeros((self._rows.shape[0], self.axis.cells + 1))
         np.cumsum(self._dense_rows * spread, axis=1, out=before[:, 1:])
+        if not np.any(low):
+            running = whitener @ before
+            return np.asarray(np.maximum(alone - np.einsum("ij,ij->j", running, running), 0.0)[high])
         whitened = (whitener @ before).T.copy()
         if are_most_pairs(self.axis.cells, low.size):
             squares = np.einsum("ij,ij->i", whitened, whitened)
@@ -517,21 +535,22 @@ class CoarseCorrection(Estimator):
         return np.maximum(ranges, 0.0)
 
     def _whitened(self, variances: Floats) -> tuple[Floats, Floats]:
-        """The variance of each cell (0 where it is exact), and K with K'K = (D + H V H')^-1; the last is remembered."""
+        """The variance of each cell (0 where it is exact), and K with K'K = (D + H V H')^-1; two are remembered."""
         key = variances.tobytes()
-        last = self._last_whitened.get(key)
+        last = self._last_whitened.pop(key, None)
         if last is None:
             spread, noise = self._spreads(variances)
             system = (self._dense_rows * spread) @ self._dense_rows.T
             system[np.diag_indices_from(system)] += noise
             last = spread, np.linalg.inv(np.linalg.cholesky(system))
-            self._last_whitened.clear()
-            self._last_whitened[key] = last
+            for older in list(self._last_whitened)[:-1]:
+                self._last_whitened.pop(older, None)
+        self._last_whitened[key] = last
         return last
 
     @cached_property
     def _last_whitened(self) -> dict[bytes, tuple[Floats, Floats]]:
-        """At most one entry. Estimators travel between processes, so this holds values and no function."""
+        """The last for continuous noise and for another. Estimators travel between processes: no function is held."""
         return {}
 
 
