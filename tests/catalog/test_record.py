@@ -14,6 +14,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.analysis.risk import percent_words, risk
 from blowfishdb.catalog.record import MOST_LISTED, record_page
+from blowfishdb.model.explain import not_protected
 from blowfishdb.present.words import epsilon_words
 from tests.session.places import curator, make_fixture, visits
 
@@ -86,13 +87,15 @@ def test_odds_are_those_of_the_risk_meter(released: Path) -> None:
     rows = [row for row in Tables(page).tables["Beliefs"] if row]
     for column, pair, *shares in rows:
         one, two = pair.split(" rather than ")
-        if column == "ward":
+        if column in ("ward", "presence"):
             assert shares == ["not hidden", "not hidden"]
-            assert f"ward: {one} and {two} are not hidden from each other" in words_of(page)
         if column == "age":
             expected = [risk(dataset, epsilon, int(one), int(two), attribute="age") for epsilon in ("0.442858", 2)]
             assert shares == [percent_words(each.posterior("0.01")[1], ROUND_CEILING) for each in expected]
-    assert {row[0] for row in rows} == {"age", "ward", "cost"}
+    assert {row[0] for row in rows} == {"age", "ward", "cost", "presence"}
+    words = words_of(page)
+    assert "Not hidden, or not wholly: ward, presence." in words
+    assert all(sentence in words for sentence in not_protected(dataset.domain, dataset.policy))
 
 
 def test_a_fault_many_answers_and_odds_that_nobody_can_tell(released: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,3 +117,15 @@ def test_before_anything_was_asked(tmp_path: Path) -> None:
         page = record_page(by_cora, "visits")
     assert "0 answers paid for; epsilon 0 of 10 is spent, 10 is left" in words_of(page)
     assert "Answers" not in Tables(page).tables and page.count("http") == 0
+
+
+def test_what_is_the_same_for_several_columns_is_said_once_and_presence_has_its_odds(tmp_path: Path) -> None:
+    make_fixture(tmp_path, visits(bf.Policy(presence="secret"), epsilon="1"))
+    with curator(tmp_path) as by_cora:
+        page = record_page(by_cora, "visits")
+    words, rows = words_of(page), Tables(page).tables["Beliefs"]
+    assert words.count("any two values are hidden from each other") == 1
+    # e / (e + 99), and nothing is released yet.
+    assert rows[-1] == ["presence", "in the table rather than not in it", "1.0 %", "2.7 %"]
+    assert "with at most 1.0 % after all that was released so far, and with at most 2.7 % after the whole" in words
+    assert page.count('contenteditable="true"') == page.count('role="textbox"') == 9

@@ -276,3 +276,4 @@ def test_the_record_of_processing_is_a_page(people: Run, folder: Path) -> None:
     assert people("dataset", "record", "people", "people.html").code == 0
     assert ">ana</td>" in (folder / "people.html").read_text()
     assert people("dataset", "record", "people", "nowhere/people.html").code == 3
+    assert people("dataset", "record", "people", "people.pdf").code == 3

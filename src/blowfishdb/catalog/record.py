@@ -9,13 +9,16 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from importlib import metadata
 
+from blowfishdb.analysis.risk import Risk
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.catalog.dataset import Dataset, attribute_words, hidden_words
-from blowfishdb.catalog.guidance import beliefs_of, most_words, unit_words
+from blowfishdb.catalog.guidance import SUSPICION, Belief, beliefs_of, most_words, unit_words
 from blowfishdb.errors import plural
-from blowfishdb.ledger import Account, AnalystBudget, Entry
-from blowfishdb.model.explain import explain
-from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
+from blowfishdb.ledger import Account, AnalystBudget, Entry, Verification
+from blowfishdb.model.explain import explain, not_protected
+from blowfishdb.model.numbers import show
+from blowfishdb.model.policy import Person
+from blowfishdb.present.chart import BAR, GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.page import html_table
 from blowfishdb.present.words import epsilon_words
@@ -23,10 +26,24 @@ from blowfishdb.present.words import epsilon_words
 STYLE = (
     f"body{{font:14px/1.5 system-ui,sans-serif;color:{INK};background:{PAPER};max-width:820px;margin:2rem auto;"
     f"padding:0 1rem}}h1{{font-size:22px;margin:0}}h2{{font-size:17px;margin:1.6em 0 .3em;border-top:1px solid {GRID};"
-    f"padding-top:.8em}}.law{{color:{QUIET};font-size:12px;margin:0}}table{{font-size:12px}}td{{overflow-wrap:anywhere}}"
-    "code{overflow-wrap:anywhere}@media print{body{margin:0;max-width:none}h2{break-after:avoid}tr{break-inside:avoid}}"
+    f"padding-top:.8em}}h3{{font-size:14px;margin:1.2em 0 0}}.law{{color:{QUIET};font-size:12px;margin:0}}ul{{padding-"
+    f"left:1.3em}}li{{margin:.25em 0}}table{{font-size:12px}}td{{overflow-wrap:anywhere}}code{{overflow-wrap:anywhere}}"
+    f".short{{border:1px solid {GRID};border-left:4px solid {BAR};padding:.2em 1em;margin:1em 0}}dt{{font-weight:600;"
+    f"margin-top:.7em}}dd{{margin:0;border-bottom:1px solid {QUIET};min-height:1.7em}}dd:focus{{outline:2px solid {BAR};"
+    "outline-offset:2px}@page{margin:16mm 15mm}@media print{body{margin:0;padding:0;max-width:none;font-size:11pt}"
+    "h2,h3{break-after:avoid}tr,li,dt,dd,.short{break-inside:avoid}dt{break-after:avoid}.screen{display:none}}"
 )
-FILL_IN = ("Controller and contact", "Purpose", "Legal basis", "How long the data is kept", "Who decided, and when")
+FILL_IN = (
+    "Controller and contact",
+    "Data protection officer, and their advice (article 35(2))",
+    "Purpose, and why these columns are needed for it",
+    "Legal basis (articles 6 and 9)",
+    "Whose data this is, and how they were told (articles 13 and 14)",
+    "How long the data is kept",
+    "Recipients in other countries (article 30(1)(e))",
+    "What those concerned or their representatives say (article 35(9))",
+    "Who decided, and when",
+)
 FROM_WHOM = (
     "From analysts, and from everybody whom they tell. An analyst may know every other record, may choose each "
     "question after seeing the answers before, and may work together with all other analysts: the budget of the data "
@@ -43,13 +60,21 @@ ENFORCED = (
     "Prices, refusals and error messages are made from declarations and the ledger, before a row is read.",
     "A ledger that is taken back in time, changed or exchanged is noticed by a mark kept elsewhere, and not used.",
 )
+RIGHTS = (
+    "The rows stay at their source: access, correction, erasure and objection are answered there. No table of them is "
+    "kept elsewhere. Error messages of the database, which may quote a row, go to a log that only the account that runs "
+    "this installation can read.",
+    "Once something is corrected or deleted at the source, the next answers count it so. Answers given before stay "
+    "given, and what is said here about odds holds for them.",
+    "A question that singles out one person is answered with the noise of any other question: it tells no more about "
+    "that person than the odds above allow.",
+)
 NOT_PROTECTED = (
     "What is true of many people. That a treatment helps can be learned from any useful answer, and then concerns "
     "people who were never in the table. The promise is about what one record adds.",
     "What is published elsewhere. The same people in another table, or earlier publications that were not declared, "
     "add to what can be learned.",
     "What led to this declaration. Policies or bounds that were chosen because of what the rows show are not counted.",
-    "How long an answer takes, unless the dataset pads answers in time.",
 )
 MOST_LISTED = 1000
 """The number of newest answers that are listed; the sums count all of them."""
@@ -69,47 +94,82 @@ def record_page(curator: Curator, name: str, recipients: Recipients | None = Non
     """A page that stands alone and prints: what is hidden, from whom, at what odds, and what was released so far."""
     account, dataset = curator.in_force(name)
     entries = list(curator.entries(name))
-    budgets, check = curator.analysts(name), curator.verify()
-    state = "sound" if check.is_sound else "NOT SOUND"
+    charges = [entry for entry in entries if entry.kind == "charge"]
+    budgets, check, beliefs = curator.analysts(name), curator.verify(), _beliefs(dataset, account)
     made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, BlowfishDB {metadata.version('blowfishdb')}"
-    proof = f"The ledger has {plural(check.entries, 'entry', 'entries')} and is {state}, as recomputed now. Its head is"
     parts = [
         element("h1", {}, escaped(f"Record of processing: {name}")),
         element("p", {"class": "law"}, escaped(f"Made {made}. For articles 5, 25, 30 and 35 of the GDPR.")),
-        element("p", {}, escaped(proof), " ", element("code", {}, escaped(check.head)), "."),
+        element("div", {"class": "short"}, *_points(_summary(dataset, account, len(charges), beliefs))),
+        *_fill_in(),
         *_processing(dataset),
         *_hidden(dataset),
-        *_odds(dataset, account),
+        *_odds(dataset, account, beliefs),
         *_recipients(recipients),
         *_section(
             "How is it enforced?", "Articles 5(1)(f), 25 and 32: integrity, protection by design, security", ENFORCED
         ),
-        *_released(account, budgets, entries),
-        *_section(
-            "What is not protected?",
-            "Article 35(7)(c): the risks that remain",
-            (*_open_differences(dataset), *NOT_PROTECTED),
-        ),
-        *_section(
-            "How can this be checked?",
-            "Article 5(2): accountability",
-            (
-                "blowfish ledger verify recomputes every hash and every balance; blowfish ledger export writes all "
-                "entries, and a signed checkpoint proves to an outsider, without the data, that none was changed.",
-                "blowfish audit tests the noise and the accounting of this installation.",
-            ),
-        ),
+        *_section("What about the rights of those concerned?", "Articles 12 to 22 and 35(7)(d)", RIGHTS),
+        *_released(account, budgets, charges, entries),
+        *_section("What is not protected?", "Article 35(7)(c): the risks that remain", _open(dataset)),
+        *_checks(check),
     ]
     head = f'<meta charset="utf-8"><title>{escaped(f"Record of processing: {name}")}</title><style>{STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
 
 
-def _section(title: str, law: str, sentences: Sequence[str]) -> list[str]:
+def _points(sentences: Sequence[str]) -> list[str]:
     points = [element("li", {}, escaped(sentence)) for sentence in sentences]
+    return [element("ul", {}, *points)] if points else []
+
+
+def _section(title: str, law: str, sentences: Sequence[str]) -> list[str]:
+    heading = [element("h2", {}, escaped(title)), element("p", {"class": "law"}, escaped(law))]
+    return [*heading, *_points(sentences)]
+
+
+def _summary(
+    dataset: Dataset, account: Account, answers: int, beliefs: Sequence[tuple[str, Belief]]
+) -> Sequence[str]:
+    """What somebody reads who reads no more."""
+    shares = [belief for _, belief in beliefs if belief.after_all is not None]
+    sentences = [
+        f"Analysts ask about {plural(len(dataset.domain), 'column')} of a table, and get counts and statistics with "
+        "random noise, no rows."
+    ]
+    if shares:
+        so_far = most_words(max(belief.after_one or 0.0 for belief in shares))
+        in_all = most_words(max(belief.after_all or 0.0 for belief in shares))
+        sentences.append(
+            f"Who suspects something hidden of one {_unit(dataset)} with 1 % can believe it with at most {so_far} after "
+            f"all that was released so far, and with at most {in_all} after the whole budget."
+        )
+    if not_hidden := list(dict.fromkeys(name for name, belief in beliefs if belief.after_all is None)):
+        sentences.append(f"Not hidden, or not wholly: {', '.join(not_hidden)}.")
+    return (
+        *sentences,
+        f"{plural(answers, 'answer')} so far, for epsilon {epsilon_words(account.spent)} of "
+        f"{epsilon_words(account.limit)}. Epsilon measures what can be learned: the odds between two possibilities that "
+        "are hidden from each other change by a factor of at most e to the power of epsilon, which is 1.11 for 0.1 and "
+        "2.72 for 1. The epsilons of answers add up at most, and when the budget is spent no question is answered any more.",
+    )
+
+
+def _unit(dataset: Dataset) -> str:
+    return "person" if isinstance(dataset.policy.unit, Person) else "row"
+
+
+def _fill_in() -> list[str]:
+    """Lines for what only the controller knows; whoever opens the page can write into them and print it."""
+    lines = []
+    for question in FILL_IN:
+        writable = {"contenteditable": "true", "role": "textbox", "aria-multiline": "true", "aria-label": question}
+        lines += [element("dt", {}, escaped(question)), element("dd", writable)]
+    hint = "Click on a line to write, then print this page or save it as PDF."
     return [
-        element("h2", {}, escaped(title)),
-        element("p", {"class": "law"}, escaped(law)),
-        *([element("ul", {}, *points)] if points else []),
+        *_section("What does the controller say?", "Articles 5(1)(a) to (e), 30 and 35: for the controller", ()),
+        element("p", {"class": "screen law"}, escaped(hint)),
+        element("dl", {}, *lines),
     ]
 
 
@@ -125,33 +185,53 @@ def _processing(dataset: Dataset) -> list[str]:
     ]
     return [
         *_section(
-            "What is processed, why, and is it no more than needed?",
-            "Articles 5(1)(a) to (c), 30 and 35(7)(a) and (b)",
+            "What is processed, and is it no more than needed?",
+            "Articles 5(1)(b) and (c), 30 and 35(7)(a) and (b)",
             (
                 "Counts and statistics made of counts are computed for analysts. Of the table, only the columns below "
                 "can be asked about; other columns cannot be named in a question.",
             ),
         ),
         html_table("The columns", ("column", "declared values", "hidden"), columns, (0, 1, 2)),
-        element("p", {}, "To be filled in by the controller:"),
-        html_table("For the controller", ("", ""), [(question, "_" * 60) for question in FILL_IN], (0, 1)),
     ]
 
 
 def _hidden(dataset: Dataset) -> list[str]:
     law = "Article 25: data protection by design and by default"
-    return _section("What is hidden, and from whom?", law, (*explain(dataset.domain, dataset.policy), *FROM_WHOM))
+    sentences = _grouped(explain(dataset.domain, dataset.policy), list(dataset.domain))
+    return _section("What is hidden, and from whom?", law, (*sentences, *FROM_WHOM))
 
 
-def _odds(dataset: Dataset, account: Account) -> list[str]:
+def _grouped(sentences: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The sentences; what is said of several columns in the same words is said once."""
+    names_of: dict[str, list[str]] = {}
+    for sentence in sentences:
+        name = max((column for column in columns if sentence.startswith(f"{column}: ")), key=len, default=None)
+        names = names_of.setdefault(sentence if name is None else sentence.removeprefix(f"{name}: "), [])
+        names += [] if name is None else [name]
+    return [f"{', '.join(names)}: {text}" if names else text for text, names in names_of.items()]
+
+
+def _beliefs(dataset: Dataset, account: Account) -> list[tuple[str, Belief]]:
+    """What could be believed so far and after the budget, by column, and whether somebody is in the table at all."""
+    amounts = [_rounded_up(account.spent), _rounded_up(account.limit)]
+    rows = [(name, belief) for name in dataset.domain for belief in beliefs_of(dataset, name, *amounts)]
+    if not rows:
+        return []
+    is_hidden = dataset.policy.presence != "public"
+    shares = [Risk("in the table", "not in it", 1 if is_hidden else None, amount) for amount in amounts]
+    now, later = (each.posterior(SUSPICION)[1] if is_hidden else None for each in shares)
+    return [*rows, ("presence", Belief(shares[0].one, shares[0].two, now, later))]
+
+
+def _odds(dataset: Dataset, account: Account, beliefs: Sequence[tuple[str, Belief]]) -> list[str]:
     rows = [
         (column, f"{belief.one} rather than {belief.two}", *map(_share, (belief.after_one, belief.after_all)))
-        for column in dataset.domain
-        for belief in beliefs_of(dataset, column, *map(_rounded_up, (account.spent, account.limit)))
+        for column, belief in beliefs
     ]
     sentences = [
-        "Somebody suspects something of one person with 1 %. The table says what they could believe at most, after "
-        "everything released so far and after the whole budget, whatever else they know about other records.",
+        f"Somebody suspects something of one {_unit(dataset)} with 1 %. The table says what they could believe at most, "
+        "after everything released so far and after the whole budget, whatever else they know about other records.",
         unit_words(dataset, _rounded_up(account.limit)),
     ]
     if not rows:
@@ -188,18 +268,18 @@ def _share(share: float | None) -> str:
     return "not hidden" if share is None else most_words(share)
 
 
-def _open_differences(dataset: Dataset) -> list[str]:
-    """Pairs of values that the policy does not hide from each other."""
-    return [
-        f"{column}: {belief.one} and {belief.two} are not hidden from each other, and answers may tell them apart."
-        for column in dataset.domain
-        for belief in beliefs_of(dataset, column, Fraction(1), Fraction(1))
-        if belief.after_all is None
-    ]
+def _open(dataset: Dataset) -> Sequence[str]:
+    """What the policy does not hide, then what no policy does, and what response times tell."""
+    if dataset.pad_to is None:
+        padding = "How long an answer takes: counting takes longer where more rows pass, and answers are not padded here."
+    else:
+        padding = f"In which step of {show(dataset.pad_to)} seconds an answer leaves; answers are padded to whole steps."
+    return (*not_protected(dataset.domain, dataset.policy), *NOT_PROTECTED, padding)
 
 
-def _released(account: Account, budgets: Sequence[AnalystBudget], entries: Sequence[Entry]) -> list[str]:
-    charges = [entry for entry in entries if entry.kind == "charge"]
+def _released(
+    account: Account, budgets: Sequence[AnalystBudget], charges: Sequence[Entry], entries: Sequence[Entry]
+) -> list[str]:
     changes = [entry for entry in entries if entry.kind not in ("charge", "answer")]
     spent = (
         f"{plural(len(charges), 'answer')} paid for; epsilon {epsilon_words(account.spent)} of "
@@ -214,13 +294,33 @@ def _released(account: Account, budgets: Sequence[AnalystBudget], entries: Seque
     ]
     answers = [(*_when(entry), entry.words, epsilon_words(Fraction(str(entry.fields["epsilon"])))) for entry in listed]
     terms = [(*_when(entry), entry.words) for entry in changes]
-    tables = [
-        html_table("Analysts", ("analyst", "spent", "limit"), people, (0,)) if people else "",
-        html_table("Answers", ("no.", "when (UTC)", "who", "what", "epsilon"), answers, (1, 2, 3)) if answers else "",
-        element("p", {}, "What was declared and changed:"),
-        html_table("Declarations", ("no.", "when (UTC)", "who", "what"), terms, (1, 2, 3)),
+    tables: list[tuple[str, Sequence[str], Sequence[Sequence[str]], Sequence[int]]] = [
+        ("Analysts", ("analyst", "spent", "limit"), people, (0,)),
+        ("Answers", ("no.", "when (UTC)", "who", "what", "epsilon"), answers, (1, 2, 3)),
+        ("Declarations", ("no.", "when (UTC)", "who", "what was declared or changed"), terms, (1, 2, 3)),
     ]
-    return [*_section("What was released so far?", "Article 5(2): accountability", (spent,)), *tables]
+    return [
+        *_section("What was released so far?", "Article 5(2): accountability", (spent,)),
+        *(
+            element("h3", {}, title) + html_table(title, names, rows, lefts)
+            for title, names, rows, lefts in tables
+            if rows
+        ),
+    ]
+
+
+def _checks(check: Verification) -> list[str]:
+    state = "sound" if check.is_sound else "NOT SOUND"
+    proof = f"The ledger has {plural(check.entries, 'entry', 'entries')} and is {state}, as recomputed now. Its head is"
+    sentences = (
+        "blowfish ledger verify recomputes every hash and every balance; blowfish ledger export writes all entries, and "
+        "a signed checkpoint proves to an outsider, without the data, that none was changed.",
+        "blowfish audit tests the noise and the accounting of this installation.",
+    )
+    return [
+        *_section("How can this be checked?", "Article 5(2): accountability", sentences),
+        element("p", {}, escaped(proof), " ", element("code", {}, escaped(check.head)), "."),
+    ]
 
 
 def _when(entry: Entry) -> tuple[str, str, str]:

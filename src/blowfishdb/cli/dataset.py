@@ -342,6 +342,8 @@ def record(
     """
     from blowfishdb.catalog.record import record_page
 
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise CatalogError(f"the record is a page for a browser: name it {file.stem}.html, and print it to PDF there")
     readers = recipients(config, name)
     with existing(config) as curator:
         page = record_page(curator, name, readers)
@@ -349,7 +351,7 @@ def record(
         file.write_text(page, encoding="utf-8")
     except OSError as problem:
         raise CatalogError(f"the record {file.name} cannot be written: {problem.strerror}") from None
-    message = f"The record of {name} is {file}. Open it in a browser, fill in what only you know, and print it."
+    message = f"The record of {name} is {file}. Open it in a browser, write what only you know into its lines, and print it."
     print_result({"file": str(file)}, message, as_json=as_json)
 
 
