@@ -39,9 +39,12 @@ def test_a_dataset_is_granted_and_taken_away(blowfish: Run, people: Path) -> Non
     with bf.connect(people / "blowfish.toml", analyst="bob") as session:
         assert session.budget("people").limit == Fraction(1, 2)
     assert "ana, bob" in blowfish("access", "group").out
+    assert blowfish("access", "group", "@ward", "--json").json == {"@ward": ["ana", "bob"]}, "a look changes nothing"
     shown = blowfish("access", "show", "people").out
     assert "as usual" in shown
     assert "No question waits for approval." in shown
+    assert blowfish("access", "group", "@ward", "--nobody", "--json").json == {"@ward": []}
+    assert blowfish("access", "group", "--nobody").code == blowfish("access", "group", "@a", "ana", "--nobody").code == 3
     assert one_line(blowfish("access", "revoke", "people", "ana").out) == "ana is no longer analyst of people."
     for wrong in (("revoke", "people", "ana"), ("grant", "people", "eve"), ("grant", "nothing", "ana"), ("show", "no")):
         assert blowfish("access", *wrong).code == 3
@@ -49,7 +52,7 @@ def test_a_dataset_is_granted_and_taken_away(blowfish: Run, people: Path) -> Non
     state = open_app_state(people / "blowfish.toml")
     assert [one.at for one in state.grants.of("people")] == [""], "another one of its name inherits nothing"
     actions = [line.action for line in state.audit_log.last()]
-    assert actions[-3:] == ["set a group", "granted a role", "revoked a role"]
+    assert actions[-4:] == ["set a group", "granted a role", "set a group", "revoked a role"]
     state.close()
 
 
@@ -72,7 +75,10 @@ def test_a_question_waits_and_is_decided(blowfish: Run, people: Path) -> None:
     yes = one_line(blowfish("access", "decide", "people", "1", "--yes").out)
     assert yes.startswith("ana may release it once, for epsilon 0.5 at most: Histogram of age")
     assert "ana hears no" in blowfish("access", "decide", "people", "2", "--no", "--reason", "too fine").out
-    assert blowfish("access", "decide", "people", "2").code == 3
+    assert blowfish("access", "decide", "people", "2", "--yes").code == 3
+    assert blowfish("access", "decide", "people", "2").code == 2, "nobody says yes by leaving it out"
     ask.histogram(bf.col("age").bins(1)).release(epsilon="0.5")
-    assert one_line(blowfish("access", "ask-first", "people").out) == "No question about people waits."
+    assert one_line(blowfish("access", "ask-first", "people").out) == one_line(first.out), "a look changes nothing"
+    assert blowfish("access", "ask-first", "people", "0.2", "--off").code == 3
+    assert one_line(blowfish("access", "ask-first", "people", "--off").out) == "No question about people waits."
     state.close()

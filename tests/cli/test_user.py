@@ -48,7 +48,8 @@ def test_a_token_is_capped(blowfish: Run, folder: Path) -> None:
     (listed,) = blowfish("user", "tokens", "ana", "--json").json
     assert (listed["cap"], listed["spent"], listed["label"]) == ("3/10", "1/10", "superset")
     assert "superset" in blowfish("user", "tokens").out
-    assert "has no cap" in blowfish("user", "cap", token.id).out
+    assert blowfish("user", "cap", token.id).code == blowfish("user", "cap", token.id, "1", "--off").code == 3
+    assert "has no cap" in blowfish("user", "cap", token.id, "--off").out
     assert blowfish("user", "cap", token.id, "much").code == 3
     assert blowfish("user", "cap", "nobody's", "1").code == 3
     assert blowfish("user", "tokens", "nobody").code == 3

@@ -9,7 +9,7 @@ import typer
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, Name
 from blowfishdb.cli.output import print_result, table
 from blowfishdb.cli.serve import server_console
-from blowfishdb.errors import amount
+from blowfishdb.errors import InvalidInput, amount
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -102,23 +102,29 @@ def revoke(
 def group(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Its name, which begins with @.")] = None,
     members: Annotated[list[str] | None, typer.Argument(metavar="[PERSON]...", help="All who are in it.")] = None,
+    nobody: Annotated[bool, typer.Option("--nobody", help="Take everybody out of it.")] = False,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Says who is in a group. Without people nobody is; without a group all groups are listed.
+    """Says who is in a group. Without people it is shown; without a group all groups are.
 
     \b
     Examples
       blowfish access group
       blowfish access group @cardiology ana bob
+      blowfish access group @cardiology --nobody
     """
     from blowfishdb.server.rest.access import fill_group
 
+    if nobody and (group is None or members):
+        raise InvalidInput("--nobody empties one group: name it, and no people")
     with server_console(config) as caller:
-        if group is not None:
+        if group is not None and (members or nobody):
             fill_group(caller, group, members or [])
         groups = caller.app_state.grants.groups()
-    rows = [(name, ", ".join(people)) for name, people in groups.items()]
+    if group is not None:
+        groups = {group: groups.get(group, [])}
+    rows = [(name, ", ".join(people) or "nobody") for name, people in groups.items()]
     print_result(groups, table("Groups", ("group", "people"), rows), as_json=as_json)
 
 
@@ -126,23 +132,28 @@ def group(
 def ask_first(
     name: Name,
     epsilon: Annotated[
-        str | None, typer.Argument(metavar="[EPSILON]", help="Questions above this price wait. Without: none does.")
+        str | None, typer.Argument(metavar="[EPSILON]", help="Questions above this price wait.")
     ] = None,
+    off: Annotated[bool, typer.Option("--off", help="No question waits any more.")] = False,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Has expensive questions wait for a yes. Nothing is charged before.
+    """Has expensive questions wait for a yes. Nothing is charged before. Without a price the rule is shown.
 
     \b
     Examples
       blowfish access ask-first visits 0.2
-      blowfish access ask-first visits
+      blowfish access ask-first visits --off
     """
     from blowfishdb.model.serialize import write
     from blowfishdb.server.rest.access import NewThreshold, set_threshold
 
+    if off and epsilon is not None:
+        raise InvalidInput("a price has questions wait, and --off has none wait: give one of the two")
     with server_console(config) as caller:
-        set_threshold(name, NewThreshold(epsilon=epsilon), caller)
+        caller.curator().dataset(name)
+        if off or epsilon is not None:
+            set_threshold(name, NewThreshold(epsilon=epsilon), caller)
         above = caller.app_state.approvals.above(name)
     message = f"No question about {name} waits."
     if above is not None:
@@ -172,7 +183,9 @@ def waiting(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) 
 def decide(
     name: Name,
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="As `blowfish access waiting` lists it.")],
-    yes: Annotated[bool, typer.Option("--yes/--no", help="Let it be released once, or refuse it.")] = True,
+    yes: Annotated[
+        bool, typer.Option("--yes/--no", help="Let it be released once, or refuse it.", show_default=False)
+    ],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the analyst reads it.")] = "",
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,

@@ -9,7 +9,7 @@ import typer
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config
 from blowfishdb.cli.output import print_result, table
 from blowfishdb.cli.serve import server_console, server_state
-from blowfishdb.errors import amount
+from blowfishdb.errors import InvalidInput, amount
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -133,8 +133,9 @@ def tokens(
 def cap(
     token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id; `blowfish user tokens` lists them.")],
     epsilon: Annotated[
-        str | None, typer.Argument(metavar="[EPSILON]", help="The most to spend with it in all. Without: no cap.")
+        str | None, typer.Argument(metavar="[EPSILON]", help="The most to spend with it in all.")
     ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Take its cap away.")] = False,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
@@ -143,11 +144,13 @@ def cap(
     \b
     Examples
       blowfish user cap 3f9c0a12bd77 0.2
-      blowfish user cap 3f9c0a12bd77
+      blowfish user cap 3f9c0a12bd77 --off
     """
     from blowfishdb.model.serialize import write
     from blowfishdb.server.rest.users import Cap, set_cap
 
+    if off == (epsilon is not None):
+        raise InvalidInput("a cap is an epsilon, such as 0.2; --off takes it away")
     with server_console(config) as caller:
         tokens = caller.app_state.tokens
         set_cap(tokens.find(token).name, token, Cap(epsilon=epsilon), caller)
