@@ -171,7 +171,7 @@ def walk_curator(page: Page, place: Place, check: Callable[[str], object]) -> No
     page.get_by_test_id("look-ward").click()
     page.get_by_test_id("look-anyway").wait_for()
     check("add, warning")
-    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Leave it").click()
     page.get_by_role("radio", name="Patients and visits").click()
     page.get_by_test_id("guidance").get_by_role("cell", name="Histogram of age").first.wait_for()
     check("add, what it protects and costs")

@@ -44,7 +44,9 @@ def test_a_dataset_is_granted_and_taken_away(blowfish: Run, people: Path) -> Non
     assert "as usual" in shown
     assert "No question waits for approval." in shown
     assert blowfish("access", "group", "@ward", "--nobody", "--json").json == {"@ward": []}
-    assert blowfish("access", "group", "--nobody").code == blowfish("access", "group", "@a", "ana", "--nobody").code == 3
+    assert (
+        blowfish("access", "group", "--nobody").code == blowfish("access", "group", "@a", "ana", "--nobody").code == 3
+    )
     assert one_line(blowfish("access", "revoke", "people", "ana").out) == "ana is no longer analyst of people."
     for wrong in (("revoke", "people", "ana"), ("grant", "people", "eve"), ("grant", "nothing", "ana"), ("show", "no")):
         assert blowfish("access", *wrong).code == 3

@@ -277,7 +277,7 @@ def _amounts(epsilon: Number | Iterable[Number]) -> list[Fraction]:
 
 def _shifted(prior: float, power: float) -> float:
     """The belief whose log-odds are those of the prior plus the power."""
-    if prior in (0.0, 1.0):
+    if prior in (0.0, 1.0) or power == 0.0:
         return prior
     logit = math.log(prior / (1.0 - prior)) + power
     if logit > LARGEST_POWER:

@@ -128,13 +128,11 @@ def _section(title: str, law: str, sentences: Sequence[str]) -> list[str]:
     return [*heading, *_points(sentences)]
 
 
-def _summary(
-    dataset: Dataset, account: Account, answers: int, beliefs: Sequence[tuple[str, Belief]]
-) -> Sequence[str]:
+def _summary(dataset: Dataset, account: Account, answers: int, beliefs: Sequence[tuple[str, Belief]]) -> Sequence[str]:
     """What somebody reads who reads no more."""
     shares = [belief for _, belief in beliefs if belief.after_all is not None]
     sentences = [
-        f"Analysts ask about {plural(len(dataset.domain), 'column')} of a table, and get counts and statistics with "
+        f"Analysts ask about {plural(len(list(dataset.domain)), 'column')} of a table, and get counts and statistics with "
         "random noise, no rows."
     ]
     if shares:
@@ -271,9 +269,13 @@ def _share(share: float | None) -> str:
 def _open(dataset: Dataset) -> Sequence[str]:
     """What the policy does not hide, then what no policy does, and what response times tell."""
     if dataset.pad_to is None:
-        padding = "How long an answer takes: counting takes longer where more rows pass, and answers are not padded here."
+        padding = (
+            "How long an answer takes: counting takes longer where more rows pass, and answers are not padded here."
+        )
     else:
-        padding = f"In which step of {show(dataset.pad_to)} seconds an answer leaves; answers are padded to whole steps."
+        padding = (
+            f"In which step of {show(dataset.pad_to)} seconds an answer leaves; answers are padded to whole steps."
+        )
     return (*not_protected(dataset.domain, dataset.policy), *NOT_PROTECTED, padding)
 
 

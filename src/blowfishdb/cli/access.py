@@ -131,9 +131,7 @@ def group(
 @app.command("ask-first")
 def ask_first(
     name: Name,
-    epsilon: Annotated[
-        str | None, typer.Argument(metavar="[EPSILON]", help="Questions above this price wait.")
-    ] = None,
+    epsilon: Annotated[str | None, typer.Argument(metavar="[EPSILON]", help="Questions above this price wait.")] = None,
     off: Annotated[bool, typer.Option("--off", help="No question waits any more.")] = False,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
@@ -183,9 +181,7 @@ def waiting(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) 
 def decide(
     name: Name,
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="As `blowfish access waiting` lists it.")],
-    yes: Annotated[
-        bool, typer.Option("--yes/--no", help="Let it be released once, or refuse it.", show_default=False)
-    ],
+    yes: Annotated[bool, typer.Option("--yes/--no", help="Let it be released once, or refuse it.", show_default=False)],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the analyst reads it.")] = "",
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,

@@ -351,7 +351,9 @@ def record(
         file.write_text(page, encoding="utf-8")
     except OSError as problem:
         raise CatalogError(f"the record {file.name} cannot be written: {problem.strerror}") from None
-    message = f"The record of {name} is {file}. Open it in a browser, write what only you know into its lines, and print it."
+    message = (
+        f"The record of {name} is {file}. Open it in a browser, write what only you know into its lines, and print it."
+    )
     print_result({"file": str(file)}, message, as_json=as_json)
 
 
