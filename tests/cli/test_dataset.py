@@ -26,7 +26,7 @@ def test_what_is_added_is_said_in_words(blowfish: Run) -> None:
     added = blowfish(*ADD, "--domain", "age=0..99 null=0", "--epsilon", "2")
     assert added.code == 0
     assert "5 columns, no rows read" in added.out
-    assert "Not used: state, cost, who, row" in added.out
+    assert "Not used: state, cost, who, row. To use one" in added.out
     assert "Budget: epsilon 2 in all." in added.out
     assert "Presence: public. Everybody may know who is in the table" in added.out
     assert "each row is protected on its own" in added.out

@@ -9,7 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+import blowfishdb as bf
+from blowfishdb.cli.policy import changed_policy
 from blowfishdb.cli.what_if import usual_families
+from blowfishdb.errors import PolicyError
 from blowfishdb.model.calendar import dates
 from blowfishdb.model.domain import bins, categorical, integers
 from blowfishdb.model.policy import full, line, public, threshold
@@ -229,3 +232,32 @@ def test_graphs_from_files(people: Run, folder: Path) -> None:
         assert (
             people("policy", "what-if", "people", "--attribute", "state", "--within", "9", "--policy", words).code == 3
         )
+
+
+def test_several_attributes_are_hidden_together_by_words(folder: Path) -> None:
+    domain = {"x": bf.integers(0, 9, null=0), "y": bf.integers(0, 9, null=0), "z": bf.categorical(["a", "b"])}
+    xy = bf.grid(["x", "y"], 2)
+    (folder / "pairs.csv").write_text("z,x,z,x\na,1,b,2\n")
+    (folder / "blocks.csv").write_text("block,z,x\none,a,*\n")
+    cases: list[tuple[list[str], bf.Policy]] = [
+        (["x + y=within 2"], bf.Policy(joint=[xy])),
+        (["x+y = within 2 linf", "z=public"], bf.Policy({"z": bf.public()}, joint=[bf.grid(["x", "y"], 2, "linf")])),
+        (["z + x=edges pairs.csv"], bf.Policy(joint=[bf.joint(["z", "x"], bf.custom([(("a", "1"), ("b", "2"))]))])),
+    ]
+    for words, expected in cases:
+        dataset = bf.Dataset("t", source="t.csv", domain=domain, policy=bf.Policy({"x": bf.threshold(1)}))
+        changed = changed_policy(dataset, words, None)
+        assert changed == expected
+    tied = bf.Dataset("t", source="t.csv", domain=domain, policy=bf.Policy(joint=[xy]))
+    assert changed_policy(tied, ["x=within 1"], None) == bf.Policy({"x": bf.threshold(1)}), "each on its own again"
+    blocks = changed_policy(tied, ["z + x=blocks blocks.csv"], None)
+    assert [graph.attributes for graph in blocks.joint] == [("z", "x")]
+    for wrong in (
+        ["x + y=near"],
+        ["x + y=within 2 l9"],
+        ["x + no=within 2"],
+        ["x + y=within 2", "x=full"],
+        ["z + x=edges no"],
+    ):
+        with pytest.raises(PolicyError):
+            changed_policy(tied, wrong, None)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,13 @@ from blowfishdb.model.document import read_attribute as read_content
 from blowfishdb.model.document import write_domain, write_policy
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
 from blowfishdb.model.domain import domain as make_domain
-from blowfishdb.model.graphs import Presence
+from blowfishdb.model.graphs import Metric, Presence
 from blowfishdb.model.numbers import show
 from blowfishdb.model.policy import (
     Custom,
     Family,
     Full,
+    Grid,
     Joint,
     Line,
     Partition,
@@ -38,6 +40,7 @@ from blowfishdb.model.policy import (
     Threshold,
     custom,
     full,
+    grid,
     joint,
     line,
     metric,
@@ -357,14 +360,22 @@ def _value_text(value: object) -> str:
     return show(value) if isinstance(value, Fraction) else str(value)
 
 
-def _rows(path: Path) -> list[list[str]]:
-    """The rows that are not empty."""
+def _text(path: Path) -> str:
+    """What a file of pairs, distances or blocks holds."""
     try:
         if path.stat().st_size > LARGEST_GRAPH:
             raise PolicyError(f"{path.name} has more than {LARGEST_GRAPH:,} bytes")
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
-    except (OSError, ValueError, csv.Error):
+            return file.read()
+    except (OSError, ValueError):
+        raise PolicyError(f"{path.name} cannot be read as a CSV file in UTF-8") from None
+
+
+def _rows(path: Path) -> list[list[str]]:
+    """The rows that are not empty."""
+    try:
+        return [row for row in csv.reader(io.StringIO(_text(path), newline="")) if any(cell.strip() for cell in row)]
+    except csv.Error:
         raise PolicyError(f"{path.name} cannot be read as a CSV file in UTF-8") from None
 
 
@@ -477,6 +488,46 @@ def read_family(words: str, attribute: Attribute | None = None) -> Family:
     if plain not in simple:
         raise PolicyError(f"{plain[:60]!r} is no policy of an attribute; {POLICY_HINT}")
     return simple[plain]
+
+
+def with_policies(policy: Policy, families: Mapping[str, Family], graphs: Sequence[Grid | Joint]) -> Policy:
+    """The policy with other families and graphs: what is declared of an attribute takes it out of what was before."""
+    together = {name for graph in graphs for name in graph.attributes}
+    twice = sorted(together & families.keys())
+    if twice:
+        raise PolicyError(f"{twice[0]} is declared by itself and together with others: say one of the two")
+    others = [graph for graph in policy.joint if not (together | families.keys()) & set(graph.attributes)]
+    single = {name: family for name, family in policy.attributes.items() if name not in together}
+    return replace(policy, attributes={**single, **families}, joint=(*others, *graphs))
+
+
+TOGETHER = "+"
+"""Between the names of attributes that are hidden together."""
+TOGETHER_HINT = "write within 5 (in a straight line; or within 5 l1, within 5 linf), blocks FILE or edges FILE"
+
+
+def read_policies(words: Mapping[str, str], domain: Domain) -> tuple[Mapping[str, Family], tuple[Grid | Joint, ...]]:
+    """The families of single attributes, and the graphs over several, `lat + lon`, that words declare."""
+    families: dict[str, Family] = {}
+    graphs: list[Grid | Joint] = []
+    for name, text in words.items():
+        several = [part.strip() for part in name.split(TOGETHER)]
+        if len(several) > 1 and name not in domain:
+            graphs.append(_read_together(text.strip(), several, domain))
+        else:
+            families[name] = read_family(text, domain.find(name, PolicyError))
+    return families, tuple(graphs)
+
+
+def _read_together(words: str, names: Sequence[str], domain: Domain) -> Grid | Joint:
+    kind, _, rest = words.partition(" ")
+    theta, _, metric = rest.strip().partition(" ")
+    measures: Mapping[str, Metric] = {"": "l2", "l1": "l1", "l2": "l2", "linf": "linf"}
+    if kind == "within" and theta and metric.strip() in measures:
+        return grid(names, theta, measures[metric.strip()])
+    if kind in ("blocks", "edges") and rest.strip():
+        return read_joint(_text(Path(rest.strip()).expanduser()), names, domain, is_pairs=kind == "edges")
+    raise PolicyError(f"{words[:60]!r} is no policy of several attributes; {TOGETHER_HINT}")
 
 
 def family_words(family: Family) -> str:

@@ -29,8 +29,8 @@ STYLE = (
     f"padding-top:.8em}}h3{{font-size:14px;margin:1.2em 0 0}}.law{{color:{QUIET};font-size:12px;margin:0}}ul{{padding-"
     f"left:1.3em}}li{{margin:.25em 0}}table{{font-size:12px}}td{{overflow-wrap:anywhere}}code{{overflow-wrap:anywhere}}"
     f".short{{border:1px solid {GRID};border-left:4px solid {BAR};padding:.2em 1em;margin:1em 0}}dt{{font-weight:600;"
-    f"margin-top:.7em}}dd{{margin:0;border-bottom:1px solid {QUIET};min-height:1.7em}}dd:focus{{outline:2px solid {BAR};"
-    "outline-offset:2px}@page{margin:16mm 15mm}@media print{body{margin:0;padding:0;max-width:none;font-size:11pt}"
+    f"margin-top:.7em}}dd{{margin:0;border-bottom:1px solid {QUIET};min-height:1.7em}}dd:focus{{outline:2px solid {BAR}"
+    ";outline-offset:2px}@page{margin:16mm 15mm}@media print{body{margin:0;padding:0;max-width:none;font-size:11pt}"
     "h2,h3{break-after:avoid}tr,li,dt,dd,.short{break-inside:avoid}dt{break-after:avoid}.screen{display:none}}"
 )
 FILL_IN = (
@@ -62,8 +62,8 @@ ENFORCED = (
 )
 RIGHTS = (
     "The rows stay at their source: access, correction, erasure and objection are answered there. No table of them is "
-    "kept elsewhere. Error messages of the database, which may quote a row, go to a log that only the account that runs "
-    "this installation can read.",
+    "kept elsewhere. Error messages of the database, which may quote a row, go to a log that only the account that "
+    "runs this installation can read.",
     "Once something is corrected or deleted at the source, the next answers count it so. Answers given before stay "
     "given, and what is said here about odds holds for them.",
     "A question that singles out one person is answered with the noise of any other question: it tells no more about "
@@ -132,24 +132,25 @@ def _summary(dataset: Dataset, account: Account, answers: int, beliefs: Sequence
     """What somebody reads who reads no more."""
     shares = [belief for _, belief in beliefs if belief.after_all is not None]
     sentences = [
-        f"Analysts ask about {plural(len(list(dataset.domain)), 'column')} of a table, and get counts and statistics with "
-        "random noise, no rows."
+        f"Analysts ask about {plural(len(list(dataset.domain)), 'column')} of a table, and get counts and statistics "
+        "with random noise, no rows."
     ]
     if shares:
         so_far = most_words(max(belief.after_one or 0.0 for belief in shares))
         in_all = most_words(max(belief.after_all or 0.0 for belief in shares))
         sentences.append(
-            f"Who suspects something hidden of one {_unit(dataset)} with 1 % can believe it with at most {so_far} after "
-            f"all that was released so far, and with at most {in_all} after the whole budget."
+            f"Who suspects something hidden of one {_unit(dataset)} with 1 % can believe it with at most {so_far} "
+            f"after all that was released so far, and with at most {in_all} after the whole budget."
         )
     if not_hidden := list(dict.fromkeys(name for name, belief in beliefs if belief.after_all is None)):
         sentences.append(f"Not hidden, or not wholly: {', '.join(not_hidden)}.")
     return (
         *sentences,
         f"{plural(answers, 'answer')} so far, for epsilon {epsilon_words(account.spent)} of "
-        f"{epsilon_words(account.limit)}. Epsilon measures what can be learned: the odds between two possibilities that "
-        "are hidden from each other change by a factor of at most e to the power of epsilon, which is 1.11 for 0.1 and "
-        "2.72 for 1. The epsilons of answers add up at most, and when the budget is spent no question is answered any more.",
+        f"{epsilon_words(account.limit)}. Epsilon measures what can be learned: the odds between two possibilities "
+        "that are hidden from each other change by a factor of at most e to the power of epsilon: 1.11 for 0.1, 2.72 "
+        "for 1. The epsilons of answers add up at most, and when the budget is spent no question is answered "
+        "any more.",
     )
 
 
@@ -228,8 +229,8 @@ def _odds(dataset: Dataset, account: Account, beliefs: Sequence[tuple[str, Belie
         for column, belief in beliefs
     ]
     sentences = [
-        f"Somebody suspects something of one {_unit(dataset)} with 1 %. The table says what they could believe at most, "
-        "after everything released so far and after the whole budget, whatever else they know about other records.",
+        f"Somebody suspects something of one {_unit(dataset)} with 1 %. The table says what they could believe at "
+        "most, after everything released so far and after the whole budget, whatever they know about other records.",
         unit_words(dataset, _rounded_up(account.limit)),
     ]
     if not rows:
@@ -315,8 +316,8 @@ def _checks(check: Verification) -> list[str]:
     state = "sound" if check.is_sound else "NOT SOUND"
     proof = f"The ledger has {plural(check.entries, 'entry', 'entries')} and is {state}, as recomputed now. Its head is"
     sentences = (
-        "blowfish ledger verify recomputes every hash and every balance; blowfish ledger export writes all entries, and "
-        "a signed checkpoint proves to an outsider, without the data, that none was changed.",
+        "blowfish ledger verify recomputes every hash and every balance; blowfish ledger export writes all entries, "
+        "and a signed checkpoint proves to an outsider, without the data, that none was changed.",
         "blowfish audit tests the noise and the accounting of this installation.",
     )
     return [

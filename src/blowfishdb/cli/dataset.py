@@ -64,6 +64,8 @@ def add(
     \b
     Words for --policy
       full, public, line, within 5, cuts 18, 65, blocks a, b | c
+      lat + lon=within 0.5                both together, in a straight line;
+                                          also blocks FILE and edges FILE
     \b
     Examples
       blowfish dataset add visits --source postgresql://localhost/clinic#visits

@@ -21,7 +21,9 @@ from blowfishdb.catalog.dataset import (
     named,
     read_attribute,
     read_family,
+    read_policies,
     typed_value,
+    with_policies,
 )
 from blowfishdb.catalog.guidance import (
     PERMANENT,
@@ -98,14 +100,14 @@ def declare(
         profile = None if options.profile is None else read_profile(options.profile)
         attributes = declared_columns(named(options.domain or [], "--domain"), columns)
         words = named(options.policy or [], "--policy")
-        families = {column: read_family(text, attributes.get(column)) for column, text in words.items()}
+        hidden: Mapping[str, Family] = {}
         presence = read_presence(options.presence) if options.presence else None
         if profile is not None:
             proposal = propose(profile, columns)
             if ask:
                 unit = unit or ask_unit(proposal, columns)
                 attributes, hidden = ask_columns(proposal, columns, unit)
-                families, presence = {**hidden, **families}, presence or ask_presence()
+                presence = presence or ask_presence()
                 limits = ask_limits(limits, profile)
             else:
                 attributes = {**proposed_columns(proposal, columns, unit), **attributes}
@@ -115,7 +117,8 @@ def declare(
             first = next(iter(columns), "age")
             raise CatalogError(f"no column has a domain: add --domain '{first}=...' or --document FILE; {HINT}")
         domain = Domain(tuple(attributes.items()))
-        policy = Policy(families, presence=presence or "public", unit=unit or ROW)
+        families, graphs = read_policies(words, domain)
+        policy = with_policies(Policy(hidden, presence=presence or "public", unit=unit or ROW), families, graphs)
     return Dataset(
         name,
         source=options.source,
@@ -230,7 +233,8 @@ def show_added(
         say("Until the first answer columns, people and presence can change; then they are final.", style="yellow")
     show_joins(dataset)
     if unused:
-        say(f"Not used: {', '.join(unused)}")
+        add = f"blowfish dataset domain {quote(dataset.name)} --domain '{unused[0]}=...' --reason TEXT"
+        say(f"Not used: {', '.join(unused)}. To use one, say what the public may know of it: {add}", soft_wrap=True)
     share = "" if account.analyst_limit is None else f", {exact(account.analyst_limit)} per analyst"
     spent = "" if not account.spent else f" ({exact(account.spent)} of it spent: this data had an account already)"
     here = Path.cwd()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -245,7 +244,8 @@ def set_policy(
     name: Name,
     reason: Reason,
     policy: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=WORDS", help="The new policy of an attribute; repeat it.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN=WORDS", help="The new policy of an attribute, or of several; repeat it."),
     ] = None,
     document: Annotated[Path | None, typer.Option(metavar="FILE", help="The new policy in a document.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False,
@@ -259,6 +259,8 @@ def set_policy(
     Examples
       blowfish policy set visits --policy "cost=within 1000" \\
           --reason "approved in May" --dry-run
+      blowfish policy set visits --policy "lat + lon=within 0.5" \\
+          --reason "places within 0.5 degrees, both together"
       blowfish policy set visits --document visits.toml --reason "approved in May"
     """
     with existing(config, by) as curator:
@@ -307,16 +309,15 @@ def edit(
 
 def changed_policy(dataset: Dataset, words: list[str], document: Path | None) -> Policy:
     """The dataset's policy with the named attributes changed, or the policy of a document."""
-    from blowfishdb.catalog.dataset import named, read_family
+    from blowfishdb.catalog.dataset import named, read_policies, with_policies
     from blowfishdb.cli.declaration import read_file
 
     if bool(words) == (document is not None):
         raise PolicyError("say the new policy with --policy or with --document")
     if document is not None:
         return read_file(document).policy
-    texts, old = named(words, "--policy"), dataset.policy
-    families = {name: read_family(text, dataset.domain.find(name, PolicyError)) for name, text in texts.items()}
-    new = replace(old, attributes=dict(old.attributes) | families)
+    families, graphs = read_policies(named(words, "--policy"), dataset.domain)
+    new = with_policies(dataset.policy, families, graphs)
     new.check(dataset.domain)
     return new
 

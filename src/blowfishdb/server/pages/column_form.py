@@ -217,10 +217,11 @@ class ColumnEditor:
         return True
 
     def propose(self, proposal: ColumnProposal) -> None:
-        """Takes over what a profile proposes, unless something was declared already."""
-        self.proposal = proposal
-        if not self.form.is_used:
-            self.form = proposed_form(self.column, proposal)
+        """Takes over what a profile proposes, unless something was declared already; a use alone is filled in."""
+        self.proposal, proposed = proposal, proposed_form(self.column, proposal)
+        is_empty = self.form == suggested(self.column, self.form.form)
+        if not self.form.is_used or (is_empty and self.form.form == proposed.form):
+            self.form = proposed
 
     def fill(self, seen: ColumnSeen) -> None:
         """Takes over what was read from the data, marked as such."""
