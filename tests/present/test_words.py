@@ -50,6 +50,7 @@ x, y = bf.col("x"), bf.col("y")
         (x.is_null(), "x is NULL"),
         (~x.is_outside(), "not (x is outside its domain)"),
         (x > datetime.date(2024, 2, 1), "x > '2024-02-01'"),
+        (x >= Fraction("47.5"), "x >= 47.5"),
     ],
 )
 def test_conditions_read_like_sql(condition: Predicate, words: str) -> None:

@@ -155,7 +155,10 @@ def ask_first(
         above = caller.app_state.approvals.above(name)
     message = f"No question about {name} waits."
     if above is not None:
-        message = f"Questions about {name} above epsilon {amount(above)} wait for a yes."
+        message = (
+            f"Questions about {name} above epsilon {amount(above)} wait for a yes, whoever asks the server. Commands "
+            "on this machine do not wait: whoever may run them reads the data anyway."
+        )
     print_result({"dataset": name, "approval_above": write(above)}, message, as_json=as_json)
 
 

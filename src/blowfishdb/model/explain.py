@@ -108,7 +108,7 @@ def _listed(names: list[str]) -> str:
 
 
 TIED = "any two values count as one step apart, whatever is declared of them, because of the public constraints below."
-METRICS = {"l1": "added up over the attributes", "l2": "in straight line", "linf": "in each attribute"}
+METRICS = {"l1": "added up over the attributes", "l2": "in a straight line", "linf": "in each attribute"}
 PRESENCE = {
     "public": "The number of rows is public, and so is whether somebody's row is in the table.",
     "secret": "Whether a record is there is hidden as well, which puts any two records at most 2 steps apart.",

@@ -318,6 +318,8 @@ def condition_words(condition: Predicate, depth: int = DEEPEST) -> str:
 def _value_words(value: object) -> str:
     if isinstance(value, datetime.date):
         return _quoted(value.isoformat())
+    if isinstance(value, Fraction):
+        return show(value)
     return _quoted(value) if isinstance(value, str) else str(value)
 
 
@@ -325,9 +327,9 @@ def condition_code(condition: Predicate) -> str:
     """The Python that makes the condition, with `bf` for blowfishdb."""
     match condition:
         case Comparison(attribute, op, value):
-            return f"bf.col({attribute!r}) {op} {value!r}"
+            return f"bf.col({attribute!r}) {op} {_value_code(value)}"
         case Member(attribute, values):
-            return f"bf.col({attribute!r}).isin([{', '.join(repr(value) for value in values)}])"
+            return f"bf.col({attribute!r}).isin([{', '.join(_value_code(value) for value in values)}])"
         case IsNull(attribute):
             return f"bf.col({attribute!r}).is_null()"
         case IsOutside(attribute):
@@ -335,8 +337,15 @@ def condition_code(condition: Predicate) -> str:
         case Negation(inner):
             return f"~({condition_code(inner)})"
         case Both(Comparison(one, ">=", low), Comparison(two, "<=", high)) if one == two:
-            return f"bf.col({one!r}).between({low!r}, {high!r})"
+            return f"bf.col({one!r}).between({_value_code(low)}, {_value_code(high)})"
         case Both(first, second):
             return f"({condition_code(first)}) & ({condition_code(second)})"
         case Either(first, second):
             return f"({condition_code(first)}) | ({condition_code(second)})"
+
+
+def _value_code(value: object) -> str:
+    """The value as Python writes it; a short decimal as one, which conditions take exactly."""
+    if isinstance(value, Fraction) and str(float(value)) == show(value):
+        return show(value)
+    return repr(value)
