@@ -133,7 +133,7 @@ def test_a_place_where_nobody_can_listen_is_said(host: str) -> None:
         check_port(host, 8000)
 
 
-def test_people_who_are_there_get_no_new_curator(tmp_path: Path) -> None:
+def test_people_who_are_there_get_no_new_curator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from blowfishdb.cli.output import log_to_file
     from blowfishdb.cli.serve import first_curator, opened
 
@@ -143,6 +143,11 @@ def test_people_who_are_there_get_no_new_curator(tmp_path: Path) -> None:
     assert app_state.settings.port == 8123
     assert first_curator(app_state, "cora") is not None
     assert first_curator(app_state, "eve") is None
+    # Another server, started at the same moment, made the curator after this one looked.
+    looks = iter([[], app_state.users.all()])
+    monkeypatch.setattr(type(app_state.users), "all", lambda users: next(looks))
+    assert first_curator(app_state, "cora") is None
+    monkeypatch.undo()
     assert [user.name for user in app_state.users.all()] == ["cora"]
     app_state.close()
 

@@ -22,7 +22,7 @@ import typer
 from blowfishdb.cli import run
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config
 from blowfishdb.cli.output import console, keep_log, print_json, print_result, say
-from blowfishdb.errors import CatalogError, ExtraMissing
+from blowfishdb.errors import CatalogError, ExtraMissing, InvalidInput
 
 if TYPE_CHECKING:
     from blowfishdb.catalog import Curator
@@ -186,7 +186,13 @@ def first_curator(app_state: AppState, name: str) -> str | None:
     if app_state.users.all():
         return None
     password = new_password()
-    app_state.users.add(name, "curator", password)
+    try:
+        app_state.users.add(name, "curator", password)
+    except InvalidInput:
+        # Another server that starts at the same moment was first, and prints the password.
+        if app_state.users.all():
+            return None
+        raise
     app_state.audit_log.note("console", "added a user", name, {"role": "curator"})
     return password
 
