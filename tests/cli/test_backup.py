@@ -30,7 +30,8 @@ def test_a_restored_account_counts_what_was_spent_after_the_backup(people: Run, 
     release(people, "0.20")
     before = spent(people)
     refused = people("restore", "monday.backup")
-    assert refused.code != 0 and "--replace" in refused.err
+    assert refused.code != 0 and "users in this place (sqlite:///blowfish.users)" in refused.err
+    assert "--replace" in refused.err and "names this place" not in refused.err
     for name in ("blowfish.ledger", "blowfish.ledger-wal", "blowfish.users", "blowfish.toml"):
         (folder / name).unlink(missing_ok=True)
     restored = people("restore", "monday.backup", "--json")
@@ -66,6 +67,14 @@ def test_on_another_machine_a_checkpoint_tells_what_was_spent(people: Run, folde
     ended = people("restore", str(backup), *place, "--replace", "--accept", "the first try was a drill")
     assert "Mind" not in ended.out
     assert people("ledger", "show", *place, "--json").json[-1]["fields"]["reason"] == "the first try was a drill"
+    # A machine with a configuration of its own, which says where the ledger is and declares nothing.
+    third = folder / "third machine"
+    third.mkdir()
+    (third / "blowfish.toml").write_text('ledger = "sqlite:///third.ledger"\n')
+    place = ("--config", str(third / "blowfish.toml"))
+    assert "were added: people." in people("restore", str(backup), *place, *given).out
+    assert people("dataset", "list", *place, "--json").json[0]["name"] == "people"
+    assert (third / "blowfish.toml").read_text().startswith('ledger = "sqlite:///third.ledger"\n')
 
 
 def test_a_damaged_backup_is_noticed(people: Run, folder: Path) -> None:

@@ -31,6 +31,11 @@ MANIFEST, CONFIG, LEDGER, USERS = "manifest.json", "blowfish.toml", "ledger.sqli
 FORMAT = 1
 ENDING = ".backup"
 CHUNK = 2**20
+CREDENTIALS = re.compile(r"//[^/]*@")
+ELSEWHERE = (
+    "The configuration of the backup names this place. To restore elsewhere, write a configuration here first that "
+    "names another ledger and other users."
+)
 
 
 def backup(
@@ -92,7 +97,7 @@ def restore(
       blowfish restore monday.backup --checkpoint visits.checkpoint
     """
     with opened_backup(file) as (folder, manifest):
-        restored, beside = _restore(
+        restored, beside, datasets = _restore(
             folder, config, manifest["at"], replace=replace, key=checkpoint_key, signed=checkpoint, accept=accept, by=by
         )
     counted = {account: str(spent.amount) for account, spent in restored.counted.items()}
@@ -105,6 +110,8 @@ def restore(
         lines.append(f"The ledger that was here is kept as {restored.aside.name}.")
     if beside is not None:
         lines.append(f"The configuration here was left as it is; that of the backup is {beside.name}.")
+    if datasets:
+        lines.append(f"{config.name} declared no dataset; those of the backup were added: {', '.join(datasets)}.")
     for name in _misplaced(config):
         lines.append(
             f"Mind: the ledger has no account of {name} at its address here. Put the data where it was (the same path "
@@ -187,9 +194,10 @@ def _restore(
     signed: Path | None,
     accept: str | None,
     by: str | None,
-) -> tuple[Restored, Path | None]:
-    """What the ledger counts now, and where the backup's configuration is if there is another one in its place."""
-    from blowfishdb.catalog.config import read_config
+) -> tuple[Restored, Path | None, list[str]]:
+    """What the ledger counts now, where the backup's configuration is if there is another one in its place, and which
+    of its datasets were added to that one, because it had none."""
+    from blowfishdb.catalog.config import read_config, write_dataset
     from blowfishdb.ledger.backup import restore_ledger
 
     config = config.absolute()
@@ -202,7 +210,9 @@ def _restore(
     if people is not None:
         with closing(people), people.read() as cursor:
             if cursor.rows("SELECT name FROM users LIMIT 1") and not replace:
-                raise BackupRefused("there are users in this place. To replace them: --replace")
+                where = CREDENTIALS.sub("//", _users_address(settings))
+                way = f"--replace. {ELSEWHERE}" if is_new else "--replace"
+                raise BackupRefused(f"there are users in this place ({where}). To replace them, and keep a copy: {way}")
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     restored = restore_ledger(
         folder / LEDGER,
@@ -222,10 +232,14 @@ def _restore(
             copy.copy(people)
     if is_new:
         os.replace(beside, config)
-    elif config.read_bytes() == beside.read_bytes():
+        return restored, None, []
+    if config.read_bytes() == beside.read_bytes():
         beside.unlink()
-        return restored, None
-    return restored, None if is_new else beside
+        return restored, None, []
+    added = {} if settings.datasets else read_config(beside).datasets
+    for dataset in added.values():
+        write_dataset(config, dataset)
+    return restored, beside, list(added)
 
 
 def _misplaced(config: Path) -> list[str]:
@@ -253,11 +267,17 @@ def _checkpoint(settings: Configuration, file: Path | None, key: str | None) -> 
 
 def _users(settings: Configuration) -> Database | None:
     """The database of users; None where no server was ever used."""
-    from blowfishdb.catalog.config import USUAL_USERS, filled_in, located
+    from blowfishdb.catalog.config import filled_in, located
     from blowfishdb.server.auth.database import open_database
 
-    address = located(filled_in(str(settings.server.get("users", USUAL_USERS))), settings.path.parent)
-    return open_database(address)
+    return open_database(located(filled_in(_users_address(settings)), settings.path.parent))
+
+
+def _users_address(settings: Configuration) -> str:
+    """The address of the users as the configuration writes it, without secrets of the environment."""
+    from blowfishdb.catalog.config import USUAL_USERS
+
+    return str(settings.server.get("users", USUAL_USERS))
 
 
 def _users_file(path: Path) -> Database:

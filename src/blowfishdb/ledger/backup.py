@@ -171,7 +171,10 @@ def _check_known(
     if marked is not None and marked.head.ledger != head.ledger:
         reason = "the high-water mark here belongs to another ledger."
     elif marked is None and (checkpoint is None or checkpoint not in witnesses):
-        reason = "there is no high-water mark of this ledger here, so nobody knows what was spent after the backup."
+        reason = (
+            "there is no high-water mark of this ledger here, so nobody knows what was spent after the backup. Bring "
+            "it along: its file, or its address as `mark` in the configuration."
+        )
     elif furthest > known:
         reason = f"entry {furthest} had been written, and what was spent by then is not known."
     elif any(source.hash_at(seen.head.sequence) != seen.head.hash for seen in forked):
