@@ -72,7 +72,8 @@ def test_on_another_machine_a_checkpoint_tells_what_was_spent(people: Run, folde
     third.mkdir()
     (third / "blowfish.toml").write_text('ledger = "sqlite:///third.ledger"\n')
     place = ("--config", str(third / "blowfish.toml"))
-    assert "were added: people." in people("restore", str(backup), *place, *given).out
+    ended = people("restore", str(backup), *place, *given)
+    assert "were added: people." in ended.out and "people has spent epsilon 0.25." in ended.out
     assert people("dataset", "list", *place, "--json").json[0]["name"] == "people"
     assert (third / "blowfish.toml").read_text().startswith('ledger = "sqlite:///third.ledger"\n')
 

@@ -19,12 +19,12 @@ import typer
 
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, CuratorOption, existing, login
 from blowfishdb.cli.output import print_result
-from blowfishdb.errors import BackupRefused, BlowfishError, CatalogError, UnknownAccount, plural
+from blowfishdb.errors import BackupRefused, BlowfishError, CatalogError, UnknownAccount, amount, plural
 
 if TYPE_CHECKING:
     from blowfishdb.catalog.config import Config as Configuration
     from blowfishdb.ledger.backup import Restored
-    from blowfishdb.ledger.values import Seen
+    from blowfishdb.ledger.values import Seen, Spending
     from blowfishdb.server.auth.database import Database
 
 MANIFEST, CONFIG, LEDGER, USERS = "manifest.json", "blowfish.toml", "ledger.sqlite", "users.sqlite"
@@ -105,7 +105,7 @@ def restore(
         f"Restored the backup of {manifest['at']}: {_what(manifest)}. On record as entry {restored.head.sequence}."
     ]
     if counted:
-        lines.append(f"Later spending is counted for {plural(len(counted), 'account')}: see blowfish ledger show.")
+        lines.append(f"Later spending is counted, on record in that entry: {_counted_words(config, restored.counted)}.")
     if restored.aside is not None:
         lines.append(f"The ledger that was here is kept as {restored.aside.name}.")
     if beside is not None:
@@ -240,6 +240,18 @@ def _restore(
     for dataset in added.values():
         write_dataset(config, dataset)
     return restored, beside, list(added)
+
+
+def _counted_words(config: Path, counted: Spending) -> str:
+    """What accounts have spent that count more than the backup did; those of no dataset here by their ids."""
+    names: dict[str, str] = {}
+    with suppress(BlowfishError), existing(config) as curator:
+        for name in curator.datasets():
+            with suppress(UnknownAccount):
+                names[curator.account(name).id] = name
+    return ", ".join(
+        f"{names.get(one, one)} has spent epsilon {amount(spent.amount)}" for one, spent in counted.items()
+    )
 
 
 def _misplaced(config: Path) -> list[str]:
