@@ -132,13 +132,17 @@ def test_strict_passes_without_skips(tmp_path: Path, body: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_packages_are_counted_until_pip_installs_them() -> None:
-    found = "Collecting ibis\n  Downloading ibis.whl\nCollecting duckdb\n"
-    assert setup_venv.progress(found) == "packages found: 2"
-    assert (
-        setup_venv.progress(found + "Installing collected packages: duckdb, sqlglot, ibis\n")
-        == "packages to install: 3"
-    )
+def test_uv_asks_where_pip_is_told_to() -> None:
+    listed = """:env:.find-links='/wheels /more'
+global.extra-index-url='file:///one file:///two'
+global.find-links='/others'
+global.timeout='60'
+"""
+    assert setup_venv.uv_settings(listed) == {
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_INDEX": "file:///one file:///two",
+        "UV_FIND_LINKS": "/wheels,/more",
+    }
 
 
 def test_a_long_step_is_not_silent(
@@ -147,7 +151,7 @@ def test_a_long_step_is_not_silent(
     monkeypatch.setattr(setup_venv, "SAY_EVERY", 0.05)
     slow = [sys.executable, "-c", "import time; print('Collecting ibis', flush=True); time.sleep(1)"]
     assert setup_venv.run_quietly(slow, tmp_path / "log")
-    assert "packages found: 1" in capsys.readouterr().out
+    assert "Collecting ibis, 0 s" in capsys.readouterr().out
 
 
 def test_a_failure_shows_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
