@@ -155,3 +155,19 @@ def test_other_rows_are_left_alone(monkeypatch: pytest.MonkeyPatch):
     assert weighted_intervals(Kronecker((Identity(2), Identity(2))), np.ones(4, dtype=np.int64)) is None
     monkeypatch.setattr(level_sets, "MOST_LEVELS", 3)
     assert weighted_intervals(Sparse(np.array([[2, 4, 2]])), one) is None
+
+
+def test_without_a_list_of_edges_the_ranges_of_rows_bound_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much as the worst edge of a complete graph for one row; never less, and never more than two columns."""
+    graph = CellGraph((window(5, 5), window(2, 2)), "record", np.array([False]), "public")
+    other = Measurement(Identity(2), np.array([1]))
+    several = np.array([[0, 3, 0, 1, 0], [4, 0, 0, 0, 1], [0, 0, -2, 0, 5]])
+    for rows in (np.array([[-3, -1, 0, 1, 4]]), several, several[:, ::-1]):
+        part = KroneckerMeasurement((Measurement(Sparse(csr_array(rows)), np.array([1])), other))
+        exact = worst_product_edge([part], graph)
+        with monkeypatch.context() as patched:
+            patched.setattr("blowfishdb.model.graphs.EDGE_LIMIT", 4)
+            bound = worst_product_edge([part], graph)
+        assert listed_loss([part], graph) <= exact.loss <= bound.loss <= 2 * int(np.abs(rows).sum(axis=0).max())
+        assert not bound.tight
+        assert rows.shape[0] > 1 or bound.loss == exact.loss

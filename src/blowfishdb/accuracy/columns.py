@@ -105,7 +105,9 @@ def column_alphas(table: AggregateTable, alpha: float) -> list[float | None]:
     for place, one in enumerate(table.aggregates):
         if place in quotients:
             reach, divisor = quotients[place].reach, _divisor(table, place)
-            alphas.append(None if reach is None or divisor is None else reach * alpha / divisor)
+            alphas.append(
+                None if reach is None or divisor is None else reach * alpha / divisor + _rounding(table, place)
+            )
         else:
             alphas.append(column_alpha(one, _roles(table, place), box, table.size))
     return alphas
@@ -150,7 +152,16 @@ def _divisor(table: AggregateTable, place: int) -> float | None:
 
 def _tolerated(table: AggregateTable, place: int) -> float:
     """How far off a quotient times its divisor may be for its column to keep its tolerance."""
-    return float(table.aggregates[place].tolerance or 0) * (_divisor(table, place) or 0.0)
+    tolerance = float(table.aggregates[place].tolerance or 0) - _rounding(table, place)
+    return tolerance * (_divisor(table, place) or 0.0)
+
+
+def _rounding(table: AggregateTable, place: int) -> float:
+    """How far off a mean is because values are rounded to the cells."""
+    if table.aggregates[place].function != "mean":
+        return 0.0
+    total = table.blocks[table.places[place]["sum"]]
+    return total.coarse / total.scale
 
 
 def _parts(

@@ -384,7 +384,18 @@ def table_columns(table: AggregateTable, raw: Floats, widths: HalfWidths, beta: 
         np.concatenate([np.broadcast_to(numbers, column.value.shape).reshape(-1) for column, numbers in each])
         for each in zip(*([(c, c.value), (c, c.low), (c, c.high)] for c in columns), strict=True)
     )
-    return Estimate(values, Bounds(low, high), FEW if has_few else "")
+    steps = [_coarse_words(table, place) for place in range(len(columns))]
+    return Estimate(values, Bounds(low, high), "; ".join(filter(None, (FEW if has_few else "", *steps))))
+
+
+def _coarse_words(table: AggregateTable, place: int) -> str:
+    """That the values of a mean were rounded; nothing where they were not."""
+    aggregate, roles = table.aggregates[place], table.places[place]
+    rows = table.blocks[roles["sum"]] if aggregate.function == "mean" else None
+    if rows is None or rows.coarse == 0.0:
+        return ""
+    off = f"{rows.coarse / rows.scale:g}"
+    return f"{aggregate.title} is of rounded values, each off by at most {off}, which its interval covers"
 
 
 def _pairs(
@@ -450,7 +461,7 @@ def _column(
     ends = float(rows.ends[0] - rows.offset), float(rows.ends[1] - rows.offset)
     mean = ratio(total.times(float(rows.step)), count, ends, pair)
     if aggregate.function == "mean":
-        return (mean + _constant(mean, float(rows.offset))).times(1.0 / rows.scale)
+        return (mean + _constant(mean, float(rows.offset))).widened(rows.coarse).times(1.0 / rows.scale)
     squares, square = roles["square"].rows, roles["square"].box
     step = float(squares.step)
     variance = _variance(square.times(step**2).over(count), mean, rows.spread, 0.0 if step == 1.0 else step / 2)

@@ -15,9 +15,9 @@ from scipy.sparse import csc_array, csr_array, eye_array, kron
 from blowfishdb.errors import QueryError, TooLarge, between
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, compile_cells, middles
-from blowfishdb.model.domain import Domain
+from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.graphs import ZERO, GridGraph, JointEdges
-from blowfishdb.model.groups import LEFT_OUT, AxisCells, along
+from blowfishdb.model.groups import LEFT_OUT, AxisCells, along, grouping
 from blowfishdb.model.numbers import Bools, Ints, show
 from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Both, Predicate, Truth, atoms, truth
@@ -53,6 +53,8 @@ MOST_FACTORS = 4
 MOST_ENTRIES = 2**25
 """Entries of rows that are no products and so are written out."""
 LARGEST_ENTRY = 2**40
+MOST_CELLS, COARSE_CELLS = 2**21, 2**18
+"""Cells of a table; where means need more, their values are rounded so that about the second number is left."""
 ROUNDING = 1e-9
 """Quotients that are whole numbers up to rounding are not rounded up to the next one."""
 SQUARE_LEVELS = 512
@@ -182,6 +184,8 @@ class BlockRows:
     """The least and the greatest value, in the same units."""
     is_exact: bool = False
     """Whether no hidden move changes any of the rows; looked at for counts."""
+    coarse: float = 0.0
+    """How far a value may be from the middle of its cell, in the same units."""
 
     @property
     def spread(self) -> int:
@@ -304,7 +308,52 @@ def table_cells(
         return _people_cells(domain, policy, axes, where, aggregates)
     fine = fine_axes(axes, aggregates)
     conditions = [aggregate.where for aggregate in aggregates if aggregate.where is not None]
-    return compile_cells(domain, policy, fine, where, conditions)
+    is_chosen = all(aggregate.function == "quantile" for aggregate in aggregates)
+    try:
+        cells = compile_cells(domain, policy, fine, where, conditions)
+        if cells.graph.cells <= MOST_CELLS or is_chosen:
+            return cells
+        too_large = TooLarge("cells of one question", cells.graph.cells, MOST_CELLS, TOO_MANY)
+    except TooLarge as error:
+        too_large = error
+    coarse = _coarse_axes(policy.applied(domain), axes, fine, aggregates)
+    if coarse is None:
+        raise too_large
+    cells = compile_cells(domain, policy, coarse, where, conditions)
+    if cells.graph.cells > MOST_CELLS:
+        raise too_large
+    return cells
+
+
+TOO_MANY = "Ask for wider bins or fewer attributes; AVG(x) of many values is taken of rounded ones."
+
+
+def _coarse_axes(
+    domain: Domain, axes: tuple[Axis, ...], fine: tuple[Axis, ...], aggregates: tuple[Aggregate, ...]
+) -> tuple[Axis, ...] | None:
+    """The axes with the values of the widest one in bins, where means alone are taken of it; None where they are not.
+
+    Means are then of the middles of the bins, and their intervals cover the rounding (docs/proofs/joint.md).
+    """
+    counts = {axis.attribute: grouping(axis, domain.find(axis.attribute)).count for axis in axes}
+    sizes = {axis.attribute: domain.find(axis.attribute).size for axis in fine if axis.attribute not in counts}
+    if not sizes:
+        return None
+    widest = max(sizes, key=lambda name: sizes[name])
+    uses = [one for one in aggregates if widest in one.factors]
+    step = value_step(domain.find(widest))
+    if step is None or any(one.function not in ("mean", "count") or len(one.factors) > 1 for one in uses):
+        return None
+    each = -(-math.prod([*counts.values(), *sizes.values()]) // COARSE_CELLS)
+    width = step * min(each, sizes[widest])
+    return tuple(replace(axis, width=width) if axis.attribute == widest else axis for axis in fine)
+
+
+def value_step(attribute: Attribute) -> Fraction | None:
+    """How far apart neighbouring values of a numeric attribute are; None where they are no numbers or uneven."""
+    if isinstance(attribute, Integers):
+        return Fraction(1)
+    return attribute.width if isinstance(attribute, Bins) else None
 
 
 def _people_cells(
@@ -446,7 +495,15 @@ class _Builder:
         is_exact = False
         if block.power == 0 and not block.is_running:
             is_exact = bool(unchanged(csc_array(_matrix(rows)), self._components).all())
-        return BlockRows(block, rows, max(1, largest), offset, scale, step, ends=ends, is_exact=is_exact)
+        coarse = (
+            max((self._half_cell(name) for name in values), default=Fraction(0)) * abs(affine[0][0]) if values else 0
+        )
+        return BlockRows(block, rows, max(1, largest), offset, scale, step, 1, ends, is_exact, float(coarse * scale))
+
+    def _half_cell(self, name: str) -> Fraction:
+        """How far a value may be from the middle of its cell along an axis."""
+        axis = self.cells.layout[name]
+        return int((axis.lasts - axis.firsts).max()) * (value_step(axis.segments.attribute) or 0) / Fraction(2)
 
     @cached_property
     def _components(self) -> Ints:
@@ -676,6 +733,7 @@ def _role_alphas(aggregate: Aggregate, roles: Mapping[str, BlockRows], size: int
     total, is_counted = roles["sum"], roles["count"].is_exact
     spread, tolerance = float(total.spread), tolerance * total.scale
     if aggregate.function == "mean":
+        tolerance = _less_rounding(tolerance, total, aggregate)
         share = tolerance * size if is_counted else tolerance * size / (2 + tolerance / spread)
         return {"sum": share} if is_counted else {"sum": share, "count": share / spread}
     step = float(roles["square"].step)
@@ -686,6 +744,16 @@ def _role_alphas(aggregate: Aggregate, roles: Mapping[str, BlockRows], size: int
     share = tolerance * size / 3 if is_counted else tolerance * size / (6 + tolerance / spread**2)
     alphas = {"sum": share / (spread * step), "square": share / step**2}
     return alphas if is_counted else {**alphas, "count": share / spread**2}
+
+
+def _less_rounding(tolerance: float, total: BlockRows, aggregate: Aggregate) -> float:
+    """What rounded values leave of the tolerance of a mean; QueryError where that is nothing."""
+    if tolerance <= total.coarse:
+        off = f"{total.coarse / total.scale:g}"
+        raise QueryError(
+            f"{aggregate.title} is of rounded values, which moves it by up to {off}: ask for more than that"
+        )
+    return tolerance - total.coarse
 
 
 def column_alpha(aggregate: Aggregate, roles: Mapping[str, BlockRows], alpha: float, size: int | None) -> float | None:
@@ -708,7 +776,7 @@ def column_alpha(aggregate: Aggregate, roles: Mapping[str, BlockRows], alpha: fl
     spread = float(total.spread)
     mean = (off["sum"] * total.step + spread * off["count"]) / rest
     if aggregate.function == "mean":
-        return mean / total.scale
+        return (mean + total.coarse) / total.scale
     squares = (off["square"] * roles["square"].step ** 2 + spread**2 * off["count"]) / rest
     variance = squares + 2 * spread * mean
     rounding = _rounding(float(roles["square"].step))

@@ -420,8 +420,15 @@ class AxisCost:
         """F_j: the worst edge of this axis alone."""
         if self.intervals is not None:
             return worst_axis_edge(self.intervals, self.measurement.weights, graph)
-        edges = graph.edges()
-        return worst_of(column_losses(sparse_columns(self.measurement.rows), self.measurement.weights, edges), edges)
+        columns, weights = sparse_columns(self.measurement.rows), self.measurement.weights
+        try:
+            edges = graph.edges()
+        except TooLarge:
+            # No move changes a row by more than its range; and none loses more than two columns have.
+            check_sum("weights times entries", total_weight(weights) * 2 * _largest_entry(columns))
+            ranges = np.asarray((columns.max(axis=1) - columns.min(axis=1)).toarray(), dtype=np.int64).reshape(-1)
+            return WorstEdge(min(int(ranges @ weights), 2 * self.largest), None, tight=False)
+        return worst_of(column_losses(columns, weights, edges), edges)
 
 
 def worst_product_edge(parts: Sequence[KroneckerMeasurement], graph: CellGraph) -> WorstEdge:
