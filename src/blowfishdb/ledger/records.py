@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, ClassVar
 
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, UnknownAccount
@@ -49,7 +49,7 @@ def canonical(fields: Mapping[str, Field]) -> str:
 
 def digest(text: str | bytes) -> str:
     """SHA-256 in hexadecimal."""
-    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+    return sha256(text.encode() if isinstance(text, str) else text).hexdigest()
 
 
 def declared(policy: str, domain: str) -> str:
@@ -59,8 +59,7 @@ def declared(policy: str, domain: str) -> str:
 
 def link(previous_hash: str, sequence: int, body: str) -> str:
     """The hash of entry number `sequence`. The PostgreSQL store computes the same inside the server."""
-    content = hashlib.sha256(body.encode()).hexdigest()
-    return hashlib.sha256(f"{previous_hash}:{sequence}:{content}".encode()).hexdigest()
+    return sha256(f"{previous_hash}:{sequence}:{sha256(body.encode()).hexdigest()}".encode()).hexdigest()
 
 
 def genesis(ledger: str) -> str:

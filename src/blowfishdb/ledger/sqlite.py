@@ -8,12 +8,13 @@ import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import in_turn
-from blowfishdb.ledger.records import Cursor, Row, Value, digest
+from blowfishdb.ledger.records import Cursor, Row, Value
 from blowfishdb.ledger.store import NEWEST, PATIENCE, Store, announce_upgrade, migrate, pending
 
 APPLICATION = 0x424C4F57
@@ -121,7 +122,7 @@ def _connect(path: Path, patience: float) -> sqlite3.Connection:
 
 
 def _payload_digest(payload: object) -> str | None:
-    return digest(payload) if isinstance(payload, bytes) else None
+    return sha256(payload).hexdigest() if isinstance(payload, bytes) else None
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

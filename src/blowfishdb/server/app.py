@@ -96,7 +96,7 @@ def rest_app(app_state: AppState) -> FastAPI:
     )
     add_handlers(app)
     # Routes are tried in this order, once for each level: what is asked most comes first, and there is one level.
-    for router in sorted(ROUTERS, key=lambda one: one is not queries.router):
+    for router in sorted(ROUTERS, key=lambda one: one not in (queries.router, datasets.budgets_router)):
         app.include_router(router, prefix="/api/v1", dependencies=DESCRIBED, responses={"default": PROBLEM})
     app.include_router(ledger.health_router, responses={"default": PROBLEM})
 
