@@ -119,8 +119,25 @@ class DigitTable:
         return Fraction(int(self.weights[row]) << position) / self.unit
 
 
+FEW_WEIGHTS = 256
+"""Tables of at most this many weights are made once: plans at one noise level ask for the same one again and again."""
+
+
 def digit_table(unit: Fraction, weights: Ints) -> DigitTable:
     """The table for distinct positive weights, with digits enough for the largest scale among them."""
+    if weights.size > FEW_WEIGHTS or weights.dtype != np.int64:
+        return _new_table(unit, weights)
+    return _known_table(unit, weights.tobytes())
+
+
+@lru_cache(maxsize=128)
+def _known_table(unit: Fraction, weights: bytes) -> DigitTable:
+    table = _new_table(unit, np.frombuffer(weights, np.int64))
+    table.heads.flags.writeable = False
+    return table
+
+
+def _new_table(unit: Fraction, weights: Ints) -> DigitTable:
     digits = digits_needed(unit / int(weights.min()))
     return DigitTable(unit, weights, heads_of(unit, weights, digits))
 
