@@ -39,6 +39,21 @@ def test_every_digit_probability_is_exact(scale: Fraction) -> None:
     assert table.carry(0)(1500) == int(carry * 2**1500)
 
 
+def test_a_table_that_is_made_once_cannot_be_changed_and_is_told_apart_by_unit_and_weights() -> None:
+    weights = np.array([1, 3])
+    table = digit_table(Fraction(5), weights)
+    assert digit_table(Fraction(5), np.array([1, 3])) is table
+    with pytest.raises(ValueError, match="read-only"):
+        table.heads[0, 0] = 0
+    # Whoever changes the weights afterwards changes no table.
+    weights[1] = 2
+    assert table.weights.tolist() == [1, 3]
+    for unit, others in ((Fraction(5), weights), (Fraction(6), np.array([1, 3])), (Fraction(5), np.array([1, 3, 4]))):
+        other = digit_table(unit, others)
+        assert np.array_equal(other.heads, heads_of(unit, others, other.digits))
+        assert not np.array_equal(other.heads, table.heads)
+
+
 @pytest.mark.parametrize("scale", SCALES[1:])
 def test_a_scale_off_by_two_percent_or_one_wrong_digit_is_seen(scale: Fraction) -> None:
     table = digit_table(scale, np.array([1]))
