@@ -75,6 +75,8 @@ def test_on_another_machine_a_checkpoint_tells_what_was_spent(people: Run, folde
     ended = people("restore", str(backup), *place, *given)
     assert "were added: people." in ended.out and "people has spent epsilon 0.25." in ended.out
     assert people("dataset", "list", *place, "--json").json[0]["name"] == "people"
+    assert people("dataset", "record", "people", str(third / "record.html"), *place).code == 0
+    assert "are not listed, and count: epsilon 0.25 was spent by then" in (third / "record.html").read_text()
     assert (third / "blowfish.toml").read_text().startswith('ledger = "sqlite:///third.ledger"\n')
 
 

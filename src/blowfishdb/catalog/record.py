@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ def record_page(curator: Curator, name: str, recipients: Recipients | None = Non
             "How is it enforced?", "Articles 5(1)(f), 25 and 32: integrity, protection by design, security", ENFORCED
         ),
         *_section("What about the rights of those concerned?", "Articles 12 to 22 and 35(7)(d)", RIGHTS),
-        *_released(account, budgets, charges, entries),
+        *_released(account, budgets, charges, entries, _restores(curator, account)),
         *_section("What is not protected?", "Article 35(7)(c): the risks that remain", _open(dataset)),
         *_checks(check),
     ]
@@ -280,8 +281,24 @@ def _open(dataset: Dataset) -> Sequence[str]:
     return (*not_protected(dataset.domain, dataset.policy), *NOT_PROTECTED, padding)
 
 
+def _restores(curator: Curator, account: Account) -> list[str]:
+    """What the account counts since backups were restored: the answers behind it are not listed."""
+    return [
+        f"Entry {entry.sequence} restored a backup. Answers that it lacked are not listed, and count: epsilon "
+        f"{epsilon_words(Fraction(spending[account.id][0]))} was spent by then."
+        for entry in curator.ledger.entries()
+        if entry.kind == "restored"
+        for spending in [json.loads(str(entry.fields.get("spending") or "{}"))]
+        if account.id in spending
+    ]
+
+
 def _released(
-    account: Account, budgets: Sequence[AnalystBudget], charges: Sequence[Entry], entries: Sequence[Entry]
+    account: Account,
+    budgets: Sequence[AnalystBudget],
+    charges: Sequence[Entry],
+    entries: Sequence[Entry],
+    restores: Sequence[str],
 ) -> list[str]:
     changes = [entry for entry in entries if entry.kind not in ("charge", "answer")]
     spent = (
@@ -303,7 +320,7 @@ def _released(
         ("Declarations", ("no.", "when (UTC)", "who", "what was declared or changed"), terms, (1, 2, 3)),
     ]
     return [
-        *_section("What was released so far?", "Article 5(2): accountability", (spent,)),
+        *_section("What was released so far?", "Article 5(2): accountability", (spent, *restores)),
         *(
             element("h3", {}, title) + html_table(title, names, rows, lefts)
             for title, names, rows, lefts in tables
