@@ -414,7 +414,9 @@ async def policies(context: PageContext) -> None:
     joints = [joint_form_of(graph, dataset.domain) for graph in dataset.policy.joint]
     titles = [*forms, *(form.title for form in joints)]
     wanted = context.request.query_params
-    shown = wanted.get("attribute", "")
+    attribute = wanted.get("attribute", "")
+    # An attribute that is hidden together with others is shown with them.
+    shown = next((form.title for form in joints if attribute in form.names), attribute)
     shown = shown if shown in titles else titles[0]
     if shown in forms and wanted.get("kind") in kinds_for(dataset.domain[shown]):
         forms[shown] = FamilyForm(wanted["kind"], wanted.get("text", "")[:LONGEST_TEXT])
