@@ -16,7 +16,7 @@ from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.measure import choose_quantiles
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.program import QuantilesRelease
-from blowfishdb.engine.release import PartsRelease, PlanRelease, Release
+from blowfishdb.engine.release import PartsRelease, PlanRelease, Release, divided
 from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import Number, accuracy_target
 from blowfishdb.errors import Declined, DigestMismatch, TooLarge
@@ -303,3 +303,16 @@ def test_each_class_of_edges_is_charged_its_own_loss() -> None:
     losses = edge_losses(place, ready)
     # A median moves by half a rank for a record that comes or goes, by one for a record that moves.
     assert losses == {"presence": Fraction(1, 2), "moves x": 1, "moves sex": Fraction(1, 2)}
+
+
+def test_quantiles_are_planned_apart_from_other_columns() -> None:
+    count, mean = Aggregate("count"), Aggregate("mean", ("age",))
+    quartiles = [Aggregate("quantile", ("age",), level=Fraction(place, 4)) for place in (1, 3)]
+    median = Aggregate("quantile", ("x",), level=Fraction(1, 2))
+
+    def planned(*columns: Aggregate) -> list[tuple[Aggregate, ...]]:
+        return [part.aggregates for part in divided(DOMAIN, bf.Policy(), Query("table", aggregates=columns))]
+
+    assert planned(count, *quartiles, mean, median) == [(count, mean), tuple(quartiles), (median,)]
+    assert planned(*quartiles) == [tuple(quartiles)]
+    assert planned(count, mean) == [(count, mean)]

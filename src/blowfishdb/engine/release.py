@@ -33,7 +33,6 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink
 from blowfishdb.mechanisms import joint
-from blowfishdb.mechanisms.kronecker import AXIS_CELLS
 from blowfishdb.mechanisms.parameters import Settings
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.cached import cached_property
@@ -497,7 +496,7 @@ def divided(domain: Domain, policy: Policy, query: Query) -> tuple[Query, ...]:
     """The query as tables over fewer cells each, together with the same columns; itself where one plan serves it.
 
     Aggregates that look at the same attributes beside the groups stay together; those that look at none join the first.
-    Persons are counted over cells of their own, and quantiles of very many values are chosen by rank.
+    Persons are counted over cells of their own. Quantiles stand apart: running counts share little with other rows.
     """
     if query.kind != "table":
         return (query,)
@@ -509,13 +508,13 @@ def divided(domain: Domain, policy: Policy, query: Query) -> tuple[Query, ...]:
         filters = dict.fromkeys(part.where for part in people)
         counts = (tuple(part for part in people if part.where == where) for where in filters)
         return (*of_rows, *(replace(query, aggregates=columns) for columns in counts))
-    by_rank = [part for part in query.aggregates if _is_by_rank(domain, policy, part, query)]
-    if 0 < len(by_rank) < len(query.aggregates):
-        rest = tuple(part for part in query.aggregates if part not in by_rank)
-        factors = dict.fromkeys(part.factors for part in by_rank)
-        ranked = (tuple(part for part in by_rank if part.factors == names) for names in factors)
+    quantiles = [part for part in query.aggregates if part.function == "quantile"]
+    rest = tuple(part for part in query.aggregates if part.function != "quantile")
+    measured = dict.fromkeys(part.factors for part in quantiles)
+    if len(measured) + bool(rest) > 1:
+        ranked = (tuple(part for part in quantiles if part.factors == names) for names in measured)
         return (
-            *divided(domain, policy, replace(query, aggregates=rest)),
+            *(divided(domain, policy, replace(query, aggregates=rest)) if rest else ()),
             *(replace(query, aggregates=columns) for columns in ranked),
         )
     if _cells(domain, policy, query.aggregates, query) <= TOGETHER:
@@ -526,14 +525,6 @@ def divided(domain: Domain, policy: Policy, query: Query) -> tuple[Query, ...]:
     for aggregate, names in zip(query.aggregates, looked_at, strict=True):
         tables[next(place for place, wide in enumerate(widest) if names <= wide)].append(aggregate)
     return tuple(replace(query, aggregates=tuple(part)) for part in tables)
-
-
-def _is_by_rank(domain: Domain, policy: Policy, aggregate: Aggregate, query: Query) -> bool:
-    """Whether an aggregate is a quantile of so many values that no plan has running counts of every group."""
-    if aggregate.function != "quantile" or aggregate.where is not None:
-        return False
-    is_grouped = aggregate.factors[0] in [axis.attribute for axis in query.axes]
-    return not is_grouped and policy.applied(domain).find(aggregate.factors[0]).total_size > AXIS_CELLS
 
 
 def _attributes(aggregate: Aggregate) -> frozenset[str]:
@@ -632,7 +623,7 @@ class PartsRelease(Release):
         titles = [part.title for part in self.query.aggregates]
         shown = columns[titles[0]]
         offer = Offer(joint.NAME, self.epsilon, shown, None, first.best.method)
-        why = f"the columns need many cells together, so they are {len(self.parts)} plans in one release."
+        why = f"the columns are measured by {len(self.parts)} plans in one release, each over the cells that it needs."
         return replace(
             first,
             title=question_words(self.query),
