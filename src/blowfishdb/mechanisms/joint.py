@@ -29,6 +29,8 @@ COARSE = 1e6
 MOST_WEIGHT = 2**40
 FINENESS = 2**12
 """Groups of questions have their weights to one part in this many."""
+FINEST_RUNNING = 16
+"""Where running counts would weigh too much at a weight of 1, theirs is at least this, and other rows are heavier."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +94,21 @@ def propose(problem: Problem) -> JointStrategy:
         raise Declined(NAME, "it serves tables of several aggregates, and several questions at once")
     labels = problem.graph.components()
     is_total_known = not np.any(labels == ZERO) and len(problem.graph.shape) == 1
-    parts: list[MeasuredBlock | SharedBlock] = []
     workload = problem.workload
-    for rows, plain, is_running, times in zip(
-        workload.parts, workload.plain, workload.running, workload.multipliers, strict=True
-    ):
-        if is_running:
-            parts.append(_running(Problem(problem.graph, plain), times))
-        else:
-            parts.append(_measured(rows, labels, is_total_known))
+    running = {
+        place: _running(Problem(problem.graph, plain), times)
+        for place, (plain, times) in enumerate(zip(workload.plain, workload.multipliers, strict=True))
+        if workload.running[place]
+    }
+    lightest = min((weight for _, weight in running.values() if weight > 0.0), default=1.0)
+    heavier = 1 if lightest >= 1.0 or len(running) == len(workload.parts) else math.ceil(FINEST_RUNNING / lightest)
+    parts: list[MeasuredBlock | SharedBlock] = []
+    for place, (rows, times) in enumerate(zip(workload.parts, workload.multipliers, strict=True)):
+        if place not in running:
+            parts.append(_measured(rows, labels, is_total_known, heavier))
+            continue
+        strategy, weight = running[place]
+        parts.append(_shared(strategy, times, max(1, math.ceil(heavier * weight))))
     return JointStrategy(problem, tuple(parts))
 
 
@@ -124,7 +132,7 @@ def _grouped(problem: Problem, workload: Groups) -> JointStrategy:
     return JointStrategy(problem, tuple(blocks), unit)
 
 
-def _measured(rows: Rows, labels: Ints, is_total_known: bool) -> MeasuredBlock:
+def _measured(rows: Rows, labels: Ints, is_total_known: bool, weight: int) -> MeasuredBlock:
     columns = sparse_columns(rows)
     is_exact = unchanged(columns, labels)
     shifts = np.zeros(rows.shape[0], dtype=np.int64)
@@ -132,13 +140,14 @@ def _measured(rows: Rows, labels: Ints, is_total_known: bool) -> MeasuredBlock:
         dense = np.asarray(columns.toarray(), dtype=np.int64)
         shifts = dense.min(axis=1) * ~is_exact
         rows = Sparse(dense - shifts[:, None])
-    return MeasuredBlock(shifts, is_exact, rows)
+    return MeasuredBlock(shifts, is_exact, rows, weight)
 
 
-def _running(problem: Problem, times: int) -> SharedBlock:
-    """The running counts of a block by the mechanism that serves them best, with a weight to match the other blocks.
+def _running(problem: Problem, times: int) -> tuple[Strategy, float]:
+    """The running counts of a block by the mechanism that serves them best, and a weight to match the other blocks.
 
-    The weight is the least at which the worst running count, times its multiplier, is no noisier than a measured row.
+    It is the least at which the worst running count, times its multiplier, is no noisier than a measured row of weight
+    1; 0 where they are exact.
     """
     if len(problem.graph.shape) > 1:
         strategy: Strategy = kronecker.propose(problem)
@@ -147,21 +156,26 @@ def _running(problem: Problem, times: int) -> SharedBlock:
     plan = strategy.plan(Fraction(1))
     if not isinstance(plan, Plan):
         raise Declined(NAME, "running counts are measured by rows here")
-    weight = 1
-    if plan.weights.size:
-        variances = 2.0 * (COARSE / plan.weights) ** 2
-        spread = math.sqrt(float(strategy.answer_variances(variances).max()))
-        weight = max(1, math.ceil(times * spread / (math.sqrt(2.0) * COARSE)))
-        if weight * int(plan.weights.max()) > MOST_WEIGHT:
-            raise Declined(NAME, "the accuracies of the columns lie too far apart for one plan; ask them one by one")
-    return SharedBlock(strategy, times, weight)
+    if not plan.weights.size:
+        return strategy, 0.0
+    variances = 2.0 * (COARSE / plan.weights) ** 2
+    spread = math.sqrt(float(strategy.answer_variances(variances).max()))
+    return strategy, times * spread / (math.sqrt(2.0) * COARSE)
+
+
+def _shared(strategy: Strategy, times: int, weight: int) -> SharedBlock:
+    block = SharedBlock(strategy, times, weight)
+    if block.noisy and weight * int(block.inner.weights.max()) > MOST_WEIGHT:
+        raise Declined(NAME, "the accuracies of the columns lie too far apart for one plan; ask them one by one")
+    return block
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredBlock(ShiftedRows):
-    """Rows that are measured themselves, as parts of one plan."""
+    """Rows that are measured themselves, as parts of one plan, all with one weight."""
 
     rows: Rows
+    weight: int = 1
 
     @cached_property
     def parts(self) -> tuple[Measurement | KroneckerMeasurement, ...]:
@@ -169,11 +183,11 @@ class MeasuredBlock(ShiftedRows):
         if self.is_exact.all():
             return ()
         if self.is_exact.any():
-            return (Measurement(self._chosen(~self.is_exact), np.ones(1, dtype=np.int64)),)
+            return (Measurement(self._chosen(~self.is_exact), np.array([self.weight])),)
         if isinstance(self.rows, Kronecker):
             factors = tuple(Measurement(factor, np.ones(1, dtype=np.int64)) for factor in self.rows.factors)
-            return (KroneckerMeasurement(factors),)
-        return (Measurement(self.rows, np.ones(1, dtype=np.int64)),)
+            return (_heavier(KroneckerMeasurement(factors), self.weight),)
+        return (Measurement(self.rows, np.array([self.weight])),)
 
     @cached_property
     def exact(self) -> Rows | None:
