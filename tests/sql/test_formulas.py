@@ -13,6 +13,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.infer import Interval
 from blowfishdb.engine.postprocess import Arithmetic, Computed, Total, formula_words
 from blowfishdb.errors import QueryError
+from blowfishdb.model.domain import Domain
 from blowfishdb.sql import names_of, parse, query_of, result_columns, selection_of
 from tests.sql.corpus import VISITS
 from tests.sql.test_corpus import answered
@@ -70,7 +71,7 @@ def test_totals_are_over_the_groups_of_the_partition() -> None:
     np.testing.assert_allclose(share.sum(axis=1), 1.0)
 
 
-def selected(text: str, domain: bf.Domain = VISITS) -> tuple[Computed, ...]:
+def selected(text: str, domain: Domain = VISITS) -> tuple[Computed, ...]:
     statement = parse(text)
     query = query_of(statement, domain)
     return selection_of(statement, names_of(statement, domain), query).computed
