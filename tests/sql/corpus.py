@@ -170,6 +170,8 @@ table | SELECT SUM(cost) / 1000.0 AS thousands FROM visits
 table | SELECT ward, AVG(cost) * 12 AS yearly FROM visits GROUP BY ward
 table | SELECT sex, PERCENTILE_CONT(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY nights) AS q FROM visits GROUP BY sex
 table | SELECT ward, APPROX_COUNT_DISTINCT(patient) AS patients FROM visits GROUP BY ward
+count | SELECT COUNT(*) FROM visits WHERE cost > 2 * 100
+table | SELECT ward, SUM(age > 65) AS old, AVG(age > 65) AS share FROM visits GROUP BY ward
 table | SELECT COUNT(*) * 2 FROM visits
 table | SELECT COUNT(*) / 365.0 AS per_day FROM visits
 table | SELECT ward, SUM(cost) * 1.0 / SUM(nights) AS per_night FROM visits GROUP BY ward ORDER BY per_night DESC
@@ -236,6 +238,7 @@ not known here | SELECT STRING_AGG(ward, ',') FROM visits
 one attribute | SELECT CASE WHEN age < 18 AND sex = 'f' THEN 'girl' END AS g, COUNT(*) FROM visits GROUP BY g
 only plain groups|ROLLUP | SELECT ward, COUNT(*) FROM visits GROUP BY ROLLUP (ward)
 not 'DELETE' | DELETE FROM visits
+GROUP BY x ORDER BY | SELECT MODE() WITHIN GROUP (ORDER BY ward) FROM visits
 write the day | SELECT COUNT(*) FROM visits WHERE day >= CURRENT_DATE - INTERVAL '7 days'
 may be 0 | SELECT AVG(cost) / AVG(nights) FROM visits
 no declared value | SELECT COUNT(*) FROM visits WHERE MONTH(day) = 13

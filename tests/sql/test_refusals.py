@@ -45,7 +45,7 @@ def question(text: str) -> Query:
         ("SELECT COUNT(*) FROM t WHERE age IN (SELECT 1)", "never a query"),
         ("SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1)", "subqueries"),
         ("SELECT COUNT(*) FROM t WHERE age > (SELECT 1)", "no plain value"),
-        ("SELECT COUNT(*) FROM t WHERE age > 1 + 1", "no plain value"),
+        ("SELECT COUNT(*) FROM t WHERE age > 1 / 2", "no plain value"),
         ("SELECT COUNT(*) FROM t WHERE age + 1 > 2", "no attribute"),
         ("SELECT COUNT(*) FROM t WHERE pg_sleep(10)", "cannot be a condition"),
         ("SELECT COUNT(*) FROM t WHERE state", "compare it"),

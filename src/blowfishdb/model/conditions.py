@@ -51,6 +51,11 @@ CONDITIONS_HELP = (
 )
 
 COMPARED: dict[type[exp.Expression], Op] = {exp.EQ: "==", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+ARITHMETIC: dict[type[exp.Expression], Callable[[Fraction, Fraction], Fraction]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+}
 TURNED: dict[Op, Op] = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -260,6 +265,8 @@ def _value(node: exp.Expression, names: Names) -> Value:
     if isinstance(node, exp.Placeholder | exp.Parameter):
         raise QueryError("placeholders are not filled in; write the value itself")
     value = value_of(node, plain=names.are_free)
+    if value is None and not names.are_free:
+        value = _worked_out(node)
     if value is not None:
         return value
     if node.find(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentDatetime) is not None:
@@ -268,6 +275,17 @@ def _value(node: exp.Expression, names: Names) -> Value:
         raise QueryError(f"{node_text(node)} is another attribute; {CONDITIONS_HELP}")
     hint = "; text stands in single quotes" if isinstance(node, exp.Column) else ""
     raise QueryError(f"{node_text(node)} is no plain value{hint}; {CONDITIONS_HELP}")
+
+
+def _worked_out(node: exp.Expression) -> Value | None:
+    """The number that constants give, such as 2 * 100; None where they are no numbers, or division would round."""
+    if isinstance(node, exp.Paren):
+        return _worked_out(node.this)
+    if type(node) not in ARITHMETIC:
+        return value_of(node)
+    sides = [_worked_out(side) for side in (node.this, node.args["expression"])]
+    numbers = [Fraction(side) for side in sides if isinstance(side, int | Fraction) and not isinstance(side, bool)]
+    return _whole(ARITHMETIC[type(node)](*numbers)) if len(numbers) == len(sides) else None
 
 
 def _refuse(node: exp.Expression, names: Names) -> Predicate:

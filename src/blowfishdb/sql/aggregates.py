@@ -231,6 +231,12 @@ def _total(node: exp.Sum | exp.Avg, context: ReadingContext) -> Aggregate:
         if is_mean and other == 0:
             raise QueryError("leave ELSE 0 out: AVG then takes the mean over the records of the condition")
         return _product_of("mean" if is_mean else "sum", value, context, condition)
+    if isinstance(inner, exp.Predicate | exp.Connector | exp.Not):
+        # True adds 1.
+        condition = read_condition(inner, context.names)
+        return (
+            Aggregate("share", where=condition, of=context.groups) if is_mean else Aggregate("count", where=condition)
+        )
     return _product_of("mean" if is_mean else "sum", inner, context)
 
 
@@ -407,6 +413,8 @@ def _refuse(node: exp.Expression, context: ReadingContext) -> NoReturn:
     for kind, advice in ((exp.Min, "min"), (exp.Max, "max"), (exp.Window, "window")):
         if isinstance(node, kind):
             raise QueryError(f"{FUNCTIONS[advice]}.")
+    if node.find(exp.Mode) is not None:
+        raise QueryError(f"{FUNCTIONS['mode']}.")
     if node.find(exp.Select) is not None:
         refuse("Subqueries are known after FROM only", context.table)
     raise QueryError(

@@ -48,6 +48,8 @@ FUNCTIONS = {
     "max": "The greatest value is one person's: QUANTILES(x, 0.99) is the nearest thing",
     "count_distinct": "Distinct values are not counted: GROUP BY the attribute counts each declared value; "
     "COUNT(DISTINCT id) counts persons where the policy protects them",
+    "mode": "The most frequent value is that of the largest group: SELECT x FROM ... GROUP BY x ORDER BY COUNT(*) DESC "
+    "LIMIT 1",
     "window": "Window functions are not known here: CDF(x) gives running counts",
 }
 
