@@ -44,7 +44,7 @@ def _rows(answer: Released) -> RenderableType:
     for line in cells(answer, last):
         grid.add_row(*line)
     parts: list[RenderableType] = [
-        Text.assemble((printable(answer.title), "bold"), "\n", (f"  {printable(caption_words(answer))}", "dim")),
+        _headline(answer.title, caption_words(answer)),
         grid,
     ]
     if answer.consistent.note:
@@ -54,8 +54,7 @@ def _rows(answer: Released) -> RenderableType:
 
 def draw(chart: Chart) -> RenderableType:
     """The chart of an answer, below its title and caption."""
-    heading = "\n".join(f"  {printable(line)}" for line in _caption_lines(chart.caption))
-    parts: list[RenderableType] = [Text.assemble((printable(chart.title), "bold"), "\n", (heading, "dim"))]
+    parts: list[RenderableType] = [_headline(chart.title, chart.caption)]
     if chart.kind == "number":
         parts.append(Text.assemble("  ", (chart.value(0), "bold cyan"), f"  {chart.number_words}"))
     else:
@@ -64,6 +63,12 @@ def draw(chart: Chart) -> RenderableType:
     if chart.note:
         parts.append(Text(printable(chart.note), style="yellow"))
     return Group(*parts)
+
+
+def _headline(title: str, caption: str) -> Text:
+    """The title, and the caption below it."""
+    lines = "\n".join(f"  {printable(line)}" for line in _caption_lines(caption))
+    return Text.assemble((printable(title), "bold"), "\n", (lines, "dim"))
 
 
 def _caption_lines(caption: str) -> list[str]:
