@@ -230,7 +230,7 @@ def show_chart(chart: Chart, label: str, top: float | None = None) -> None:
     noise: tuple[str, ...] = ()
     if chart.kind == "heat":
         length = ": the orange length beside the colours" if 0 < chart.interval_part < 1 else ""
-        noise = f"{chart.interval_words}{length}", chart.noise_words
+        noise = chart.noise_words, f"{chart.interval_words}{length}"
     for words in filter(None, (*noise, chart.note)):
         small(sentence(words), "margin-top:6px;max-width:90ch").props('data-testid="remark"')
 
