@@ -251,6 +251,10 @@ def _exact_places(candidate: Candidate) -> Ints:
     direct = candidate.strategy.direct
     if direct is not None:
         return np.flatnonzero(direct == NO_VARIABLE)
+    # An answer without noise has none whatever the weights are; those that a plan has are needed anyway.
+    coarse = candidate.coarse_answer_variances
+    if float(np.min(coarse, initial=np.inf)) > NO_NOISE * float(np.max(coarse, initial=0.0)):
+        return np.empty(0, dtype=np.int64)
     variances = candidate.strategy.answer_variances(np.ones(candidate.weights.size))
     return np.flatnonzero(variances <= NO_NOISE * float(np.max(variances, initial=0.0)))
 

@@ -32,7 +32,7 @@ from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import AllRanges, Identity, as_intervals
+from blowfishdb.model.workload import AllRanges, Identity, Prefix, as_intervals
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 MANY_CELLS = 20_000
@@ -261,6 +261,8 @@ WIDE_WINDOW = 12
 """On one axis noise on single edges or tree steps pays for windows shorter than this only."""
 LONG_AXIS = 16
 """From here on no tree with equal or split shares beats one with optimised shares by more than a step or two."""
+LONG_MOVES = 256
+"""Moves across so many cells change as many running counts: a tree serves them with a tenth of the noise."""
 LISTED_CELLS = 128
 """On a longer axis with wide windows listing the edges would only keep a price list waiting."""
 QUICKLY_PROVEN = 20_000_000
@@ -283,6 +285,13 @@ def shortlist(
         able -= ON_EDGES
     if _is_axis(problem.graph) and problem.graph.cells >= LONG_AXIS and optimized.NAME in able:
         able -= PLAIN_TREES
+    if (
+        _is_axis(problem.graph)
+        and isinstance(problem.workload, Prefix)
+        and crowd >= LONG_MOVES
+        and optimized.NAME in able
+    ):
+        able -= {ordered.NAME}
     if ordered.is_line(problem.graph) and problem.graph.cells >= LONG_AXIS and ordered.NAME in able:
         able -= {optimized.NAME, *ON_EDGES}
     return {name: mechanism for name, mechanism in mechanisms.items() if name in able} or mechanisms
