@@ -538,7 +538,6 @@ SHORT = (
     "noise of tiny prices",
     "a day too short",
     "short blocks scored twice",
-    "charges in memory",
     "floats of few bits",
     "persons per class of edges",
 )

@@ -64,7 +64,8 @@ def certified_ratios(way: str, seed: int, settings: int, *, tied: bool) -> list[
     return ratios
 
 
-@pytest.mark.parametrize("tied", [True, pytest.param(False, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("tied", RECORDED)
 def test_bounds_are_no_looser_than_recorded(tied: bool) -> None:
     ratios = certified_ratios("edges listed", 1, 60, tied=tied)
     assert len(ratios) > 60 and min(ratios) >= 1

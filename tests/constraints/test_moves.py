@@ -264,6 +264,7 @@ def test_sex_with_race_has_a_bound_and_none_below_18_is_true() -> None:
     assert sorted(cancelling.sum(axis=1).tolist()) == [0, 18]
 
 
+@pytest.mark.nightly
 def test_four_ranges_in_a_chain_have_a_bound() -> None:
     chain = [f"range(age, {i}, {i + 2})" for i in (0, 2, 4, 6)]
     assert moves_at_once(PEOPLE, Policy(constraints=chain)) == 15

@@ -241,7 +241,7 @@ def test_counts_and_means_stand_beside_quantiles_of_many_values() -> None:
     numbers = np.concatenate([counted(part.compiled) for part in ready.parts])
     found = decode(ready.payload(numbers, handle()))
     assert isinstance(found, Answer)
-    assert [column.name for column in found.columns] == ["count", "q50_x", "mean_age", "q50_long"]
+    assert [column.name for column in found.columns] == ["count", "median_x", "mean_age", "median_long"]
     for sex in (0, 1):
         mine = X[sex == SEX]
         near = (mine.size, np.median(mine), np.mean(mine // 50), 17 * np.median(mine))
@@ -250,7 +250,7 @@ def test_counts_and_means_stand_beside_quantiles_of_many_values() -> None:
             assert found.column(column).values[sex] == pytest.approx(truth, rel=0.05)
     assert "chosen by their ranks" in found.caveat
     preview = ready.preview(handle())
-    assert list(preview.columns) == ["count", "q50_x", "mean_age", "q50_long"]
+    assert list(preview.columns) == ["count", "median_x", "mean_age", "median_long"]
     ready.document()
     for mechanism in (None, "auto"):
         assert isinstance(release(asked, alpha=500, mechanism=mechanism), PartsRelease)  # type: ignore[arg-type]

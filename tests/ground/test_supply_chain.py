@@ -75,6 +75,7 @@ def test_licences_are_told_apart(licence: str, approved: bool) -> None:
     assert bool(refused({"a-new-package": licence})) == (not approved)
 
 
+@pytest.mark.nightly
 def test_the_bill_of_materials_is_valid_and_repeatable(tmp_path: Path) -> None:
     assert write_sbom(tmp_path / "one.json", validate=False) == 0
     content = json.loads((tmp_path / "one.json").read_text())

@@ -21,6 +21,7 @@ from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Attribute, bins, categorical, domain, integers
 from blowfishdb.model.policy import Policy
 from blowfishdb.sources import Join, open_source
+from blowfishdb.sources.base import Fetched
 from blowfishdb.sources.duckdb import FILES, Files, open_files
 from blowfishdb.sources.location import parse_location
 from tests.sources import stores
@@ -221,13 +222,13 @@ def test_an_upgrade_rests_on_the_version_and_a_commit_meanwhile_stops_it_before_
         question = session["t"].histogram("x")
         question.release(mechanism="identity", epsilon="0.1")
         assert question.release(mechanism="identity", epsilon="0.3").charged == Fraction(1, 5)
-        fetch = Files.fetch
+        fetch_columns = Files.fetch_columns
 
-        def committed_before(engine: Files, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        def committed_before(engine: Files, sql: str, deadline: float | None) -> Fetched:
             table_of(place, [5], mode="append")
-            return fetch(engine, sql, deadline)
+            return fetch_columns(engine, sql, deadline)
 
-        monkeypatch.setattr(Files, "fetch", committed_before)
+        monkeypatch.setattr(Files, "fetch_columns", committed_before)
         with pytest.raises(ContentChanged, match=r"0\.2 stays charged"):
             question.release(mechanism="identity", epsilon="0.5")
         monkeypatch.undo()

@@ -16,7 +16,7 @@ import os, signal, sys
 from pathlib import Path
 from benchmarks import partitions
 from blowfishdb.sources.duckdb import Files
-Files.fetch = lambda *asked: os.kill(os.getpid(), signal.SIGKILL)
+Files.fetch_columns = lambda *asked: os.kill(os.getpid(), signal.SIGKILL)
 list(partitions.resumed(Path(sys.argv[1]), 3000, 3))
 """
 

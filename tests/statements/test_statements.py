@@ -143,6 +143,7 @@ def test_noise_1_3_times_too_large_is_noticed(place: Place, monkeypatch: pytest.
     assert any("squared errors" in words for words in drawn(place, DRAWN, 2 * DRAWS).refusals())
 
 
+@pytest.mark.nightly
 # One interval in ten fails, and half of those that are a third as wide. 197 of 640 are refused; that fewer fail has a
 # chance below 10^-13.
 def test_intervals_a_third_as_wide_are_noticed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import Axis, Both, Column, Negation
 from blowfishdb.sources import duckdb as duckdb_source
 from blowfishdb.sources import keys, statement
-from blowfishdb.sources.base import Engine
+from blowfishdb.sources.base import Engine, Fetched
 from blowfishdb.sources.duckdb import SEPARATORS
 from blowfishdb.sources.ibis_source import IbisSource, open_source
 from blowfishdb.sources.location import TableName
@@ -102,7 +102,7 @@ def counting_lines(*, quick: bool, seed: int) -> list[CheckLine]:
 
 def _large_violations(engine: Engine, execute: Callable[..., object]) -> Iterator[str]:
     """Counts as of tables with very many rows: each row stands for more of them than half a word can hold."""
-    declared, usual = Domain((("x", integers(0, 4, null=CELL)),)), engine.fetch
+    declared, usual = Domain((("x", integers(0, 4, null=CELL)),)), engine.fetch_columns
     cells = compile_cells(declared, Policy(), (Axis("x"),), Column("x") >= 1)
     counts, statements = np.arange(1, 7), list[str]()
     _fill(
@@ -112,11 +112,12 @@ def _large_violations(engine: Engine, execute: Callable[..., object]) -> Iterato
         dates_as_text=True,
     )
 
-    def fetch(sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+    def fetch_columns(sql: str, deadline: float | None) -> Fetched:
         statements.append(sql)
-        return [(*row[:-1], int(str(row[-1])) * MANY) for row in usual(sql, deadline)]
+        *keys, numbers = usual(sql, deadline)
+        return [*keys, [int(str(number)) * MANY for number in numbers]]
 
-    with swapped(engine, "fetch", fetch):
+    with swapped(engine, "fetch_columns", fetch_columns):
         large = IbisSource(engine, TableName(NAME)).prepare(cells).run(None)
     records = [{"x": x} for x in range(6) for _ in range(counts[x])]
     if not np.array_equal(large, MANY * as_counts(cells, records)):

@@ -131,7 +131,9 @@ class Aggregate:
             return self.name
         inner = "*".join(self.factors)
         if self.level is not None:
-            return f"q{float(100 * self.level):g}_{inner}"
+            return f"median_{inner}" if self.level == MEDIAN else f"q{float(100 * self.level):g}_{inner}"
+        if self.function == "people":
+            return "people"
         return f"{self.function}_{inner}" if inner else self.function
 
     @property

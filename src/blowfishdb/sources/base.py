@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 from types import MappingProxyType, ModuleType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -46,6 +47,9 @@ class ColumnType:
     digits: int | None = None
 
 
+Column: TypeAlias = Sequence[object] | Ints | Floats
+"""A column as a driver gives it: a list in which NULL is None, or an array of numbers without NULL."""
+Fetched: TypeAlias = Sequence[Column]
 Counts = TypeVar("Counts", covariant=True)
 
 
@@ -215,6 +219,11 @@ class Engine(ABC):
     @abstractmethod
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         """The rows of one statement."""
+
+    def fetch_columns(self, sql: str, deadline: float | None) -> Fetched:
+        """The columns of one statement; none where it has no row."""
+        rows = self.fetch(sql, deadline)
+        return [list(map(itemgetter(place), rows)) for place in range(len(rows[0]))] if rows else []
 
     def comparable(self, column: Expr, kind: Kind) -> Expr:
         """The column so that texts compare and group byte by byte."""

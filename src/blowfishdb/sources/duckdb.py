@@ -25,10 +25,12 @@ from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import numpy as np
+
 from blowfishdb.errors import SourceError, SourceFailed
 from blowfishdb.incidents import redact_errors
 from blowfishdb.model.numbers import Floats
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, ibis, interrupted_after
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Fetched, Kind, driver, function, ibis, interrupted_after
 from blowfishdb.sources.location import (
     GLOB,
     Location,
@@ -152,6 +154,8 @@ SHARED_SIZE = 2**26
 """Larger databases, in bytes, have an instance of their own: what they spill stays beside them."""
 SEARCHED = 64
 """Texts that are looked for one by one in every row of a column that has no dictionary."""
+ARRAYS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"})
+"""Types of columns that are fetched as arrays, which hold their numbers as they are."""
 ARRAY_BITS = 18
 """Groups by small types are counted in an array of up to two to this many places."""
 
@@ -216,9 +220,22 @@ class DuckDB(Engine):
         return os.path.exists(log) and os.path.getsize(log) > 0
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        with self._run(sql, deadline) as result:
+            return result.fetchall()
+
+    def fetch_columns(self, sql: str, deadline: float | None) -> Fetched:
+        with self._run(sql, deadline) as result:
+            if {str(column[1]) for column in result.description or ()} <= ARRAYS:
+                columns = result.fetchnumpy().values()
+                return [column.tolist() if np.ma.is_masked(column) else np.asarray(column) for column in columns]
+            return [list(column) for column in zip(*result.fetchall(), strict=True)]
+
+    @contextmanager
+    def _run(self, sql: str, deadline: float | None) -> Iterator[DuckDBPyConnection]:
+        """A statement that ran, before its rows are fetched."""
         with self._read() as connection, interrupted_after(deadline, connection.interrupt):
             connection.execute(f"SET perfect_ht_threshold = {ARRAY_BITS}")
-            return connection.execute(sql).fetchall()
+            yield connection.execute(sql)
 
     def content(self) -> str | None:
         if self._has_log() or _open_files.is_replaced(self._place):

@@ -30,7 +30,7 @@ from blowfishdb.model.calendar import (
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import LARGEST, Floats, Ints
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, function, ibis
+from blowfishdb.sources.base import Column, ColumnType, Engine, Expr, Fetched, Kind, function, ibis
 from blowfishdb.sources.irregular import EdgeCells, common_grid, edge_cells
 
 
@@ -82,7 +82,6 @@ def choice(number: Expr, edges: Sequence[Expr], values: Sequence[int]) -> Expr:
     return ibis().cases((number < edges[middle], low), else_=high)
 
 
-Fetched: TypeAlias = Sequence[Sequence[object]]
 Work: TypeAlias = Callable[[Sequence[Expr]], tuple[Expr, ...]]
 CHOICE_LIMIT = 256
 """Edges that are compared one by one; a choice of 256 is eight comparisons deep."""
@@ -126,15 +125,17 @@ def raw_key(attribute: Attribute, column: Expr) -> Key:
     return Key((column,), lambda fetched: attribute.encode(as_objects(fetched[0])))
 
 
-def as_objects(values: Sequence[object]) -> object:
+def as_objects(values: Column) -> object:
     """A column of Python objects."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
 
 
-def _doubles(values: Sequence[object]) -> Floats:
+def _doubles(values: Column) -> Floats:
     """A column of numbers as doubles; whatever is no number is NaN."""
+    if isinstance(values, np.ndarray):
+        return values.astype(np.float64)
     if not set(map(type, values)) <= NUMBERS:
         values = [value if isinstance(value, int | float | Decimal) else None for value in values]
     return np.array(values, dtype=np.float64)
@@ -611,7 +612,8 @@ def _search_key(attribute: Integers | Bins, cut: Segments, number: Number, engin
     decode, nan = step_decoder(attribute, cut.starts, 1), segments + 2
 
     def without_nan(fetched: Fetched) -> Ints:
-        return decode([[None if place == nan else place for place in fetched[0]]])
+        places = _doubles(fetched[0])
+        return decode([np.where(places == nan, np.nan, places)])
 
     return None if search is None else Key((search,), without_nan)
 

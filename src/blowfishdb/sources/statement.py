@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from operator import itemgetter
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,7 +21,7 @@ from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.predicate import Both, Either, Negation, Predicate, atoms
 from blowfishdb.model.projection import passing
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Join, Kind, People, ibis
+from blowfishdb.sources.base import Column, ColumnType, Engine, Expr, Fetched, Join, Kind, People, ibis
 from blowfishdb.sources.keys import (
     LIST_LIMIT,
     Key,
@@ -107,19 +106,20 @@ class Statement(Generic[Places]):
     places: Places
     """The question without what the statement has filtered already."""
 
-    def codes(self, rows: Sequence[tuple[object, ...]]) -> tuple[dict[str, Ints], Ints]:
+    def codes(self, columns: Fetched) -> tuple[dict[str, Ints], Ints]:
         """The value codes of each fetched group by attribute, and its number of rows."""
-        columns = [list(map(itemgetter(place), rows)) for place in range(len(rows[0]))] if rows else []
-        numbers = whole_numbers(columns[-1] if rows else [])
+        numbers = whole_numbers(columns[-1] if columns else [])
         codes, place = {}, 0
         for name, key in self.keys.items():
-            codes[name] = key.decode(columns[place : place + key.fetched]) if rows else np.empty(0, dtype=np.int64)
+            codes[name] = key.decode(columns[place : place + key.fetched]) if columns else np.empty(0, dtype=np.int64)
             place += key.fetched
         return codes, numbers
 
 
-def whole_numbers(values: Sequence[object]) -> Ints:
+def whole_numbers(values: Column) -> Ints:
     """Counts as an engine gives them, NULL as 0."""
+    if isinstance(values, np.ndarray):
+        return values.astype(np.int64)
     if not set(map(type, values)) <= {int}:
         values = [int(value) if isinstance(value, int | Decimal) else 0 for value in values]
     return np.array(values, dtype=np.int64)
