@@ -92,12 +92,12 @@ def install(folder: Path) -> bool:
     pip = [python, "-m", "pip", "install", "--no-compile", "-c", "constraints.txt"]
     log = folder / "setup.log"
     # The build backend is pinned like everything else, so the build must not fetch one of its own.
-    # setuptools and wheel are for PySpark, which is published as sources only.
-    if not run_quietly([*pip, "hatchling", "editables", "setuptools", "wheel"], log):
+    # setuptools is for PySpark, which is published as sources only.
+    if not run_quietly([*pip, "hatchling", "editables", "setuptools"], log):
         return False
     project = ["--no-build-isolation", "-e", ".[test,docs]"]
-    # uv installs the same in a third of pip's time; where it cannot, pip does.
-    if succeeds([*pip, "uv"]):
+    # uv installs the same in a third of pip's time, with wheel for PySpark; where it cannot, pip does.
+    if succeeds([*pip, "uv", "wheel"]):
         listed = subprocess.run([python, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
         uv = [str(folder / "bin" / "uv"), "pip", "install", "--python", python, "-c", "constraints.txt"]
         if run_quietly([*uv, *project], log, {**uv_settings(listed), **os.environ}):
