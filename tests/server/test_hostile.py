@@ -227,7 +227,7 @@ def test_a_failing_source_tells_no_row(
     def fail(self: DuckDB, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         raise duckdb.ConversionException("cannot cast 'Ada Lovelace, ward A3'")
 
-    monkeypatch.setattr(DuckDB, "fetch", fail)
+    monkeypatch.setattr(DuckDB, "fetch_columns", fail)
     with caplog.at_level(logging.INFO):
         sent = place.program("ana").post(ANSWERS, json=AGES)
     assert code(sent) == "release-failed"

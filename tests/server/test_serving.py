@@ -169,14 +169,14 @@ def test_a_release_that_runs_is_finished_when_the_server_stops(tmp_path: Path, m
     app_state.users.add("ana", "analyst", None)
     secret, _ = app_state.tokens.issue("ana", "t", ["ask"], 1)
     reading, go_on = threading.Event(), threading.Event()
-    fetch = DuckDB.fetch
+    fetch = DuckDB.fetch_columns
 
     def slow(self: DuckDB, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         reading.set()
         go_on.wait(20)
         return fetch(self, sql, deadline)
 
-    monkeypatch.setattr(DuckDB, "fetch", slow)
+    monkeypatch.setattr(DuckDB, "fetch_columns", slow)
     door = free_door()
     settings = replace(app_state.settings, port=door.getsockname()[1])
     server = uvicorn.Server(listening(rest_app(app_state), settings))

@@ -87,7 +87,7 @@ def test_warming_up_reads_no_rows(app_state: AppState, monkeypatch: pytest.Monke
     def fail(self: DuckDB, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         raise AssertionError("a row was read")
 
-    monkeypatch.setattr(DuckDB, "fetch", fail)
+    monkeypatch.setattr(DuckDB, "fetch_columns", fail)
     app_state.warm_up()
     assert app_state.curator("cora").account("visits").charges == 0
 
@@ -96,14 +96,14 @@ def test_closing_waits_for_a_release_that_runs(tmp_path: Path, monkeypatch: pyte
     make_fixture(tmp_path)
     app_state = open_app_state(tmp_path / "blowfish.toml")
     reading, go_on, answers = threading.Event(), threading.Event(), []
-    fetch = DuckDB.fetch
+    fetch = DuckDB.fetch_columns
 
     def slow(self: DuckDB, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         reading.set()
         go_on.wait(20)
         return fetch(self, sql, deadline)
 
-    monkeypatch.setattr(DuckDB, "fetch", slow)
+    monkeypatch.setattr(DuckDB, "fetch_columns", slow)
     session = app_state.session("ana")
     runs = threading.Thread(target=lambda: answers.append(session["visits"].histogram("ward").release(epsilon="0.1")))
     runs.start()
