@@ -157,7 +157,7 @@ def fail(*arguments: object, **options: object) -> object:
 def test_a_failing_source_leaves_an_incident_and_a_log(
     people: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blowfishdb.sources.duckdb.DuckDB.fetch", fail)
+    monkeypatch.setattr("blowfishdb.sources.duckdb.DuckDB.fetch_columns", fail)
     ended = people("release", "people", "--count", "--where", "age > 50", "--epsilon", "0.25", "--analyst", "ana")
     assert ended.code == 6
     assert "incident" in ended.err

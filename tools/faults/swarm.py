@@ -108,7 +108,7 @@ def watch(reach: Reach, *, is_sqlite: bool) -> None:
     mark_any._write = _between(reach, "mark", mark._write)
     mark_any._sync_content = _between(reach, "sync of the mark", mark._sync_content)
     source: Any = DuckDB
-    source.fetch = _between(reach, "count", DuckDB.fetch)
+    source.fetch_columns = _between(reach, "count", DuckDB.fetch_columns)
 
 
 def _watch_sqlite(reach: Reach) -> None:
