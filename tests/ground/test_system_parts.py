@@ -134,13 +134,13 @@ def test_strict_passes_without_skips(tmp_path: Path, body: str) -> None:
 
 def test_uv_asks_where_pip_is_told_to() -> None:
     listed = """:env:.find-links='/wheels /more'
-global.extra-index-url='file:///one file:///two'
+global.extra-index-url='/one /two'
 global.find-links='/others'
 global.timeout='60'
 """
     assert setup_venv.uv_settings(listed) == {
         "UV_INDEX_STRATEGY": "unsafe-best-match",
-        "UV_INDEX": "file:///one file:///two",
+        "UV_INDEX": "/one /two",
         "UV_FIND_LINKS": "/wheels,/more",
     }
 
