@@ -9,12 +9,11 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import CannotCertify, PolicyError
-from blowfishdb.model import constraint_view
 from blowfishdb.model.constraint_graph import moves_at_once
-from blowfishdb.model.constraint_view import MOST_SHOWN, view_constraints
 from blowfishdb.model.graphs import Presence
 from blowfishdb.model.policy import Policy
-from blowfishdb.present.graph_picture import REST, constraints_svg
+from blowfishdb.present import graph_picture
+from blowfishdb.present.graph_picture import MOST_SHOWN, REST, constraints_svg, view_constraints
 
 SMALL = bf.domain({"a": bf.integers(0, 4, null=0), "b": bf.categorical(["x", "y", "z"], null="x", outside="x")})
 COUNTS = ["count(a < 2)", "range(a, 3, 4)", "marginal(b)", "count(a = 0 and b = 'x')", "rows"]
@@ -54,7 +53,7 @@ def lines_by_listing(policy: Policy) -> tuple[set[tuple[int, int]], list[bool]]:
 def test_lines_are_the_hidden_changes_of_two_counts(
     theta: int | None, composition: str, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(constraint_view, "moves_at_once", lambda *_: None)  # lines do not depend on prices
+    monkeypatch.setattr(graph_picture, "moves_at_once", lambda *_: None)  # lines do not depend on prices
     families = {} if theta is None else {"a": bf.threshold(theta)}
     policy = Policy(families, composition=composition, presence=presence, constraints=COUNTS)  # type: ignore[arg-type]
     view = view_constraints(SMALL, policy)
@@ -94,7 +93,7 @@ def test_what_has_no_price_or_is_too_large_is_shown_all_the_same(monkeypatch: py
     assert (view.is_listed, view.pairs.tolist(), view.changed) == (False, [[0, 1]], (True, True, False))
     assert (view.records, view.together) == ((301, 301, 1), None)
     assert view.words()[0].startswith("All together have no price: these public constraints overlap")
-    monkeypatch.setattr(constraint_view, "MOST_KINDS", 2)
+    monkeypatch.setattr(graph_picture, "MOST_KINDS", 2)
     many = [f"range(a, {n}, {n})" for n in range(30)]
     view = view_constraints(wide, Policy(constraints=many))
     assert (len(view.names), view.together, len(view.pairs)) == (MOST_SHOWN, 31, MOST_SHOWN * (MOST_SHOWN - 1) // 2)

@@ -16,9 +16,10 @@ from blowfishdb.engine.target import accuracy_target
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Attribute, Domain
-from blowfishdb.model.explain import explain, not_protected, view_graph
+from blowfishdb.model.explain import explain, not_protected
 from blowfishdb.model.graphs import Presence
 from blowfishdb.model.policy import Family, Policy
+from blowfishdb.present.graph_picture import view_graph
 
 SIZE = 6
 ATTRIBUTES: dict[str, Attribute] = {

@@ -19,7 +19,7 @@ from blowfishdb.model import distance
 from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.distance import record_distance, stretch, value_distance
 from blowfishdb.model.domain import Attribute, Domain, bins, categorical, domain, integers
-from blowfishdb.model.explain import explain, not_protected, view_graph
+from blowfishdb.model.explain import explain, not_protected
 from blowfishdb.model.policy import (
     ROW,
     Family,
@@ -38,6 +38,7 @@ from blowfishdb.model.policy import (
     threshold,
     value_graph,
 )
+from blowfishdb.present.graph_picture import view_graph
 from tests.effort import effort
 from tests.model import cases
 

@@ -10,9 +10,17 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.explain import CellsView, GraphView, view_cells, view_graph
 from blowfishdb.model.predicate import Axis, Predicate
-from blowfishdb.present.graph_picture import cells_svg, cells_words, to_dot, to_svg
+from blowfishdb.present.graph_picture import (
+    CellsView,
+    GraphView,
+    cells_svg,
+    cells_words,
+    to_dot,
+    to_svg,
+    view_cells,
+    view_graph,
+)
 
 WARDS = ["a", "b", "c", 'd"</text>&']
 DOMAIN = bf.domain(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import blowfishdb as bf
-from blowfishdb.model.explain import view_graph
 from blowfishdb.model.policy import Family
 from blowfishdb.present.chart_svg import picture
-from blowfishdb.present.graph_picture import to_svg
+from blowfishdb.present.graph_picture import to_svg, view_graph
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 WARDS = ["north", "east", "south", "west", "centre"]

@@ -45,9 +45,9 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
       blowfish policy show visits
     """
     from blowfishdb.cli.declaration import show_edits, show_words
-    from blowfishdb.model.constraint_view import view_constraints
     from blowfishdb.model.document import write_policy
     from blowfishdb.model.explain import explain
+    from blowfishdb.present.graph_picture import view_constraints
 
     with existing(config) as curator:
         declared = curator.dataset(name)
@@ -123,8 +123,7 @@ def draw(
       blowfish policy draw visits --attribute cost --around 900 --output cost.dot
     """
     from blowfishdb.catalog.dataset import read_value
-    from blowfishdb.model.explain import view_graph
-    from blowfishdb.present.graph_picture import to_dot, to_svg
+    from blowfishdb.present.graph_picture import to_dot, to_svg, view_graph
 
     if (attribute is None) is not constraints:
         raise InvalidInput("name what to draw: --attribute NAME, or --constraints")
@@ -165,8 +164,7 @@ def _write(path: Path, picture: str) -> None:
 
 
 def _draw_constraints(dataset: Dataset, path: Path, *, as_json: bool) -> None:
-    from blowfishdb.model.constraint_view import view_constraints
-    from blowfishdb.present.graph_picture import constraints_svg
+    from blowfishdb.present.graph_picture import constraints_svg, view_constraints
 
     view = view_constraints(dataset.domain, dataset.policy)
     _write(path, constraints_svg(view))

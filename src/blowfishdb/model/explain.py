@@ -1,23 +1,17 @@
-"""A policy in plain words, and as a graph small enough to look at."""
+"""A policy in plain words: what it hides of each attribute, and what releases may tell."""
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import numpy as np
-
-from blowfishdb.errors import PolicyError, plural
+from blowfishdb.errors import plural
 from blowfishdb.model.calendar import Timestamps
-from blowfishdb.model.cells import Cells
 from blowfishdb.model.constraint_graph import changed_constraints, is_settled, moves_at_once
 from blowfishdb.model.constraints import Constraint, MarginalConstraint, signatures, write_constraint
 from blowfishdb.model.distance import joint_parts
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
-from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, WindowGraph
-from blowfishdb.model.numbers import Ints, show
+from blowfishdb.model.graphs import EdgeGraph
+from blowfishdb.model.numbers import show
 from blowfishdb.model.policy import (
     Custom,
     Family,
@@ -30,10 +24,7 @@ from blowfishdb.model.policy import (
     Policy,
     Public,
     Threshold,
-    ValueGraph,
-    ValueWindow,
     show_theta,
-    value_graph,
 )
 
 MOST_NAMED = 8
@@ -66,16 +57,16 @@ def _as_read(domain: Domain, constraints: Sequence[Constraint]) -> list[str]:
             read.append(f"{name} beyond the declared values as {beyond}")
         if attribute.null != CELL:
             read.append(f"{name} NULL as {attribute.null}")
-    return [f"Constraints count what the domain reads, as answers do: {_listed(read)}."] if read else []
+    return [f"Constraints count what the domain reads, as answers do: {listed(read)}."] if read else []
 
 
 def constraint_list(constraints: Sequence[Constraint]) -> str:
     """The constraints as they are written, the first few of them."""
-    return _listed([write_constraint(constraint) for constraint in constraints])
+    return listed([write_constraint(constraint) for constraint in constraints])
 
 
 def _price(domain: Domain, policy: Policy, moves: int) -> str:
-    changed = _listed(list(changed_constraints(domain, policy)))
+    changed = listed(list(changed_constraints(domain, policy)))
     if is_settled(domain, policy):
         how = "one in each of the parts into which the constraints split the records (atoms)"
     else:
@@ -102,7 +93,8 @@ def _singled_out(constraint: Constraint) -> list[str]:
     return [f"{write_constraint(constraint)} singles out one record: who is known to be it has no secret about that."]
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """The first few names, and how many more there are."""
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     return f"{'; '.join(names[:MOST_NAMED])}{more}"
 
@@ -304,214 +296,6 @@ def _unit(policy: Policy) -> str:
             "Nobody can opt out of secrecy."
         )
     return "Each record is protected on its own: somebody with several records is protected less. Nobody can opt out."
-
-
-MOST_SHOWN = 24
-LISTED_LIMIT = 2**22
-"""Parts are counted value by value up to this many values."""
-
-
-@dataclass(frozen=True, eq=False)
-class GraphView:
-    """Values first .. first + len(labels) - 1 of an attribute of `size` values, and the hidden moves among them.
-
-    `parts` numbers the connected parts of the whole graph, None where they were not counted; `part_of` tells the
-    part of each shown value. `universal` are special cells one step from every value, `apart` those joined to none.
-    With `is_absence_hidden` a record that is not there is one step from every value and special cell.
-    """
-
-    name: str
-    size: int
-    first: int
-    labels: tuple[str, ...]
-    pairs: Ints
-    part_of: tuple[int, ...]
-    parts: int | None
-    ordered: bool
-    universal: tuple[str, ...]
-    apart: tuple[str, ...]
-    is_absence_hidden: bool = False
-
-    @property
-    def is_joined(self) -> bool:
-        """Whether something is one step from every value."""
-        return bool(self.universal) or self.is_absence_hidden
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every value is shown."""
-        return len(self.labels) == self.size
-
-    def warnings(self) -> tuple[str, ...]:
-        """What somebody who draws such a graph should notice."""
-        sentences = []
-        if self.parts is not None and self.parts > 1 and not self.is_joined:
-            single = " (every value on its own: nothing is hidden)" if self.parts == self.size else ""
-            sentences.append(
-                f"{self.name} falls into {self.parts:,} parts that no chain of hidden moves joins{single}. Which part "
-                "a record is in is not hidden, and the counts of the parts may be released exactly."
-            )
-        alone = sum(1 for value in range(len(self.labels)) if value not in self.pairs)
-        if self.is_whole and 0 < alone < len(self.labels) and not self.is_joined:
-            have = "has" if alone == 1 else "have"
-            sentences.append(f"{alone:,} of {plural(self.size, 'value')} {have} no hidden move at all.")
-        return tuple(sentences)
-
-
-def view_graph(domain: Domain, policy: Policy, name: str, around: object = None, most: int = MOST_SHOWN) -> GraphView:
-    """The graph of one attribute; of more than `most` values those around the given one, or around the middle."""
-    policy.check(domain)
-    attribute = policy.applied(domain).find(name, PolicyError)
-    if not 2 <= most <= 200:
-        raise PolicyError("a picture shows 2 to 200 values")
-    graph = _graph(policy, attribute, domain, name)
-    centre = attribute.size // 2 if around is None else attribute.locate(around)
-    first = min(max(centre - most // 2, 0), max(attribute.size - most, 0))
-    stop = min(first + most, attribute.size)
-    labels = tuple(attribute.run_label(place, place) for place in range(first, stop))
-    if policy.presence == "only":
-        # Nothing but absence is hidden, so no value is joined to another one.
-        graph = value_graph(Public(), attribute)
-    part_of, parts = _parts(graph, first, stop)
-    is_universal = [not slot.public and policy.presence != "only" for slot in attribute.slots]
-    return GraphView(
-        name=name,
-        size=attribute.size,
-        first=first,
-        labels=labels,
-        pairs=_pairs(graph, first, stop),
-        part_of=part_of,
-        parts=parts,
-        ordered=attribute.ordered,
-        universal=tuple(slot.name for slot, joined in zip(attribute.slots, is_universal, strict=True) if joined),
-        apart=tuple(slot.name for slot, joined in zip(attribute.slots, is_universal, strict=True) if not joined),
-        is_absence_hidden=policy.presence != "public",
-    )
-
-
-def _graph(policy: Policy, attribute: Attribute, domain: Domain, name: str) -> ValueGraph:
-    """The attribute's own graph; of a joint threshold what it hides along this attribute, the others staying."""
-    joint = policy.joint_of(name)
-    if isinstance(joint, Joint):
-        raise PolicyError(f"{joint.words} are hidden together: look at their common graph")
-    if joint is None:
-        return policy.graph(domain, name)
-    return value_graph(policy.axis_family(attribute, name), attribute)
-
-
-def _pairs(graph: ValueGraph, first: int, stop: int) -> Ints:
-    """The edges among the shown values, numbered from the first one."""
-    if isinstance(graph, ValueWindow):
-        reach = np.minimum(graph.reach(np.arange(first, stop)), stop - 1) - first
-        return WindowGraph(reach, np.empty(0, dtype=np.int64)).edges()
-    if isinstance(graph, CliqueGraph):
-        return CliqueGraph(graph.labels[first:stop]).edges()
-    inside = np.all((graph.pairs >= first) & (graph.pairs < stop), axis=1)
-    return np.asarray(graph.pairs[inside] - first, dtype=np.int64)
-
-
-def _parts(graph: ValueGraph, first: int, stop: int) -> tuple[tuple[int, ...], int | None]:
-    """The connected part of each shown value, and how many there are."""
-    index = np.arange(first, stop)
-    if isinstance(graph, ValueWindow):
-        return tuple(graph.part_of(index).tolist()), graph.part_count
-    if graph.size > LISTED_LIMIT:
-        return (0,) * index.size, None
-    labels = graph.components()
-    return tuple(labels[index].tolist()), int(labels.max()) + 1
-
-
-WINDOW = (6, 7)
-"""Groups of the first and of the second attribute that a picture of both shows at most; special cells come on top."""
-
-
-@dataclass(frozen=True, eq=False)
-class CellsView:
-    """Some cells of a question about one or two attributes, row-major, and the hidden moves among them.
-
-    `sizes` are the numbers of all cells along each axis and `labels` those that are shown. `part_of` numbers the
-    connected parts, of which there are `parts`; ZERO is the part of rows that no cell counts, and `leaving` are the
-    cells from which a hidden move leads to such a row.
-    """
-
-    axes: tuple[str, ...]
-    sizes: tuple[int, ...]
-    labels: tuple[tuple[str, ...], ...]
-    pairs: Ints
-    part_of: tuple[int, ...]
-    parts: int
-    leaving: tuple[bool, ...]
-    is_absence_hidden: bool
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Each shown cell, as people call it."""
-        return tuple(", ".join(place) for place in itertools.product(*self.labels))
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every cell is shown."""
-        return self.sizes == tuple(map(len, self.labels))
-
-    @property
-    def is_all_of_parts(self) -> bool:
-        """Whether any two shown cells of one part are joined."""
-        counts = Counter(self.part_of).values()
-        return len(self.pairs) == sum(count * (count - 1) // 2 for count in counts)
-
-    def neighbours(self) -> tuple[tuple[str, str], ...]:
-        """Each shown cell with those that it is hidden from, in words."""
-        names, near = self.names, [list[str]() for _ in self.part_of]
-        for one, two in self.pairs.tolist():
-            near[one].append(names[two])
-            near[two].append(names[one])
-        for place, leaves in enumerate(self.leaving):
-            near[place] += ["rows that are not counted"] if leaves else []
-        return tuple(
-            (name, "nothing" if not words else _listed(words)) for name, words in zip(names, near, strict=True)
-        )
-
-    def words(self) -> tuple[str, ...]:
-        """What the picture shows and what it means."""
-        shown = " by ".join(
-            f"{'all' if len(labels) == size else f'{len(labels)} of'} {plural(size, 'group')} of {name}"
-            for name, size, labels in zip(self.axes, self.sizes, self.labels, strict=True)
-        )
-        sentences = [f"{shown}, {plural(len(self.pairs), 'hidden move')} among them."]
-        if self.parts > 1 and not self.is_absence_hidden:
-            sentences.append(
-                f"{self.parts:,} parts that no chain of hidden moves joins: which part a record is in is not hidden."
-            )
-        if any(self.leaving):
-            sentences.append("Dashed: a hidden move leads from there to a row that the question does not count.")
-        if self.is_absence_hidden:
-            sentences.append("A record that is not there is one step from all of them.")
-        return tuple(sentences)
-
-
-def view_cells(cells: Cells) -> CellsView:
-    """The policy graph projected on a question about one or two attributes, as much of it as can be looked at."""
-    if not 1 <= len(cells.axes) <= len(WINDOW):
-        raise PolicyError("a picture is about one or two attributes")
-    graph, shape = cells.graph, cells.graph.shape
-    windows = (MOST_SHOWN,) if len(shape) == 1 else WINDOW
-    places = []
-    for plain, size, most in zip(cells.plain, shape, windows, strict=True):
-        first = max(0, (plain - most) // 2)
-        places.append(np.append(np.arange(first, min(first + most, plain)), np.arange(plain, size)))
-    flat = np.ravel_multi_index(np.ix_(*places), shape).reshape(-1)
-    one, two = np.triu_indices(flat.size, k=1)
-    labels = graph.components()
-    return CellsView(
-        axes=cells.axes,
-        sizes=shape,
-        labels=tuple(tuple(names[int(p)] for p in shown) for names, shown in zip(cells.labels, places, strict=True)),
-        pairs=np.stack([one, two], axis=1)[graph.joined(flat[one], flat[two])],
-        part_of=tuple(labels[flat].tolist()),
-        parts=int(np.unique(labels).size),
-        leaving=tuple(graph.outside[flat].tolist()),
-        is_absence_hidden=graph.presence != "public",
-    )
 
 
 def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:

@@ -1,20 +1,385 @@
-"""A policy graph as DOT text or as an SVG picture: arcs over ordered values, a ring of others, a field of two."""
+"""A policy graph small enough to look at, of values, cells or public constraints; as DOT text or as an SVG picture."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from blowfishdb.errors import plural
-from blowfishdb.model.constraint_view import ConstraintsView
-from blowfishdb.model.explain import CellsView, GraphView
-from blowfishdb.model.numbers import Ints
+from blowfishdb.errors import CannotCertify, PolicyError, TooLarge, plural
+from blowfishdb.model.cells import Cells
+from blowfishdb.model.constraint_graph import changed_constraints, moves_at_once, spelled_out
+from blowfishdb.model.constraints import MarginalConstraint, write_constraint
+from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.explain import listed
+from blowfishdb.model.graphs import CliqueGraph, WindowGraph
+from blowfishdb.model.numbers import Bools, Ints
+from blowfishdb.model.policy import Joint, Policy, Public, ValueGraph, ValueWindow, value_graph
+from blowfishdb.model.projection import reached
 from blowfishdb.present.chart import BAR, GRID, PAPER, QUIET
 from blowfishdb.present.chart_svg import LETTER, Frame, element, escaped, label, name_label
 from blowfishdb.present.words import shortened
+
+MOST_SHOWN = 24
+LISTED_LIMIT = 2**22
+"""Parts are counted value by value up to this many values."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphView:
+    """Values first .. first + len(labels) - 1 of an attribute of `size` values, and the hidden moves among them.
+
+    `parts` numbers the connected parts of the whole graph, None where they were not counted; `part_of` tells the
+    part of each shown value. `universal` are special cells one step from every value, `apart` those joined to none.
+    With `is_absence_hidden` a record that is not there is one step from every value and special cell.
+    """
+
+    name: str
+    size: int
+    first: int
+    labels: tuple[str, ...]
+    pairs: Ints
+    part_of: tuple[int, ...]
+    parts: int | None
+    ordered: bool
+    universal: tuple[str, ...]
+    apart: tuple[str, ...]
+    is_absence_hidden: bool = False
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether something is one step from every value."""
+        return bool(self.universal) or self.is_absence_hidden
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every value is shown."""
+        return len(self.labels) == self.size
+
+    def warnings(self) -> tuple[str, ...]:
+        """What somebody who draws such a graph should notice."""
+        sentences = []
+        if self.parts is not None and self.parts > 1 and not self.is_joined:
+            single = " (every value on its own: nothing is hidden)" if self.parts == self.size else ""
+            sentences.append(
+                f"{self.name} falls into {self.parts:,} parts that no chain of hidden moves joins{single}. Which part "
+                "a record is in is not hidden, and the counts of the parts may be released exactly."
+            )
+        alone = sum(1 for value in range(len(self.labels)) if value not in self.pairs)
+        if self.is_whole and 0 < alone < len(self.labels) and not self.is_joined:
+            have = "has" if alone == 1 else "have"
+            sentences.append(f"{alone:,} of {plural(self.size, 'value')} {have} no hidden move at all.")
+        return tuple(sentences)
+
+
+def view_graph(domain: Domain, policy: Policy, name: str, around: object = None, most: int = MOST_SHOWN) -> GraphView:
+    """The graph of one attribute; of more than `most` values those around the given one, or around the middle."""
+    policy.check(domain)
+    attribute = policy.applied(domain).find(name, PolicyError)
+    if not 2 <= most <= 200:
+        raise PolicyError("a picture shows 2 to 200 values")
+    graph = _graph(policy, attribute, domain, name)
+    centre = attribute.size // 2 if around is None else attribute.locate(around)
+    first = min(max(centre - most // 2, 0), max(attribute.size - most, 0))
+    stop = min(first + most, attribute.size)
+    labels = tuple(attribute.run_label(place, place) for place in range(first, stop))
+    if policy.presence == "only":
+        # Nothing but absence is hidden, so no value is joined to another one.
+        graph = value_graph(Public(), attribute)
+    part_of, parts = _parts(graph, first, stop)
+    is_universal = [not slot.public and policy.presence != "only" for slot in attribute.slots]
+    return GraphView(
+        name=name,
+        size=attribute.size,
+        first=first,
+        labels=labels,
+        pairs=_pairs(graph, first, stop),
+        part_of=part_of,
+        parts=parts,
+        ordered=attribute.ordered,
+        universal=tuple(slot.name for slot, joined in zip(attribute.slots, is_universal, strict=True) if joined),
+        apart=tuple(slot.name for slot, joined in zip(attribute.slots, is_universal, strict=True) if not joined),
+        is_absence_hidden=policy.presence != "public",
+    )
+
+
+def _graph(policy: Policy, attribute: Attribute, domain: Domain, name: str) -> ValueGraph:
+    """The attribute's own graph; of a joint threshold what it hides along this attribute, the others staying."""
+    joint = policy.joint_of(name)
+    if isinstance(joint, Joint):
+        raise PolicyError(f"{joint.words} are hidden together: look at their common graph")
+    if joint is None:
+        return policy.graph(domain, name)
+    return value_graph(policy.axis_family(attribute, name), attribute)
+
+
+def _pairs(graph: ValueGraph, first: int, stop: int) -> Ints:
+    """The edges among the shown values, numbered from the first one."""
+    if isinstance(graph, ValueWindow):
+        reach = np.minimum(graph.reach(np.arange(first, stop)), stop - 1) - first
+        return WindowGraph(reach, np.empty(0, dtype=np.int64)).edges()
+    if isinstance(graph, CliqueGraph):
+        return CliqueGraph(graph.labels[first:stop]).edges()
+    inside = np.all((graph.pairs >= first) & (graph.pairs < stop), axis=1)
+    return np.asarray(graph.pairs[inside] - first, dtype=np.int64)
+
+
+def _parts(graph: ValueGraph, first: int, stop: int) -> tuple[tuple[int, ...], int | None]:
+    """The connected part of each shown value, and how many there are."""
+    index = np.arange(first, stop)
+    if isinstance(graph, ValueWindow):
+        return tuple(graph.part_of(index).tolist()), graph.part_count
+    if graph.size > LISTED_LIMIT:
+        return (0,) * index.size, None
+    labels = graph.components()
+    return tuple(labels[index].tolist()), int(labels.max()) + 1
+
+
+WINDOW = (6, 7)
+"""Groups of the first and of the second attribute that a picture of both shows at most; special cells come on top."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellsView:
+    """Some cells of a question about one or two attributes, row-major, and the hidden moves among them.
+
+    `sizes` are the numbers of all cells along each axis and `labels` those that are shown. `part_of` numbers the
+    connected parts, of which there are `parts`; ZERO is the part of rows that no cell counts, and `leaving` are the
+    cells from which a hidden move leads to such a row.
+    """
+
+    axes: tuple[str, ...]
+    sizes: tuple[int, ...]
+    labels: tuple[tuple[str, ...], ...]
+    pairs: Ints
+    part_of: tuple[int, ...]
+    parts: int
+    leaving: tuple[bool, ...]
+    is_absence_hidden: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Each shown cell, as people call it."""
+        return tuple(", ".join(place) for place in itertools.product(*self.labels))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every cell is shown."""
+        return self.sizes == tuple(map(len, self.labels))
+
+    @property
+    def is_all_of_parts(self) -> bool:
+        """Whether any two shown cells of one part are joined."""
+        counts = Counter(self.part_of).values()
+        return len(self.pairs) == sum(count * (count - 1) // 2 for count in counts)
+
+    def neighbours(self) -> tuple[tuple[str, str], ...]:
+        """Each shown cell with those that it is hidden from, in words."""
+        names, near = self.names, _joined(self.names, self.pairs)
+        for place, leaves in enumerate(self.leaving):
+            near[place] += ["rows that are not counted"] if leaves else []
+        return tuple((name, "nothing" if not words else listed(words)) for name, words in zip(names, near, strict=True))
+
+    def words(self) -> tuple[str, ...]:
+        """What the picture shows and what it means."""
+        shown = " by ".join(
+            f"{'all' if len(labels) == size else f'{len(labels)} of'} {plural(size, 'group')} of {name}"
+            for name, size, labels in zip(self.axes, self.sizes, self.labels, strict=True)
+        )
+        sentences = [f"{shown}, {plural(len(self.pairs), 'hidden move')} among them."]
+        if self.parts > 1 and not self.is_absence_hidden:
+            sentences.append(
+                f"{self.parts:,} parts that no chain of hidden moves joins: which part a record is in is not hidden."
+            )
+        if any(self.leaving):
+            sentences.append("Dashed: a hidden move leads from there to a row that the question does not count.")
+        if self.is_absence_hidden:
+            sentences.append("A record that is not there is one step from all of them.")
+        return tuple(sentences)
+
+
+def _joined(names: Sequence[str], pairs: Ints) -> list[list[str]]:
+    """For each name those that a pair joins it to."""
+    near = [list[str]() for _ in names]
+    for one, two in pairs.tolist():
+        near[one].append(names[two])
+        near[two].append(names[one])
+    return near
+
+
+def view_cells(cells: Cells) -> CellsView:
+    """The policy graph projected on a question about one or two attributes, as much of it as can be looked at."""
+    if not 1 <= len(cells.axes) <= len(WINDOW):
+        raise PolicyError("a picture is about one or two attributes")
+    graph, shape = cells.graph, cells.graph.shape
+    windows = (MOST_SHOWN,) if len(shape) == 1 else WINDOW
+    places = []
+    for plain, size, most in zip(cells.plain, shape, windows, strict=True):
+        first = max(0, (plain - most) // 2)
+        places.append(np.append(np.arange(first, min(first + most, plain)), np.arange(plain, size)))
+    flat = np.ravel_multi_index(np.ix_(*places), shape).reshape(-1)
+    one, two = np.triu_indices(flat.size, k=1)
+    labels = graph.components()
+    return CellsView(
+        axes=cells.axes,
+        sizes=shape,
+        labels=tuple(tuple(names[int(p)] for p in shown) for names, shown in zip(cells.labels, places, strict=True)),
+        pairs=np.stack([one, two], axis=1)[graph.joined(flat[one], flat[two])],
+        part_of=tuple(labels[flat].tolist()),
+        parts=int(np.unique(labels).size),
+        leaving=tuple(graph.outside[flat].tolist()),
+        is_absence_hidden=graph.presence != "public",
+    )
+
+
+MOST_KINDS = 128
+"""Kinds of records, told apart by the constraints, up to which the hidden changes between them are listed."""
+FREE, REFUSED = "nothing", "refused"
+
+
+@dataclass(frozen=True, eq=False)
+class ConstraintsView:
+    """Public constraints, those that one hidden change of a record changes at once, and what they cost.
+
+    `pairs` are joined by such a change; `alone` tells where some change touches that one and none of the others.
+    `records` are the most records that change together under each by itself (1: it costs nothing; None: no bound),
+    `together` under all `count` of them, of which the first are shown; `refusal` says why that has no bound. Without
+    `is_listed` there were too many kinds of records to look at, and every two that may change count as joined.
+    """
+
+    names: tuple[str, ...]
+    count: int
+    changed: tuple[bool, ...]
+    alone: tuple[bool, ...]
+    pairs: Ints
+    part_of: tuple[int, ...]
+    records: tuple[int | None, ...]
+    together: int | None
+    refusal: str
+    is_listed: bool
+
+    def rows(self) -> tuple[tuple[str, str, str], ...]:
+        """Each shown constraint, how many times it multiplies a price by itself, and those it is tied to."""
+        return tuple(
+            (name, factor(records), "; ".join(words) or "none")
+            for name, records, words in zip(self.names, self.records, _joined(self.names, self.pairs), strict=True)
+        )
+
+    def as_document(self) -> dict[str, object]:
+        """The graph as a document: records that change together, and lines by name."""
+        return {
+            "records": dict(zip(self.names, self.records, strict=True)),
+            "records_together": self.together,
+            "tied": [[self.names[one], self.names[two]] for one, two in self.pairs.tolist()],
+            "words": list(self.words()),
+        }
+
+    def words(self) -> tuple[str, ...]:
+        """What the graph shows, how long the longest forced chain is, and the factor that it puts on prices."""
+        if self.refusal:
+            return (f"All together have no price: {self.refusal}",)
+        if self.together == 1:
+            return ("No hidden change of a record changes one of these counts unseen, so they cost nothing.",)
+        tied = [part for part, is_changed in zip(self.part_of, self.changed, strict=True) if is_changed]
+        sentences = [
+            f"The longest forced chain has {plural(self.together or 0, 'record')}: where one record changes, the "
+            "others must change with it, or a public count would tell. All together multiply the price of a histogram "
+            f"by up to {self.together:,}."
+        ]
+        if len(self.names) > 1:
+            sentences.append(
+                "One hidden change of a record changes both ends of a line at once. "
+                f"{plural(len(tied), 'public count')} in {plural(len(set(tied)), 'connected part')}; "
+                f"{len(self.names) - len(tied):,} that no hidden change touches."
+            )
+        if len(set(tied)) > 1:
+            sentences.append(
+                "Records make up for each other by changes of any kind: parts that no line joins are priced together."
+            )
+        if not self.is_listed:
+            sentences.append("There are too many kinds of records to list: any two that may change are joined.")
+        if self.count > len(self.names):
+            sentences.append(f"The first {len(self.names)} of {self.count:,} are shown.")
+        return tuple(sentences)
+
+
+def factor(records: int | None) -> str:
+    """How many times a price grows, in words."""
+    return REFUSED if records is None else FREE if records == 1 else f"{records:,} times"
+
+
+def view_constraints(domain: Domain, policy: Policy) -> ConstraintsView:
+    """The graph of the policy's public constraints; PolicyError where there are none."""
+    if not policy.constraints:
+        raise PolicyError("the policy has no public constraints")
+    policy.check(domain)
+    shown = replace(policy, constraints=policy.constraints[:MOST_SHOWN])
+    names = tuple(map(write_constraint, shown.constraints))
+    may_change = set(changed_constraints(domain, shown))
+    changes = _hidden_changes(domain, shown)
+    is_listed = changes is not None
+    if changes is None:
+        every = np.array([[name in may_change for name in names]])
+        changes = np.concatenate([every, np.diag(every[0])])
+    pairs = np.argwhere(np.triu(changes.T.astype(np.int64) @ changes.astype(np.int64), k=1))
+    links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(names), len(names)))
+    single = changes[changes.sum(axis=1) == 1]
+    together, refusal = _records(domain, policy)
+    return ConstraintsView(
+        names=names,
+        count=len(policy.constraints),
+        changed=tuple(bool(column.any()) for column in changes.T),
+        alone=tuple(bool(column.any()) for column in single.T),
+        pairs=pairs,
+        part_of=tuple(connected_components(links, directed=False)[1].tolist()),
+        records=tuple(_records(domain, replace(policy, constraints=(one,)))[0] for one in shown.constraints),
+        together=together,
+        refusal=refusal,
+        is_listed=is_listed,
+    )
+
+
+def _records(domain: Domain, policy: Policy) -> tuple[int | None, str]:
+    """The most records that change together, and why there is no bound on them."""
+    try:
+        return moves_at_once(domain, policy) or 1, ""
+    except (CannotCertify, PolicyError, TooLarge) as error:
+        return None, error.message
+
+
+def _hidden_changes(domain: Domain, policy: Policy) -> Bools | None:
+    """Which constraints each hidden change of a record changes, a line per change; None where they are very many."""
+    applied = policy.applied(domain)
+    signature = spelled_out(applied, policy.constraints, {})
+    if signature is None:
+        return None
+    counted = iter(signature.patterns.T)
+    columns = [
+        signature.margin(one.attributes) if isinstance(one, MarginalConstraint) else next(counted)[signature.pattern]
+        for one in policy.constraints
+    ]
+    combinations = np.stack([np.asarray(column, dtype=np.int64).reshape(-1) for column in columns], axis=1)
+    kinds, kind_of = np.unique(combinations, axis=0, return_inverse=True)
+    if len(kinds) > MOST_KINDS:
+        return None
+    kind_of = kind_of.reshape(signature.pattern.shape)
+    near: Bools = np.zeros((len(kinds), len(kinds)), dtype=np.bool_)
+    for kind in range(len(kinds)) if policy.presence != "only" else ():
+        near[kind, kind_of[reached(applied, policy, signature.names, kind_of == kind, signature.cuts)]] = True
+    one, two = np.nonzero(near)
+    changes = kinds[one] != kinds[two]
+    if policy.presence != "public":
+        absent = [-1 if isinstance(each, MarginalConstraint) else 0 for each in policy.constraints]
+        changes = np.concatenate([changes, kinds != np.array(absent)])
+    return np.asarray(changes, dtype=np.bool_)
+
 
 PARTS = (BAR, "#c8553d", "#4f7d3a", "#8a5a9e", "#b5862b", "#2f8f83", "#a3466c", "#5b6470")
 """One colour for each connected part, the first again after the last."""

@@ -19,11 +19,10 @@ from blowfishdb.ledger import VersionChange
 from blowfishdb.ledger.values import BY, PER_EDGE, SUM, parallel_attribute
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.constraint_graph import changed_constraints
-from blowfishdb.model.constraint_view import ConstraintsView, view_constraints
 from blowfishdb.model.constraints import CountConstraint, as_constraints, read_constraint, write_constraint
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.explain import CellsView, explain, not_protected, view_cells, view_graph
+from blowfishdb.model.explain import explain, not_protected
 from blowfishdb.model.graphs import Composition, Presence
 from blowfishdb.model.groups import grouping
 from blowfishdb.model.policy import (
@@ -36,7 +35,17 @@ from blowfishdb.model.policy import (
 )
 from blowfishdb.present.chart import Chart, ChartAxis, Series
 from blowfishdb.present.chart_echarts import draw
-from blowfishdb.present.graph_picture import cells_svg, cells_words, constraints_svg, to_svg
+from blowfishdb.present.graph_picture import (
+    CellsView,
+    ConstraintsView,
+    cells_svg,
+    cells_words,
+    constraints_svg,
+    to_svg,
+    view_cells,
+    view_constraints,
+    view_graph,
+)
 from blowfishdb.server.pages.column_form import ColumnEditor, column_form_of
 from blowfishdb.server.pages.controls import (
     ask_reason,
