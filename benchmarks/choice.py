@@ -30,7 +30,7 @@ from blowfishdb.audit.cases import battery
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.program import choose, program_release
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import BlowfishError
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.domain import domain, integers

@@ -17,8 +17,7 @@ from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.program import QuantilesRelease
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy

@@ -21,7 +21,7 @@ from blowfishdb.accuracy.columns import column_alphas
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import divided
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query

@@ -14,7 +14,7 @@ import blowfishdb as bf
 from blowfishdb.analysis.kmeans import cluster, distances, from_weights
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.points import PointsRelease, PointWeights, points_release
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import InvalidInput, SourceError
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, Points

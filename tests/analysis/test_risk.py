@@ -12,7 +12,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.analysis.risk import Risk, beliefs, risk, sufficient_budget, usual_pairs
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.engine.what_if import Pair, what_if
 from blowfishdb.errors import AccuracyError, BlowfishError, InvalidInput, PolicyError
 from blowfishdb.model.domain import Domain

@@ -11,7 +11,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.catalog.catalog import Catalog
 from blowfishdb.catalog.curator import Curator
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import (
     AccountConflict,
     BudgetExceeded,

@@ -13,8 +13,7 @@ from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target
+from blowfishdb.engine.request import AccuracyTarget, accuracy_target, make_request
 from blowfishdb.errors import CannotCertify
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy

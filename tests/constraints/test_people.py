@@ -18,8 +18,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import BlowfishError, CannotCertify, PolicyError, QueryError
 from blowfishdb.model import constraint_graph
 from blowfishdb.model.cells import Cells, compile_cells

@@ -14,8 +14,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run, charged_payload, prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import Release
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target
+from blowfishdb.engine.request import AccuracyTarget, accuracy_target, make_request
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.numbers import Ints

@@ -26,8 +26,7 @@ from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.program import TREE_ERROR, ProgramRelease, choose, declared_rows
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from tests.engine.held import Rows
 
 DOMAIN = bf.domain({"cost": bf.integers(0, 999, null=0), "age": bf.integers(0, 99, null=0), "sex": ["F", "M"]})

@@ -18,9 +18,8 @@ from blowfishdb.engine import charge as module
 from blowfishdb.engine.charge import LONGEST_COUNT, Run, announcing, check_receipt, prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.engine.synopsis import Synopsis, from_bytes
-from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import (
     BudgetExceeded,
     DeadlinePassed,

@@ -17,7 +17,7 @@ from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.infer import Interval, ratio
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.numbers import Floats

@@ -16,8 +16,7 @@ import blowfishdb as bf
 from blowfishdb.engine.charge import check_parallel, edge_losses, prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.ledger.values import ClassLosses
 from blowfishdb.model.cells import compile_cells

@@ -17,8 +17,7 @@ from blowfishdb.engine.charge import decode, prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query, group_selection
 from blowfishdb.engine.measure import choose_groups
 from blowfishdb.engine.program import GroupsRelease
-from blowfishdb.engine.request import make_request, read_query, write_query
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request, read_query, write_query
 from blowfishdb.errors import Declined, DigestMismatch, QueryError
 from blowfishdb.model.predicate import as_axes
 from blowfishdb.model.query import Query

@@ -17,8 +17,7 @@ from blowfishdb.engine.charge import UNREAD, plan_request, prepare
 from blowfishdb.engine.compile import DatasetHandle, PartStrategy, compile_query, may_be_columns, query_effort
 from blowfishdb.engine.joint_release import JointRelease, joint_release
 from blowfishdb.engine.release import Release
-from blowfishdb.engine.request import make_request, read_query, write_query
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target
+from blowfishdb.engine.request import AccuracyTarget, accuracy_target, make_request, read_query, write_query
 from blowfishdb.errors import AccuracyError, Declined, QueryError, TooLarge
 from blowfishdb.mechanisms.joint import JointStrategy
 from blowfishdb.model.aggregates import Aggregate

@@ -13,8 +13,7 @@ from blowfishdb.engine.combination import Part
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import read_query, write_query
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, read_query, write_query
 from blowfishdb.errors import BlowfishError, Declined, QueryError
 from blowfishdb.model import query as queries
 from blowfishdb.model.query import Query, query

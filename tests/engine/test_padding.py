@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.engine import charge as module
 from blowfishdb.engine.charge import LONGEST_COUNT, Pace, Run, padded
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import CatalogError, ReleaseFailed, SourceFailed
 from blowfishdb.model.domain import integers
 from tests.engine.held import Bench, bench

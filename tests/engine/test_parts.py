@@ -15,7 +15,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PartsRelease, PlanRelease, divided
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.query import query
 from blowfishdb.plan.plan import Plan

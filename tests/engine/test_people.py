@@ -15,8 +15,7 @@ import blowfishdb as bf
 from blowfishdb.engine.charge import UNREAD, edge_losses, prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.preview import quotes_for
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import Declined, PolicyError, QueryError, SourceError
 from blowfishdb.ledger.values import PER_EDGE
 from blowfishdb.model.aggregates import Aggregate

@@ -14,8 +14,7 @@ import blowfishdb as bf
 from blowfishdb.engine.charge import Run, charged_payload, prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.points import PointCount, PointsRelease, PointWeights
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import AccuracyError, DigestMismatch, ReleaseFailed
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.mechanisms.points import offers

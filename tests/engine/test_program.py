@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine import target as target_module
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.program import ProgramRelease
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import Declined, ReleaseFailed
 from blowfishdb.mechanisms import table
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
@@ -120,8 +118,8 @@ def test_the_preview_shows_stages_and_what_others_promise(held: Bench) -> None:
 
 
 def test_a_mechanism_is_known_by_its_name() -> None:
-    assert target_module.accuracy_target(epsilon=1, mechanism="halves").is_data_aware
-    assert not target_module.accuracy_target(epsilon=1, mechanism="identity").is_data_aware
+    assert accuracy_target(epsilon=1, mechanism="halves").is_data_aware
+    assert not accuracy_target(epsilon=1, mechanism="identity").is_data_aware
 
 
 def test_intervals_cover_a_bias_that_was_paid_for(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

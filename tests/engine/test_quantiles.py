@@ -17,8 +17,7 @@ from blowfishdb.engine.measure import choose_quantiles
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.program import QuantilesRelease
 from blowfishdb.engine.release import PartsRelease, PlanRelease, Release, divided
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import Number, accuracy_target
+from blowfishdb.engine.request import Number, accuracy_target, make_request
 from blowfishdb.errors import Declined, DigestMismatch, TooLarge
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.numbers import Ints

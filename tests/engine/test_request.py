@@ -14,8 +14,14 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.request import make_request, read_query, write_query
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_target
+from blowfishdb.engine.request import (
+    AccuracyTarget,
+    accuracy_target,
+    make_request,
+    read_query,
+    read_target,
+    write_query,
+)
 from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate

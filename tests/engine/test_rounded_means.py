@@ -14,7 +14,7 @@ from blowfishdb.accuracy.columns import column_alphas
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model import aggregates
 from blowfishdb.model.aggregates import Aggregate

@@ -12,7 +12,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import QueryError
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import Query, levels_of, query

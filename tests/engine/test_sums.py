@@ -19,8 +19,7 @@ from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.infer import Interval, ratio
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import read_query, write_query
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, read_query, write_query
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.aggregates import Aggregate

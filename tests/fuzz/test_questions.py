@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.request import read_query, write_query
-from blowfishdb.engine.target import AccuracyTarget, read_target
+from blowfishdb.engine.request import AccuracyTarget, read_query, read_target, write_query
 from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
 from blowfishdb.model.query import Query
 from blowfishdb.session.backend import Backend, ReleaseRequest

@@ -14,7 +14,7 @@ from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.audit.cases import battery
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.measure import run_program
-from blowfishdb.engine.target import read_settings
+from blowfishdb.engine.request import read_settings
 from blowfishdb.errors import AllowanceExceeded, Declined, ParameterError, PlanError
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
 from blowfishdb.mechanisms.parameters import FINEST, Parameter, Settings, check_settings, settings_words

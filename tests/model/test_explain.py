@@ -12,7 +12,7 @@ import blowfishdb as bf
 from blowfishdb.accuracy.quote import accuracy_at
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.preview import quotes_for
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Attribute, Domain

@@ -15,7 +15,7 @@ import blowfishdb as bf
 from blowfishdb.catalog.catalog import LiveCatalog
 from blowfishdb.catalog.config import read_config
 from blowfishdb.catalog.dataset import join_words, read_join
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import BlowfishError, CatalogError, DatasetPaused, QueryError, SourceError, UnknownDataset
 from blowfishdb.model.query import Query
 from blowfishdb.session.backend import ReleaseRequest

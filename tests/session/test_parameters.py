@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.request import make_request
+from blowfishdb.engine.request import AccuracyTarget, accuracy_target, make_request, read_settings, read_target
 from blowfishdb.engine.synopsis import Synopsis
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_settings, read_target
 from blowfishdb.errors import AccuracyError, Declined, DigestMismatch, ParameterError, QueryError
 from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.predicate import as_axes

@@ -14,7 +14,7 @@ import blowfishdb as bf
 from blowfishdb.engine.charge import UNREAD
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.joint_release import joint_release
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import (
     AccuracyError,
     BudgetExceeded,

@@ -7,8 +7,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.engine.charge import Planned, plan_request
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.query import query
 from blowfishdb.session.local import LEAST, QuoteCache

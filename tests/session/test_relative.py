@@ -12,7 +12,7 @@ import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.preview import Preview, quotes_for
-from blowfishdb.engine.target import Relative, accuracy_target, target_options
+from blowfishdb.engine.request import Relative, accuracy_target, target_options
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.session.session import Session
 from blowfishdb.session.table import declared_ends

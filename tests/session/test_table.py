@@ -13,7 +13,7 @@ import blowfishdb as bf
 from blowfishdb.engine import release as release_module
 from blowfishdb.engine.postprocess import Selection
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import AccuracyError, BlowfishError, BudgetExceeded, QueryError, UnknownDataset
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.numbers import Floats

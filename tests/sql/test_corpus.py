@@ -15,7 +15,7 @@ from blowfishdb.engine.compile import compile_query, with_tolerances
 from blowfishdb.engine.postprocess import select_rows
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import QueryError
 from blowfishdb.model.domain import Domain
 from blowfishdb.present.chart_terminal import drawing

@@ -8,7 +8,7 @@ import pytest
 import sqlglot
 
 import blowfishdb as bf
-from blowfishdb.engine.target import TargetOptions, target_options
+from blowfishdb.engine.request import TargetOptions, target_options
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.conditions import value_of
 from blowfishdb.model.predicate import Axis, Comparison, Either, IsNull, IsOutside, Member, Negation, atoms, col

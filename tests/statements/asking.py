@@ -9,7 +9,7 @@ import numpy as np
 
 import blowfishdb as bf
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.present.words import note_parts
 from blowfishdb.session import Session
 from tests.statements.draws import contradictions

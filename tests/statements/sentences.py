@@ -20,8 +20,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.engine.request import AccuracyTarget, make_request
 from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Categorical, Integers

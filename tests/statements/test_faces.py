@@ -21,8 +21,7 @@ from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.postprocess import compare, select_rows
 from blowfishdb.engine.program import GroupsRelease, QuantilesRelease
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import BudgetExceeded, PolicyError, QueryError
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.query import Part, Query

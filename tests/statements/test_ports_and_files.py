@@ -27,7 +27,7 @@ from blowfishdb.cli.mcp import Conversation
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import UNREAD
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import SpendingCapReached
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.words import note_parts

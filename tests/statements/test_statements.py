@@ -13,8 +13,7 @@ from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import QueryError
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.present.answer_values import MeasuredRows

@@ -17,10 +17,9 @@ from blowfishdb.engine import synopsis_release
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.points import PointsRelease, PointWeights
-from blowfishdb.engine.request import make_request
+from blowfishdb.engine.request import AccuracyTarget, accuracy_target, make_request
 from blowfishdb.engine.synopsis import Artefact, CellNoise, Synopsis, from_bytes, read
 from blowfishdb.engine.synopsis_release import SynopsisPreview, SynopsisRelease
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query, synopsis_of
 from blowfishdb.present.words import note_parts

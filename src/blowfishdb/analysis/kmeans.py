@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from blowfishdb.engine.points import PointWeights
-from blowfishdb.engine.target import Number
+from blowfishdb.engine.request import Number
 from blowfishdb.errors import InvalidInput, NotRevealed
 from blowfishdb.inference.consistency import Parts, fill_parts, nonnegative
 from blowfishdb.mechanisms.products import mapped

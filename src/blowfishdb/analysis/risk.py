@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from blowfishdb.engine.target import Number, short_number
+from blowfishdb.engine.request import Number, short_number
 from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, plural
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.distance import hidden_distance, record_distance

@@ -17,8 +17,7 @@ from blowfishdb.catalog import Dataset, read_config
 from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import Release
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.ledger.values import BY, PER_EDGE, SUM
 from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS
 from blowfishdb.model import graphs, projection

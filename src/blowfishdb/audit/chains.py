@@ -25,8 +25,7 @@ from blowfishdb.engine.charge import Run, charged_payload, check_receipt, prepar
 from blowfishdb.engine.compile import ANALYSTS, OWN, DatasetHandle, compile_query
 from blowfishdb.engine.measure import Level
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target
+from blowfishdb.engine.request import AccuracyTarget, accuracy_target, make_request
 from blowfishdb.errors import BlowfishError, ContentChanged, DigestMismatch, ReleaseFailed
 from blowfishdb.ledger.values import Charge, Receipt
 from blowfishdb.model.domain import domain, integers

@@ -22,8 +22,7 @@ from blowfishdb.engine.charge import plan_request
 from blowfishdb.engine.combination import Measured
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import Request, make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import Request, accuracy_target, make_request
 from blowfishdb.errors import BlowfishError
 from blowfishdb.mechanisms import identity, kronecker
 from blowfishdb.model.domain import Domain, categorical, domain, integers

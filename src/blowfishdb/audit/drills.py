@@ -38,7 +38,7 @@ from blowfishdb.engine.measure import run_program
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.engine.release import Release
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import AllowanceExceeded, UnknownAnswer
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import categorical, domain, integers

@@ -25,8 +25,7 @@ from blowfishdb.engine.compile import Compiled, compile_query, group_selection
 from blowfishdb.engine.measure import choose_quantiles, measure
 from blowfishdb.engine.preview import quantile_quote
 from blowfishdb.engine.release import PartsRelease, Release
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import Declined
 from blowfishdb.ledger.values import PER_EDGE
 from blowfishdb.mechanisms.table import MECHANISMS

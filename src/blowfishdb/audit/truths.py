@@ -18,8 +18,7 @@ from blowfishdb.audit.scratch import Scratch, TableRow, replaced, scratch, taped
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run, charged_payload, decode, prepare
 from blowfishdb.engine.compile import ANALYSTS
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target
+from blowfishdb.engine.request import AccuracyTarget, accuracy_target, make_request
 from blowfishdb.errors import BlowfishError, Declined
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.domain import categorical, domain, integers

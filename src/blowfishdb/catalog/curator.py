@@ -20,7 +20,7 @@ from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_
 from blowfishdb.catalog.dataset import Dataset, is_protected
 from blowfishdb.catalog.policy_change import Stretch, domain_stretch, policy_stretch, with_past_attributes
 from blowfishdb.engine.compile import Compute, compute_here, query_effort
-from blowfishdb.engine.target import AccuracyTarget, Number, short_number
+from blowfishdb.engine.request import AccuracyTarget, Number, short_number
 from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, StaleVersion, UnknownAccount
 from blowfishdb.incidents import curator_log
 from blowfishdb.ledger import (

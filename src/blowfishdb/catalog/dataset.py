@@ -15,7 +15,7 @@ from typing import Any
 
 from blowfishdb.engine.charge import check_parallel
 from blowfishdb.engine.compile import ANALYSTS, SHARING
-from blowfishdb.engine.target import Number, short_number
+from blowfishdb.engine.request import Number, short_number
 from blowfishdb.errors import CatalogError, DomainError, PolicyError, plural
 from blowfishdb.ledger.values import SUM, check_accounting, check_text, parallel_attribute
 from blowfishdb.model.cached import cached_property

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from blowfishdb.analysis.risk import Declared, percent_words, risk, usual_pairs
 from blowfishdb.catalog.dataset import hidden_words
-from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.engine.what_if import PolicyPrice
 from blowfishdb.errors import BlowfishError, CatalogError, plural
 from blowfishdb.model.domain import Domain

@@ -15,7 +15,7 @@ from blowfishdb.cli.options import AccuracyOptions, FileOptions, QueryOptions
 from blowfishdb.cli.output import console, print_json, say, shell_line, short, table
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.target import TargetOptions, short_number, target_options
+from blowfishdb.engine.request import TargetOptions, short_number, target_options
 from blowfishdb.errors import AccuracyError, QueryError, plural
 from blowfishdb.model.query import Questions
 from blowfishdb.present.page import COLUMNS

@@ -199,7 +199,7 @@ def budget(
     from blowfishdb.catalog.dataset import named
     from blowfishdb.catalog.guidance import budget_words
     from blowfishdb.cli.declaration import ask_yes, show_budget
-    from blowfishdb.engine.target import short_number
+    from blowfishdb.engine.request import short_number
 
     limits = named(analyst or [], "--analyst")
     if epsilon is None and per_analyst is None and accounting is None and not limits:

@@ -40,7 +40,7 @@ from blowfishdb.catalog.guidance import (
 )
 from blowfishdb.cli.options import USUAL_CONFIG, DatasetOptions
 from blowfishdb.cli.output import LOG, budget_line, bullets, console, exact, print_json, say, short, table
-from blowfishdb.engine.target import short_number
+from blowfishdb.engine.request import short_number
 from blowfishdb.errors import BlowfishError, CatalogError, DocumentError, SourceFailed, plural
 from blowfishdb.ledger.values import Account, AnalystBudget
 from blowfishdb.model.document import Document, read_document, write_attribute, write_domain, write_policy

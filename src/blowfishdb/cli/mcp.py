@@ -233,7 +233,7 @@ def mcp(
       BLOWFISH_TOKEN=bfdb_... blowfish mcp --server https://blowfish.example --spend 0.2
       blowfish mcp --analyst ana --http 8002
     """
-    from blowfishdb.engine.target import short_number
+    from blowfishdb.engine.request import short_number
     from blowfishdb.session import connect
     from blowfishdb.session.session import SpendingCap
 

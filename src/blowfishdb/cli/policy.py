@@ -228,7 +228,7 @@ def what_if(
           --pair 900,1000 --pair 900,20000
     """
     from blowfishdb.cli.what_if import show_comparison
-    from blowfishdb.engine.target import accuracy_target
+    from blowfishdb.engine.request import accuracy_target
 
     target = accuracy_target(within, beta, confidence=confidence)
     policies = [*(policy or []), *(f"within {one}" for one in theta or [])]

@@ -191,7 +191,7 @@ def rows(
 
 
 def _description(synopsis: Synopsis) -> dict[str, object]:
-    from blowfishdb.engine.target import write_settings
+    from blowfishdb.engine.request import write_settings
 
     artefact = synopsis.artefact
     return {

@@ -19,8 +19,7 @@ from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.accuracy.quote import propose_quantiles, select_at
 from blowfishdb.engine.compile import compile_query, group_selection, quantile_order
-from blowfishdb.engine.request import read_query, write_query
-from blowfishdb.engine.target import write_settings
+from blowfishdb.engine.request import read_query, write_query, write_settings
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.inference.consistency import Consistent
 from blowfishdb.mechanisms.parameters import Settings, check_settings

@@ -41,12 +41,11 @@ from blowfishdb.engine.program import (
     quantiles_release,
 )
 from blowfishdb.engine.release import PlanRelease, Release, divided, parts_release, plan_release
-from blowfishdb.engine.request import Request, make_request
+from blowfishdb.engine.request import AUTO, AccuracyTarget, Request, accuracy_target, make_request
 from blowfishdb.engine.sharing import draw as draw_rows
 from blowfishdb.engine.sharing import failed_publication, refreshed, resume, share
 from blowfishdb.engine.synopsis import MOST_CELLS, Synopsis, from_bytes
 from blowfishdb.engine.synopsis_release import SynopsisRelease, for_ranges
-from blowfishdb.engine.target import AUTO, AccuracyTarget, accuracy_target
 from blowfishdb.errors import (
     AccuracyError,
     BlowfishError,

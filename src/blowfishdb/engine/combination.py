@@ -23,7 +23,7 @@ from blowfishdb.accuracy.intervals import Assessment, noise_widths
 from blowfishdb.accuracy.quote import Quote
 from blowfishdb.accuracy.simulation import RoughSimulation
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
-from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.errors import BlowfishError
 from blowfishdb.mechanisms.joint import JointStrategy
 from blowfishdb.mechanisms.strategy import Strategy

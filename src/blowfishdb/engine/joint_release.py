@@ -30,7 +30,7 @@ from blowfishdb.engine.compile import (
 from blowfishdb.engine.infer import infer
 from blowfishdb.engine.preview import Offer, PartPrice, Preview, PriceList, bare_preview, worst_pair
 from blowfishdb.engine.release import PlanRelease, described
-from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError
 from blowfishdb.mechanisms import identity, joint, optimized
 from blowfishdb.mechanisms.joint import JointStrategy

@@ -13,7 +13,7 @@ from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.measure import measure_points
 from blowfishdb.engine.preview import AnyPreview
 from blowfishdb.engine.release import Release, ledger_document
-from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.errors import AccuracyError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.mechanisms.points import GridOffer, offers
 from blowfishdb.model.cached import cached_property

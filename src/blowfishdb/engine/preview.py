@@ -25,7 +25,7 @@ from blowfishdb.accuracy.quote import (
     quote,
 )
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, quantile_order
-from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
+from blowfishdb.engine.request import SMALLEST, USUAL_BETA, AccuracyTarget
 from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError, plural, sentence
 from blowfishdb.mechanisms import identity, joint
 from blowfishdb.mechanisms.parameters import settings_words

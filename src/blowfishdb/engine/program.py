@@ -45,8 +45,8 @@ from blowfishdb.engine.release import (
     public_total,
     recorded_settings,
 )
+from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.engine.synopsis import MOST_CELLS
-from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, Declined, TooLarge, plural
 from blowfishdb.inference.consistency import Consistent
 from blowfishdb.mechanisms.data_aware import dawa, gated

@@ -27,8 +27,7 @@ from blowfishdb.engine.preview import (
     plan_preview,
     quotes_for,
 )
-from blowfishdb.engine.request import subject_of, write_query
-from blowfishdb.engine.target import AccuracyTarget, write_settings
+from blowfishdb.engine.request import AccuracyTarget, subject_of, write_query, write_settings
 from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink

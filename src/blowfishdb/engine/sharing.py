@@ -33,8 +33,7 @@ from blowfishdb.engine.compile import OFF, OWN, READ_ONLY, Compiled, DatasetHand
 from blowfishdb.engine.measure import Level, measure_given
 from blowfishdb.engine.preview import Shared, Way, WayName, quotes_for, shown_day
 from blowfishdb.engine.release import UNPROVEN, Beside, PlanRelease, Release, Sharing, by_level, public_total
-from blowfishdb.engine.request import read_query, write_query
-from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.engine.request import AccuracyTarget, read_query, write_query
 from blowfishdb.errors import BlowfishError, ContentChanged, DigestMismatch, LedgerCorrupt
 from blowfishdb.ledger import Ledger
 from blowfishdb.ledger.values import BROKEN, SUM, Link, PastLink, Publication, Receipt, owed

@@ -30,8 +30,7 @@ from blowfishdb.engine.compile import (
 )
 from blowfishdb.engine.infer import infer, told_by_parts
 from blowfishdb.engine.preview import Way
-from blowfishdb.engine.request import write_query
-from blowfishdb.engine.target import AccuracyTarget, write_settings
+from blowfishdb.engine.request import AccuracyTarget, write_query, write_settings
 from blowfishdb.errors import BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
 from blowfishdb.inference.consistency import NO_CONSTRAINED_ANSWERS, ConstrainedAnswers
 from blowfishdb.ledger import Ledger

@@ -12,8 +12,7 @@ from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.program import QuantilesRelease
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request
-from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.engine.request import AccuracyTarget, make_request
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain

@@ -10,8 +10,8 @@ from typing import TypeVar
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Released, Run
 from blowfishdb.engine.preview import AnyPreview
+from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.engine.synopsis import Synopsis
-from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import DocumentError, TooLarge
 from blowfishdb.ledger.values import check_number, check_text
 from blowfishdb.model.domain import Domain

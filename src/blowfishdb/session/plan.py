@@ -13,7 +13,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import BeforeCharge, Progress, Run
 from blowfishdb.engine.compile import counts_people, looked_at
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.target import (
+from blowfishdb.engine.request import (
     AccuracyTarget,
     Number,
     TargetOptions,

@@ -13,8 +13,7 @@ from blowfishdb.catalog.config import USUAL_CONFIG
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Released, Run
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.synopsis import Synopsis
-from blowfishdb.engine.target import (
+from blowfishdb.engine.request import (
     AccuracyTarget,
     Number,
     Parameters,
@@ -24,6 +23,7 @@ from blowfishdb.engine.target import (
     spending_cap,
     target_options,
 )
+from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.query import Query
 from blowfishdb.session.backend import MOST_LISTED, Backend, Budget, ListPart, Past, Published, ReleaseRequest, expect

@@ -16,9 +16,9 @@ from blowfishdb.engine.charge import Progress, Released, Run
 from blowfishdb.engine.points import PointPreview, PointWeights
 from blowfishdb.engine.postprocess import EVERYTHING, Selection, SortKey, Threshold, select_rows
 from blowfishdb.engine.preview import AnyPreview, Preview
+from blowfishdb.engine.request import AccuracyTarget, Number, Parameters, accuracy_target, spending_cap
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import SynopsisPreview
-from blowfishdb.engine.target import AccuracyTarget, Number, Parameters, accuracy_target, spending_cap
 from blowfishdb.errors import AccuracyError, Declined, QueryError, plural
 from blowfishdb.model.aggregates import UNCHANGED, Affine, Aggregate
 from blowfishdb.model.cells import Cells, compile_cells

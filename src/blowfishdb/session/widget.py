@@ -8,7 +8,7 @@ from typing import Protocol
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.target import Number, short_number
+from blowfishdb.engine.request import Number, short_number
 from blowfishdb.errors import BlowfishError, amount, sentence
 from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.export import needed

@@ -11,7 +11,7 @@ from typing import cast
 from sqlglot import exp
 
 from blowfishdb.engine.postprocess import AllOf, Computed, Op, Selection, SortKey, Threshold, formula_words
-from blowfishdb.engine.target import Relative
+from blowfishdb.engine.request import Relative
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.conditions import COMPARED, TURNED, Names, node_text, only, read_condition, value_of

@@ -17,7 +17,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from blowfishdb.engine.target import Relative, TargetOptions, read_alpha, read_settings, short_number
+from blowfishdb.engine.request import Relative, TargetOptions, read_alpha, read_settings, short_number
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.mechanisms.parameters import Settings, settings_words
 from blowfishdb.model.conditions import check_depth, number, only, shown

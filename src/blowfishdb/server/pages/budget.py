@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from blowfishdb.engine.target import AccuracyTarget, short_number
+from blowfishdb.engine.request import AccuracyTarget, short_number
 from blowfishdb.errors import BlowfishError
 from blowfishdb.server.pages.controls import (
     Column,

@@ -33,7 +33,7 @@ from blowfishdb.catalog.guidance import (
     propose,
     read_profile,
 )
-from blowfishdb.engine.target import short_number
+from blowfishdb.engine.request import short_number
 from blowfishdb.errors import (
     BlowfishError,
     CatalogError,

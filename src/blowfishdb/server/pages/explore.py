@@ -16,7 +16,7 @@ from blowfishdb.catalog.catalog import PEOPLE
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Run
 from blowfishdb.engine.preview import Preview, list_words
-from blowfishdb.engine.target import AccuracyTarget, TargetOptions, target_options
+from blowfishdb.engine.request import AccuracyTarget, TargetOptions, target_options
 from blowfishdb.errors import (
     AccuracyError,
     BlowfishError,

@@ -14,7 +14,7 @@ from nicegui import ui
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.guidance import budget_words
-from blowfishdb.engine.target import short_number
+from blowfishdb.engine.request import short_number
 from blowfishdb.errors import BlowfishError, plural, sentence
 from blowfishdb.ledger import Account, AnalystBudget, Entry
 from blowfishdb.server.auth.grants import GROUP

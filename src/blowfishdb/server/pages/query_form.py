@@ -8,7 +8,7 @@ from typing import Any
 
 from nicegui import ui
 
-from blowfishdb.engine.target import read_settings
+from blowfishdb.engine.request import read_settings
 from blowfishdb.errors import ParameterError
 from blowfishdb.mechanisms.parameters import check_settings
 from blowfishdb.mechanisms.table import CHOICES, DATA_AWARE, MECHANISMS, PARAMETERS

@@ -21,7 +21,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compute, compile_query, compute_here, query_effort
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.target import AccuracyTarget, short_number
+from blowfishdb.engine.request import AccuracyTarget, short_number
 from blowfishdb.engine.what_if import PolicyPrice, what_if
 from blowfishdb.errors import BlowfishError, PolicyError, sentence
 from blowfishdb.model.calendar import Dates

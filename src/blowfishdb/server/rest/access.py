@@ -11,7 +11,7 @@ from pydantic import Field
 
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.catalog.record import Recipients
-from blowfishdb.engine.target import short_number
+from blowfishdb.engine.request import short_number
 from blowfishdb.errors import plural
 from blowfishdb.model.serialize import write
 from blowfishdb.present.words import epsilon_words

@@ -8,9 +8,15 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field
 
 from blowfishdb.engine.charge import Released, Run
-from blowfishdb.engine.request import read_query
+from blowfishdb.engine.request import (
+    AccuracyTarget,
+    accuracy_target,
+    read_query,
+    read_target,
+    read_target_options,
+    spending_cap,
+)
 from blowfishdb.engine.synopsis import Synopsis, to_bytes
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_target, read_target_options, spending_cap
 from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.model.query import PUBLISHED
 from blowfishdb.model.serialize import write

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from blowfishdb.engine.target import spending_cap
+from blowfishdb.engine.request import spending_cap
 from blowfishdb.errors import InvalidInput, NotAllowed
 from blowfishdb.model.serialize import write
 from blowfishdb.server.auth.users import new_password

@@ -16,8 +16,8 @@ from sqlglot.tokenizer_core import TokenType
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run
 from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.request import TargetOptions, short_number, target_options
 from blowfishdb.engine.synopsis import BETA
-from blowfishdb.engine.target import TargetOptions, short_number, target_options
 from blowfishdb.errors import (
     AccuracyError,
     BlowfishError,
