@@ -12,8 +12,8 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.analysis.risk import Risk, beliefs, risk, sufficient_budget, usual_pairs
+from blowfishdb.catalog.guidance import Pair, what_if
 from blowfishdb.engine.request import accuracy_target
-from blowfishdb.engine.what_if import Pair, what_if
 from blowfishdb.errors import AccuracyError, BlowfishError, InvalidInput, PolicyError
 from blowfishdb.model.domain import Domain
 from blowfishdb.noise.distribution import variance

@@ -27,8 +27,8 @@ from blowfishdb.catalog.guidance import (
     read_profile,
     saves_little,
     typical_questions,
+    what_if,
 )
-from blowfishdb.engine.what_if import what_if
 from blowfishdb.errors import CatalogError, ChangeRefused
 from blowfishdb.model.domain import domain
 from blowfishdb.model.policy import Person

@@ -13,12 +13,12 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.accuracy.quote import ALIKE
+from blowfishdb.catalog.guidance import Pair, what_if
 from blowfishdb.engine.charge import plan_in_full, prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.preview import ExpensiveColumn, Preview, PriceList, QuotedPrices, instead
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import AccuracyTarget, accuracy_target, make_request
-from blowfishdb.engine.what_if import Pair, what_if
 from blowfishdb.errors import Declined
 from blowfishdb.model.explain import not_protected
 from blowfishdb.model.predicate import Predicate

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blowfishdb as bf
+from blowfishdb.catalog.guidance import what_if
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.program import EXPONENTIAL_QUANTILES, MANY
 from blowfishdb.engine.request import AccuracyTarget, accuracy_target
-from blowfishdb.engine.what_if import what_if
 from blowfishdb.errors import DomainError, InvalidInput, PolicyError, SourceError, TooLarge
 from blowfishdb.ledger import Entry
 from blowfishdb.model.domain import Attribute

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from blowfishdb.catalog.catalog import (
     Catalog,
@@ -18,8 +17,10 @@ from blowfishdb.catalog.catalog import (
 )
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset, is_protected
+from blowfishdb.catalog.guidance import USUAL_TARGET, Guidance, Pair, PolicyPrice, guide, what_if
 from blowfishdb.catalog.policy_change import Stretch, domain_stretch, policy_stretch, with_past_attributes
-from blowfishdb.engine.compile import Compute, compute_here, query_effort
+from blowfishdb.engine.compile import Compiled, Compute, compute_here, query_effort
+from blowfishdb.engine.release import prepared_count
 from blowfishdb.engine.request import AccuracyTarget, Number, short_number
 from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, StaleVersion, UnknownAccount
 from blowfishdb.incidents import curator_log
@@ -47,11 +48,6 @@ from blowfishdb.sources.base import ColumnType, Join
 from blowfishdb.sources.ibis_source import CapsSeen, ColumnSeen, IbisSource, look_at_column, tables_at
 
 MOST_CAPS = 20
-
-if TYPE_CHECKING:
-    from blowfishdb.catalog.guidance import Guidance
-    from blowfishdb.engine.compile import Compiled
-    from blowfishdb.engine.what_if import Pair, PolicyPrice
 
 
 @dataclass(frozen=True)
@@ -223,9 +219,6 @@ class Curator(AbstractContextManager["Curator"]):
 
         `declared` is the name of a dataset, or the domain of one that is not added yet.
         """
-        # Loaded here, because commands that ask nothing should not wait for every mechanism.
-        from blowfishdb.engine.what_if import what_if
-
         domain = declared if isinstance(declared, Domain) else self.config.dataset(declared).domain
 
         def effort() -> int:
@@ -235,7 +228,6 @@ class Curator(AbstractContextManager["Curator"]):
 
     def guidance(self, dataset: Dataset) -> Guidance:
         """What a dataset, added or not, protects, and what typical questions cost under it; reads no data."""
-        from blowfishdb.catalog.guidance import USUAL_TARGET, guide
 
         def price(query: Query) -> PolicyPrice:
             (quote,) = self.what_if(dataset.domain, {dataset.name: dataset.policy}, query, USUAL_TARGET)
@@ -245,10 +237,7 @@ class Curator(AbstractContextManager["Curator"]):
 
     def true_counts(self, name: str, compiled: Compiled) -> Ints:
         """The true count of each cell of a question, for the curator's eyes alone; whoever calls this notes it."""
-        handle = self._catalog.handle(name)
-        from blowfishdb.engine.release import prepared_count
-
-        return prepared_count(handle, compiled).run()
+        return prepared_count(self._catalog.handle(name), compiled).run()
 
     # --- versions
 

@@ -10,10 +10,10 @@ from fractions import Fraction
 from blowfishdb.analysis.risk import Risk, risk, sufficient_budget, usual_pairs
 from blowfishdb.catalog import Dataset
 from blowfishdb.catalog.dataset import family_words, read_family, read_value
+from blowfishdb.catalog.guidance import Pair, PolicyPrice, what_if
 from blowfishdb.cli.options import RiskOptions
 from blowfishdb.cli.output import exact, print_json, print_result, say, short, table
 from blowfishdb.engine.request import AccuracyTarget
-from blowfishdb.engine.what_if import Pair, PolicyPrice, what_if
 from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, QueryError, plural
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers

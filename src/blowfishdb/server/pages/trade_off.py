@@ -16,13 +16,12 @@ from nicegui import events, ui
 
 from blowfishdb.analysis.risk import Risk, risk, usual_pairs
 from blowfishdb.catalog.dataset import Dataset, family_words, read_rows, read_value
-from blowfishdb.catalog.guidance import saves_little
+from blowfishdb.catalog.guidance import PolicyPrice, saves_little, what_if
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compute, compile_query, compute_here, query_effort
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import AccuracyTarget, short_number
-from blowfishdb.engine.what_if import PolicyPrice, what_if
 from blowfishdb.errors import BlowfishError, PolicyError, sentence
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.cells import Cells

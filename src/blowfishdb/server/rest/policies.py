@@ -12,8 +12,8 @@ from pydantic import Field
 
 from blowfishdb.analysis.risk import risk
 from blowfishdb.catalog.dataset import read_value
+from blowfishdb.catalog.guidance import Pair, PolicyPrice
 from blowfishdb.engine.request import read_query, read_target
-from blowfishdb.engine.what_if import Pair, PolicyPrice
 from blowfishdb.errors import InvalidInput, PolicyError, VersionMismatch
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.document import read_document, write_domain, write_policy
