@@ -12,7 +12,7 @@ from ibis.common.exceptions import IbisError
 
 from blowfishdb.audit.cases import battery
 from blowfishdb.audit.chains import chain_drill_lines
-from blowfishdb.audit.counting import counting_lines
+from blowfishdb.audit.counting import counting_lines, truth_lines
 from blowfishdb.audit.digests import digest_lines
 from blowfishdb.audit.drills import drills, joined_lines, session_lines
 from blowfishdb.audit.exact import people_lines, refusal_lines
@@ -30,7 +30,6 @@ from blowfishdb.audit.random_cases import (
 from blowfishdb.audit.report import CheckLine
 from blowfishdb.audit.run import DRILLED
 from blowfishdb.audit.selections import cost_lines
-from blowfishdb.audit.truths import truth_lines
 from blowfishdb.catalog import policy_change
 from blowfishdb.engine import charge, combination, joint_release, release, sharing
 from blowfishdb.ledger import charges, ledger, mark, sqlite, verification

@@ -12,7 +12,7 @@ from importlib import metadata
 
 from blowfishdb.audit.cases import Subject, battery, dataset_cases
 from blowfishdb.audit.chains import chain_drill_lines, chain_lines, session_chain_lines
-from blowfishdb.audit.counting import counting_lines
+from blowfishdb.audit.counting import counting_lines, truth_lines
 from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills, joined_lines, session_lines
 from blowfishdb.audit.exact import (
@@ -39,7 +39,6 @@ from blowfishdb.audit.replay import Effort, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, CheckLine, Section, judged
 from blowfishdb.audit.selections import choice_lines, cost_lines, refinement_lines, selection_checks
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
-from blowfishdb.audit.truths import truth_lines
 from blowfishdb.errors import InvalidInput
 
 DRILLED = ("identity, threshold, histogram", "dawa, threshold", "synopsis", "weights on points, record")
