@@ -129,7 +129,6 @@ def test_axis_graphs_follow_their_definition(graph: AxisGraph) -> None:
     assert [int(label) for label in dict.fromkeys(labels.tolist())] == list(range(int(labels.max()) + 1))
     for u in range(graph.size):
         reached = distances(graph.size, wanted, u)
-        assert graph.neighbours(u).tolist() == sorted(v for v, d in reached.items() if d == 1)
         for v in range(graph.size):
             assert graph.distance(u, v) == reached.get(v)
             assert (labels[u] == labels[v]) == (v in reached)

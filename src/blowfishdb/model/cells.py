@@ -361,7 +361,7 @@ def _joins_special(factor: Factor, plain: Sequence[int]) -> bool:
     if isinstance(factor, GridGraph):
         return any(universal.size > 0 for universal in factor.universal)
     return any(
-        bool(np.any(axis.neighbours(cell) < count))
+        bool(axis.joined(np.full(count, cell), np.arange(count)).any())
         for axis, count in zip(axis_graphs(factor), plain, strict=True)
         for cell in range(count, axis.size)
     )

@@ -33,9 +33,6 @@ class AxisGraph(Protocol):
     def edges(self) -> Ints:
         """All edges as rows (u, v) with u < v, in lexicographic order; TooLarge above EDGE_LIMIT."""
 
-    def neighbours(self, vertex: int) -> Ints:
-        """The sorted neighbours of one cell."""
-
     def joined(self, first: Ints, second: Ints) -> Ints:
         """For each pair, 1 where the two cells are equal or joined by an edge, else 0."""
 
@@ -102,11 +99,6 @@ class WindowGraph:
             others = others[others != universal_vertex]
             parts.append(np.stack([np.minimum(others, universal_vertex), np.maximum(others, universal_vertex)], axis=1))
         return in_order(np.concatenate(parts)).astype(np.int64)
-
-    def neighbours(self, vertex: int) -> Ints:
-        index = np.arange(self.size)
-        near = self.joined(np.full(self.size, vertex), index) == 1
-        return np.asarray(index[near & (index != vertex)], dtype=np.int64)
 
     def joined(self, first: Ints, second: Ints) -> Ints:
         low, high = np.minimum(first, second), np.maximum(first, second)
@@ -215,10 +207,6 @@ class EdgeGraph:
     def edges(self) -> Ints:
         return self.pairs
 
-    def neighbours(self, vertex: int) -> Ints:
-        first, second = self.pairs[:, 0], self.pairs[:, 1]
-        return np.sort(np.concatenate([second[first == vertex], first[second == vertex]]))
-
     def joined(self, first: Ints, second: Ints) -> Ints:
         keys = self.pairs[:, 0] * self.size + self.pairs[:, 1]
         wanted = np.minimum(first, second) * self.size + np.maximum(first, second)
@@ -264,10 +252,6 @@ class CliqueGraph:
             low, high = np.triu_indices(block.size, k=1)
             parts.append(np.stack([block[low], block[high]], axis=1))
         return in_order(np.concatenate(parts))
-
-    def neighbours(self, vertex: int) -> Ints:
-        same = np.flatnonzero(self.labels == self.labels[vertex])
-        return np.asarray(same[same != vertex], dtype=np.int64)
 
     def joined(self, first: Ints, second: Ints) -> Ints:
         return np.asarray(self.labels[first] == self.labels[second], dtype=np.int64)

@@ -9,17 +9,33 @@ from numba import njit
 
 
 @njit(cache=True)
+def signs(vector: Any, width: int) -> Any:
+    """The places of the positive and of the negative entries among the first ones, as bits."""
+    up, down = 0, 0
+    for i in range(width):
+        if vector[i] > 0:
+            up |= 1 << i
+        elif vector[i] < 0:
+            down |= 1 << i
+    return up, down
+
+
+@njit(cache=True)
+def fits(element: Any, vector: Any, width: int) -> bool:
+    """Whether no entry of the element, among the first ones, is larger than the vector's."""
+    for i in range(width):  # noqa: SIM110 - the compiler knows no all() of a generator
+        if abs(element[i]) > abs(vector[i]):
+            return False
+    return True
+
+
+@njit(cache=True)
 def subtract(vector: Any, basis: Any, plus: Any, minus: Any, count: int) -> int:
     """Subtracts elements that lie inside the vector, sign by sign, until none does; returns the elements looked at."""
     width = vector.size
     looked_at = 0
     while True:
-        up, down = 0, 0
-        for i in range(width):
-            if vector[i] > 0:
-                up |= 1 << i
-            elif vector[i] < 0:
-                down |= 1 << i
+        up, down = signs(vector, width)
         if up == 0 and down == 0:
             return looked_at
         is_reduced = False
@@ -30,14 +46,7 @@ def subtract(vector: Any, basis: Any, plus: Any, minus: Any, count: int) -> int:
                 sign = 1
             elif (minus[j] & ~up) == 0 and (plus[j] & ~down) == 0:
                 sign = -1
-            if sign == 0:
-                continue
-            inside = True
-            for i in range(width):
-                if abs(basis[j, i]) > abs(vector[i]):
-                    inside = False
-                    break
-            if inside:
+            if sign != 0 and fits(basis[j], vector, width):
                 for i in range(width):
                     vector[i] -= sign * basis[j, i]
                 is_reduced = True
@@ -76,35 +85,10 @@ def completed(start: Any, most_elements: int, most_work: int) -> Any:
         if np.any(vector):
             if count == most_elements:
                 return basis[:count], -1
-            for i in range(width):
-                basis[count, i] = vector[i]
-                if vector[i] > 0:
-                    plus[count] |= 1 << i
-                elif vector[i] < 0:
-                    minus[count] |= 1 << i
+            basis[count] = vector
+            plus[count], minus[count] = signs(vector, width)
             count += 1
     return basis[:count], work
-
-
-@njit(cache=True)
-def signs(vector: Any, width: int) -> Any:
-    """The places of the positive and of the negative entries among the first ones, as bits."""
-    up, down = 0, 0
-    for i in range(width):
-        if vector[i] > 0:
-            up |= 1 << i
-        elif vector[i] < 0:
-            down |= 1 << i
-    return up, down
-
-
-@njit(cache=True)
-def fits(element: Any, vector: Any, width: int) -> bool:
-    """Whether no entry of the element, among the first ones, is larger than the vector's."""
-    for i in range(width):  # noqa: SIM110 - the compiler knows no all() of a generator
-        if abs(element[i]) > abs(vector[i]):
-            return False
-    return True
 
 
 @njit(cache=True)
