@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from blowfishdb.accuracy.quote import QuantileQuote, quantiles_at, select_at
+from blowfishdb.accuracy.quote import QuantileQuote, select_at
 from blowfishdb.audit.cases import LIMITS, METRICS, limited
 from blowfishdb.audit.definitions import NoisyRows, measured_once
 from blowfishdb.audit.report import CheckLine, Losses, amount, broken, judged, not_tested, refused
@@ -268,6 +268,11 @@ SamplerCall = tuple[SpreadRecords, tuple[Fraction, ...], Fraction]
 Law = tuple[Ints, float, list[list[Floats]]]
 """The records of each group, one over the scale of the noise on their number, and for each published number the laws.
 """
+PLAIN_QUANTILES = {name: query("quantiles", "x", levels=levels) for name, levels in LEVELS.items()}
+GROUP_QUANTILES = {
+    name: query("table", "g", aggregates=[Aggregate("quantile", ("x",), level=Fraction(level)) for level in levels])
+    for name, levels in LEVELS.items()
+}
 PAIR = domain({"g": integers(0, 1, null=0), "x": integers(0, 1, null=0)})
 GROUPED: dict[str, tuple[Policy, Pairs]] = {
     "everything": (Policy(), tuple(itertools.combinations(range(4), 2))),
@@ -281,26 +286,18 @@ GROUPED: dict[str, tuple[Policy, Pairs]] = {
 
 def quantile_lines() -> Iterator[CheckLine]:
     """Every policy whose pairs are written down by hand, and records that come and go."""
-    for label, (declared, policy, pairs) in (HIDDEN | PRESENCE).items():
+    target = accuracy_target(epsilon=PRICE, mechanism=EXPONENTIAL_QUANTILES)
+    plain = [(f"of 3 values, {label}", PLAIN_QUANTILES, *hidden) for label, hidden in (HIDDEN | PRESENCE).items()]
+    grouped = [(f"by groups, {label}", GROUP_QUANTILES, PAIR, *hidden) for label, hidden in GROUPED.items()]
+    for label, questions, declared, policy, pairs in (*plain, *grouped):
         losses = Losses(1e-9)
-        for name, levels in LEVELS.items():
-            compiled = compile_query(declared, policy, query("quantiles", "x", levels=levels))
-            graph, plain = compiled.problem.graph, compiled.cells.plain[0]
-            quote = quantiles_at(graph, plain, compiled.query.levels, PRICE, 0.05)
+        for name, question in questions.items():
+            compiled = compile_query(declared, policy, question)
+            quote = quantile_quote(compiled, target)
             ratio = Fraction(_largest_ratio(compiled, quote, pairs))
             losses.compare(f"{name}, log-ratio of an output", ratio, quote.epsilon)
         summary = f"largest log-ratio {amount(losses.worst)} of {PRICE} charged"
-        yield judged(f"exponential quantiles of 3 values, {label}", "every output", losses.violations, summary)
-    for label, (policy, pairs) in GROUPED.items():
-        losses = Losses(1e-9)
-        for name, levels in LEVELS.items():
-            columns = [Aggregate("quantile", ("x",), level=Fraction(level)) for level in levels]
-            compiled = compile_query(PAIR, policy, query("table", "g", aggregates=columns))
-            quote = quantile_quote(compiled, accuracy_target(epsilon=PRICE, mechanism=EXPONENTIAL_QUANTILES))
-            ratio = Fraction(_largest_ratio(compiled, quote, pairs))
-            losses.compare(f"{name}, log-ratio of an output", ratio, quote.epsilon)
-        summary = f"largest log-ratio {amount(losses.worst)} of {PRICE} charged"
-        yield judged(f"exponential quantiles by groups, {label}", "every output", losses.violations, summary)
+        yield judged(f"exponential quantiles {label}", "every output", losses.violations, summary)
 
 
 def selection_lines() -> Iterator[CheckLine]:

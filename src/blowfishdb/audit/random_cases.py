@@ -445,9 +445,7 @@ def _stretch_violations(random: np.random.Generator, declared: Domain) -> list[s
     )
     if factor is None or len(everyone) < math.prod(declared[name].total_size for name in declared.names):
         return []
-    before, after = (_joined(declared_policy, declared, everyone) for declared_policy in (old, new))
-    steps = shortest_path(before, unweighted=True)
-    furthest = float(steps[after].max(initial=0.0))
+    furthest = _furthest(declared, old, new, everyone)
     if furthest > factor:
         return [f"values {furthest:g} old steps apart are joined, past loss is multiplied by {factor}"]
     return []
@@ -461,9 +459,7 @@ def _place_violations(random: np.random.Generator) -> Iterator[str]:
     old, new = _places_policy(random), _places_policy(random)
     factor = policy_stretch(declared, old, new).factor
     if factor is not None:
-        everyone = list(records(declared))
-        steps = shortest_path(_joined(old, declared, everyone), unweighted=True)
-        furthest = float(steps[_joined(new, declared, everyone)].max(initial=0.0))
+        furthest = _furthest(declared, old, new, list(records(declared)))
         if furthest > factor:
             yield f"places {furthest:g} old steps apart are joined, past loss is multiplied by {factor}"
 
@@ -517,7 +513,13 @@ def _connected(random: np.random.Generator, declared: Domain) -> Policy:
     return Policy(families, one_of(random, COMPOSITIONS), one_of(random, ("public", "public", "secret")))
 
 
-def _joined(policy: Policy, declared: Domain, everyone: list[dict[str, int]]) -> Bools:
+def _furthest(declared: Domain, old: Policy, new: Policy, everyone: list[Record]) -> float:
+    """The most old steps between two records that the new policy joins."""
+    steps = shortest_path(_joined(old, declared, everyone), unweighted=True)
+    return float(steps[_joined(new, declared, everyone)].max(initial=0.0))
+
+
+def _joined(policy: Policy, declared: Domain, everyone: list[Record]) -> Bools:
     """A matrix of the records that an edge joins, absence the last of them."""
     declared, size = policy.applied(declared), len(everyone)
     joined = np.zeros((size + 1, size + 1), dtype=np.bool_)

@@ -113,10 +113,6 @@ class Selected:
     one_sided: bool
     winner: Ints
 
-    @property
-    def is_refinement(self) -> bool:
-        return isinstance(self.stage.noise, RefinementNoise)
-
     def wins(self, counts: Ints, draws: Ints) -> bool:
         """Whether the same candidate wins on these counts with this noise."""
         return np.array_equal(self.stage.choose(counts, draws), self.winner)
@@ -131,7 +127,7 @@ def selection_loss(ran: Selected, other: Ints, enough: float = 0.0) -> float:
 
     The first choice of items that costs no more than `enough` is taken; otherwise the cheapest of all.
     """
-    if ran.is_refinement:
+    if isinstance(ran.stage.noise, RefinementNoise):
         return abs(_log_chance(ran, ran.counts) - _log_chance(ran, other))
     mine = _own_items(ran)
     least = math.inf

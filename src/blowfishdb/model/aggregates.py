@@ -22,7 +22,7 @@ from blowfishdb.model.numbers import Bools, Ints, show
 from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Both, Predicate, Truth, atoms, truth
 from blowfishdb.model.serialize import PASSING, encode
-from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rows, Sparse, Stacked
+from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rows, Sparse, Stacked, total
 
 Function = Literal[
     "count",
@@ -259,14 +259,14 @@ def compile_table(
         raise QueryError(f"a table has 1 to {MOST_AGGREGATES} aggregates, not {len(aggregates)}")
     groups = compile_cells(domain, policy, axes, where)
     cells = table_cells(domain, policy, axes, where, aggregates)
+    builder = _Builder(cells, groups)
     if aggregates[0].function == "people":
         if cells.graph.shape != groups.graph.shape:
             raise QueryError("a FILTER of COUNT(DISTINCT ...) is about attributes that are not grouped; use WHERE")
-        block = _Builder(cells, groups).rows(Block(tuple(axis.attribute for axis in axes)))
+        block = builder.rows(Block(tuple(axis.attribute for axis in axes)))
         places = ({"count": 0},) * len(aggregates)
         return AggregateTable(aggregates, cells, groups, (block,), places, size)
     named = {axis.attribute: axis for axis in axes}
-    builder = _Builder(cells, groups)
     is_targeted = all(aggregate.tolerance is not None for aggregate in aggregates)
     choices = []
     # Less the middle of the declared values a sum costs less, but then its count is needed as well.
@@ -525,12 +525,7 @@ class _Builder:
         if name in values:
             entries[: axis.plain] *= values[name][0]
         if name not in block.by:
-            is_all = bool(np.all(entries == 1))
-            return (
-                Intervals(axis.cells, np.zeros(1, dtype=np.int64), np.full(1, axis.cells))
-                if is_all
-                else Sparse(entries[None])
-            )
+            return total(axis.cells) if bool(np.all(entries == 1)) else Sparse(entries[None])
         group = self.group_of(name)
         count = self.groups.layout[name].cells
         if np.array_equal(group, np.arange(axis.cells)) and bool(np.all(entries == 1)):

@@ -296,11 +296,6 @@ class AxisCells:
         return np.moveaxis(by_cell, 0, place)
 
     @property
-    def cell_of_kept(self) -> Ints:
-        """The cell of each segment that counts: cells of the finest axis to cells of this one."""
-        return np.asarray(self.cell_of[self.cell_of >= 0], dtype=np.int64)
-
-    @property
     def _plain_cell_of(self) -> Ints:
         return self.cell_of[: self.segments.starts.size]
 

@@ -54,7 +54,7 @@ def project_axis(graph: ValueGraph, axis: AxisCells) -> AxisGraph:
     try:
         if isinstance(graph, ValueWindow):
             fine = _windows(graph, axis.finest())
-            pairs = axis.cell_of_kept[fine.edges()]
+            pairs = axis.cell_of[axis.cell_of >= 0][fine.edges()]
         elif isinstance(graph, CliqueGraph):
             return _cliques(graph, axis)
         else:
