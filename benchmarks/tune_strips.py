@@ -18,8 +18,8 @@ from scipy.optimize import minimize
 
 from benchmarks.harness import Row, Work
 from benchmarks.hdmm import CELLS_PER_ROW, identity_error
-from blowfishdb.mechanisms import strips
-from blowfishdb.mechanisms.strips import StripAxis
+from blowfishdb.mechanisms import kronecker
+from blowfishdb.mechanisms.kronecker import StripAxis
 from blowfishdb.model.numbers import Floats
 
 SIZES = {32: 2, 48: 3, 64: 3}
@@ -47,7 +47,7 @@ def run_with(arguments: Sequence[str]) -> Work:
 
 
 def _rows(sizes: Sequence[int] | dict[int, int], *, write: bool) -> Iterator[Row]:
-    file = Path(strips.__file__).with_suffix(".json")
+    file = Path(kronecker.__file__).with_name("strips.json")
     content = json.loads(file.read_text(encoding="utf-8")) if write and file.exists() else {}
     for cells in sizes:
         axis, total = tuned(cells, SIZES[cells])

@@ -8,9 +8,8 @@ import pytest
 from benchmarks.tune_strips import even, log_error, prefix_gram
 from blowfishdb.mechanisms import kronecker
 from blowfishdb.mechanisms.hats import AXIS_HEIGHT, AXIS_WEIGHTS, TOPS, HatAxis, hats_for
-from blowfishdb.mechanisms.kronecker import KroneckerStrategy
+from blowfishdb.mechanisms.kronecker import GRID, KroneckerStrategy, StripStrategy, _products, _table, strip_axis
 from blowfishdb.mechanisms.products import AxisChoice, product_parts
-from blowfishdb.mechanisms.strips import GRID, StripStrategy, _products, _table, strip_axis
 from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Prefix
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Measurement, Problem
@@ -29,7 +28,7 @@ def small_strips(*shape: int) -> tuple[StripStrategy, Problem]:
     """The shares of 32 cells on fewer."""
     first, second = (strip_axis(32).stretched(size) for size in shape)
     problem = running_counts(*shape)
-    return StripStrategy("kronecker", problem, tuple(_products(first, second))), problem
+    return StripStrategy(problem, tuple(_products(first, second))), problem
 
 
 def test_strips_are_decoded_without_bias_and_cost_what_the_certificate_says():
