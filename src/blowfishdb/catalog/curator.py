@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from blowfishdb.catalog.catalog import (
     Catalog,
@@ -17,7 +18,6 @@ from blowfishdb.catalog.catalog import (
 )
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset, is_protected
-from blowfishdb.catalog.guidance import USUAL_TARGET, Guidance, Pair, PolicyPrice, guide, what_if
 from blowfishdb.catalog.policy_change import Stretch, domain_stretch, policy_stretch, with_past_attributes
 from blowfishdb.engine.compile import Compiled, Compute, compute_here, query_effort
 from blowfishdb.engine.release import prepared_count
@@ -46,6 +46,9 @@ from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.sources.base import ColumnType, Join
 from blowfishdb.sources.ibis_source import CapsSeen, ColumnSeen, IbisSource, look_at_column, tables_at
+
+if TYPE_CHECKING:
+    from blowfishdb.catalog.guidance import Guidance, Pair, PolicyPrice
 
 MOST_CAPS = 20
 
@@ -219,6 +222,9 @@ class Curator(AbstractContextManager["Curator"]):
 
         `declared` is the name of a dataset, or the domain of one that is not added yet.
         """
+        # Loaded here, because analysts' sessions do without.
+        from blowfishdb.catalog.guidance import what_if
+
         domain = declared if isinstance(declared, Domain) else self.config.dataset(declared).domain
 
         def effort() -> int:
@@ -228,6 +234,7 @@ class Curator(AbstractContextManager["Curator"]):
 
     def guidance(self, dataset: Dataset) -> Guidance:
         """What a dataset, added or not, protects, and what typical questions cost under it; reads no data."""
+        from blowfishdb.catalog.guidance import USUAL_TARGET, guide
 
         def price(query: Query) -> PolicyPrice:
             (quote,) = self.what_if(dataset.domain, {dataset.name: dataset.policy}, query, USUAL_TARGET)
