@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.cli.answers import usual_families
 from blowfishdb.cli.policy import changed_policy
-from blowfishdb.cli.what_if import usual_families
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.calendar import dates
 from blowfishdb.model.domain import bins, categorical, integers

@@ -18,7 +18,7 @@ from blowfishdb.ledger import Head, Ledger
 from blowfishdb.model.document import write_policy
 from blowfishdb.model.domain import Domain
 from blowfishdb.server.authentication import Caller
-from blowfishdb.server.rest.policies import put_in_force
+from blowfishdb.server.rest.datasets import put_in_force
 from tests.server.places import AGES, PASSWORD, Place, code, opened
 
 ROOT = "/api/v1/datasets/visits"

@@ -9,11 +9,10 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from blowfishdb.cli.audit import audit
+from blowfishdb.cli.audit import audit, reproduce
 from blowfishdb.cli.backup import backup, restore
 from blowfishdb.cli.mcp import mcp
 from blowfishdb.cli.query import mechanisms, preview, release, sql
-from blowfishdb.cli.reproduce import reproduce
 from blowfishdb.cli.serve import demo, serve
 
 HELP = """Ask counting questions about sensitive tables, with proven privacy and stated accuracy.

@@ -123,7 +123,8 @@ def draw(
       blowfish policy draw visits --attribute cost --around 900 --output cost.dot
     """
     from blowfishdb.catalog.dataset import read_value
-    from blowfishdb.present.graph_picture import to_dot, to_svg, view_graph
+    from blowfishdb.model.explain import view_graph
+    from blowfishdb.present.graph_picture import to_dot, to_svg
 
     if (attribute is None) is not constraints:
         raise InvalidInput("name what to draw: --attribute NAME, or --constraints")
@@ -186,7 +187,7 @@ def risk(
           --epsilon 0.5 --epsilon 0.2 --prior 0.1 --plot risk.png
       blowfish policy risk visits --attribute cost --pair 900,1000 --odds 3 --releases 10
     """
-    from blowfishdb.cli.what_if import show_risk
+    from blowfishdb.cli.answers import show_risk
 
     with existing(config) as curator:
         dataset = curator.dataset(name)
@@ -227,7 +228,7 @@ def what_if(
           --theta 1000 --theta 5000 --policy "cuts 10000" \\
           --pair 900,1000 --pair 900,20000
     """
-    from blowfishdb.cli.what_if import show_comparison
+    from blowfishdb.cli.answers import show_comparison
     from blowfishdb.engine.request import accuracy_target
 
     target = accuracy_target(within, beta, confidence=confidence)

@@ -26,22 +26,22 @@ from blowfishdb.server.auth.users import new_password
 from blowfishdb.server.authentication import COOKIE, CSRF_HEADER
 from blowfishdb.server.middleware import ServerMiddleware
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, status_of
-from blowfishdb.server.rest import access, datasets, ledger, policies, queries, session, users
+from blowfishdb.server.rest import access, datasets, ledger, queries, users
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState
 
 ROUTERS = (
-    session.router,
+    users.sessions_router,
     datasets.router,
-    policies.router,
-    policies.declaration_router,
+    datasets.policy_router,
+    datasets.declaration_router,
     queries.router,
     queries.synopses_router,
     queries.plans_router,
     datasets.budgets_router,
     access.router,
     access.groups_router,
-    policies.what_if_router,
+    datasets.what_if_router,
     ledger.router,
     ledger.audit_log_router,
     users.router,

@@ -15,6 +15,5 @@ PAGES: tuple[str, ...] = (
     "trade_off",
     "ledger",
     "access",
-    "users",
 )
 """The modules below this one that the app loads; each registers its pages when it is imported."""

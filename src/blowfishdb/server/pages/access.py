@@ -1,7 +1,9 @@
-"""Access: who may use a dataset and in which role, and questions that wait for a curator's yes."""
+"""Who may do what: roles on a dataset, questions that wait for a yes; users, groups and tokens; one's account."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 
@@ -10,11 +12,13 @@ from nicegui import ui
 from blowfishdb.errors import plural
 from blowfishdb.model.numbers import show
 from blowfishdb.server.auth.approvals import DAYS, Approval
-from blowfishdb.server.auth.grants import ACCOUNTS, GROUP, ROLES, Grant
+from blowfishdb.server.auth.grants import ACCOUNTS, GROUP, ROLES, SCOPES, Grant
+from blowfishdb.server.auth.users import Token, User
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
     ask_after_warning,
+    ask_text,
     blaming,
     called,
     card,
@@ -22,15 +26,21 @@ from blowfishdb.server.pages.controls import (
     empty,
     figure,
     heading,
+    icon_button,
     in_row,
+    link_button,
+    notice,
     opened_dialog,
+    pill,
     plain_table,
     small,
     spread,
 )
 from blowfishdb.server.pages.history import approval_state
-from blowfishdb.server.pages.layout import PageContext, dataset_choice, page, wanted_dataset
+from blowfishdb.server.pages.layout import PASSWORD, PageContext, dataset_choice, page, wanted_dataset
+from blowfishdb.server.pages.result import code_block
 from blowfishdb.server.rest import access as rest
+from blowfishdb.server.rest import users as accounts
 
 DUTIES = {
     "analyst": "asks questions about it and spends its budget",
@@ -136,17 +146,13 @@ def _ask_above(context: PageContext, name: str, above: Fraction | None) -> None:
         "What costs more waits until you, or another curator of it, say yes. Many small questions pass below it: "
         "limits bound what they spend together. Empty lets all pass."
     )
-    with opened_dialog(f"Which questions about {name} wait?", text) as dialog:
-        usual = "" if above is None else show(above)
-        field = ui.input("Above epsilon", value=usual, placeholder="0.2").props('autofocus data-testid="above"')
-        field.classes("w-full").style("margin-top:12px")
 
-        async def set_above() -> None:
-            sent = rest.NewThreshold(epsilon=(field.value or "").strip() or None)
-            with blaming(field):
-                await context.change_here(partial(rest.set_threshold, name, sent))
+    async def set_above(typed: str) -> None:
+        await context.change_here(partial(rest.set_threshold, name, rest.NewThreshold(epsilon=typed or None)))
 
-        decision(dialog, "Set it", set_above, test_id="set-above")
+    usual = "" if above is None else show(above)
+    title = f"Which questions about {name} wait?"
+    ask_text(title, text, "Above epsilon", "Set it", set_above, ("above", "set-above"), value=usual, placeholder="0.2")
 
 
 def _approvals(context: PageContext, asked: list[Approval]) -> None:
@@ -191,12 +197,241 @@ async def _decide(context: PageContext, one: Approval, approve: bool) -> None:
     if approve:
         await decide()
         return
-    with opened_dialog(f"No to number {one.number}?", f"{one.analyst} reads your reason.") as dialog:
-        field = ui.input("Why", placeholder="ask for bins of 5").props('autofocus maxlength=400 data-testid="why"')
-        field.classes("w-full").style("margin-top:12px")
+    ask_text(
+        f"No to number {one.number}?",
+        f"{one.analyst} reads your reason.",
+        "Why",
+        "Refuse it",
+        decide,
+        ("why", "refuse"),
+        placeholder="ask for bins of 5",
+        longest=400,
+        is_grave=True,
+    )
 
-        async def refuse() -> None:
-            with blaming(field):
-                await decide((field.value or "").strip())
 
-        decision(dialog, "Refuse it", refuse, is_grave=True, test_id="refuse")
+ACCOUNT_DUTIES = {
+    "curator": "declares datasets and policies, keeps budgets and users; sees no answers of analysts",
+    "analyst": "asks questions and spends budget; sees no data and no ledger",
+    "auditor": "reads policies, the ledger and the audit log; changes nothing",
+}
+
+
+@page(
+    "/users", "Users", "curate", everywhere=True, lead="Who may do what. Passwords are made for one use and shown once."
+)
+async def users(context: PageContext) -> None:
+    """Everybody, and the form for one more."""
+    context.check("curate")
+    state = context.app_state
+    everybody, tokens, groups = await context.run(
+        lambda: (state.users.all(), state.tokens.all(), state.grants.groups())
+    )
+    with card():
+        heading("Let somebody in")
+        _user_form(context)
+    with card():
+        heading(plural(len(everybody), "user"))
+        since = Column("Since (UTC)", "is-time is-spare")
+        columns = [Column("Name"), Column("Role"), Column("State"), since, Column("")]
+        plain_table(columns, [_user_row(context, user) for user in everybody], "Users")
+    with card():
+        with spread():
+            heading("Groups")
+            ui.button("New group …", icon="group_add", on_click=partial(_ask_group, context, "", [])).props(
+                'outline data-testid="new-group"'
+            )
+        text = "A dataset is granted to a group on the page Access; what holds for it holds for all its members."
+        small(text, "margin:2px 0 12px")
+        if groups:
+            rows = [_group_row(context, name, members) for name, members in groups.items()]
+            plain_table([Column("Group"), Column("Members"), Column("")], rows, "Groups")
+    with card():
+        heading("Tokens of tools")
+        text = (
+            "On the PostgreSQL port a tool spends nothing by itself, unless its token has a cap. With a token that has "
+            "one, so much may be spent in all, by REST too, and no more."
+        )
+        small(text, "margin:2px 0 12px;max-width:84ch")
+        columns = [Column("Of"), Column("What for"), Column("Until", "is-time is-spare"), Column("Cap", "is-number")]
+        columns += [Column("Spent", "is-number"), Column("")]
+        asking = [_token_row(context, token) for token in tokens if "ask" in token.scopes]
+        if asking:
+            plain_table(columns, asking, "Tokens")
+        else:
+            small("No analyst has made a token yet.")
+
+
+def _user_form(context: PageContext) -> None:
+    row = in_row().style("margin-top:12px;align-items:flex-start")
+    text = small(ACCOUNT_DUTIES["analyst"], "margin-top:8px")
+    with row:
+        name = ui.input("Name").props('maxlength=100 data-testid="new-name"').style("width:220px")
+        role = ui.select(
+            list(ROLES), value="analyst", label="Role", on_change=lambda e: text.set_text(ACCOUNT_DUTIES[e.value])
+        )
+        role.props('data-testid="new-role"').style("width:150px")
+
+        async def add() -> None:
+            sent = accounts.NewUser(name=name.value.strip(), role=str(role.value))
+            with blaming(name):
+                _show_password(await context.change(partial(accounts.add, sent)))
+
+        ui.button("Add", icon="person_add", on_click=add).props('unelevated data-testid="add-user"')
+
+
+def _user_row(context: PageContext, user: User) -> list[Cell]:
+    def state() -> None:
+        if user.is_disabled:
+            pill("shut out", "is-bad")
+        elif user.must_change:
+            pill("first password", "is-accent")
+        else:
+            pill("active", "is-good")
+
+    return [user.name, user.role, state, user.created[:16].replace("T", " "), lambda: _buttons(context, user)]
+
+
+def _buttons(context: PageContext, user: User) -> None:
+    disable = partial(accounts.disable, user.name, accounts.Disabled(disabled=not user.is_disabled))
+
+    async def renew() -> None:
+        _show_password(await context.change(partial(accounts.new_one, user.name)))
+
+    with in_row().style("gap:2px;justify-content:flex-end"):
+        if user.name != context.identity.name:
+            ui.button("New password", on_click=renew).props("flat dense")
+            word, colour = ("Let in again", "primary") if user.is_disabled else ("Shut out", "negative")
+            button = ui.button(word, on_click=partial(context.change_here, disable)).props(f"flat dense color={colour}")
+            called(button, test_id=f"disable-{user.name}")
+        else:
+            small("you", "padding:6px 8px")
+
+
+def _group_row(context: PageContext, name: str, members: list[str]) -> list[Cell]:
+    def button() -> None:
+        change = ui.button("Change …", on_click=partial(_ask_group, context, name, members)).props("flat dense")
+        called(change, f"Change the members of {name}", f"group-{name}")
+
+    return [name, ", ".join(members), button]
+
+
+def _ask_group(context: PageContext, name: str, members: list[str]) -> None:
+    """A dialog that says who is in a group."""
+    people = [user.name for user in context.app_state.users.all()]
+    with opened_dialog(f"Who is in {name}?" if name else "A new group") as dialog:
+        field = ui.input("Name", value=name or GROUP, placeholder="@cardiology").props('data-testid="group-name"')
+        field.classes("w-full").style("margin-top:12px").set_enabled(not name)
+        chosen = ui.select(people, value=members, multiple=True, label="Members").props(
+            'use-chips data-testid="members"'
+        )
+        chosen.classes("w-full").style("margin-top:12px")
+
+        async def save() -> None:
+            sent = rest.Members(members=list(chosen.value or []))
+            with blaming(chosen if name else field):
+                await context.change_here(partial(rest.set_group, (field.value or "").strip(), sent))
+
+        decision(dialog, "Save it", save, test_id="save-group")
+
+
+def _token_row(context: PageContext, token: Token) -> list[Cell]:
+    cap, spent = ("none", "") if token.cap is None else (figure(token.cap), figure(token.spent))
+    label = f"Cap of {token.label} of {token.name}"
+
+    def button() -> None:
+        with in_row().style("justify-content:flex-end"):
+            called(ui.button("Set cap", on_click=lambda: _ask_cap(context, token)).props("flat dense"), label)
+
+    return [token.name, token.label, _end_of(token), cap, spent, button]
+
+
+def _ask_cap(context: PageContext, token: Token) -> None:
+    """A dialog that sets the most to be spent with a token, or takes the cap away."""
+    title = f"What may {token.label} of {token.name} spend?"
+    text = "In all, what was spent under a cap before included; the tool need not ask. Empty takes the cap away."
+
+    async def set_cap(typed: str) -> None:
+        await context.change_here(partial(accounts.set_cap, token.name, token.id, accounts.Cap(epsilon=typed or None)))
+
+    usual = "" if token.cap is None else show(token.cap)
+    ask_text(title, text, "Epsilon", "Set it", set_cap, ("cap", "set-cap"), value=usual, placeholder="0.2")
+
+
+def _end_of(token: Token) -> str:
+    return datetime.fromtimestamp(token.ends, UTC).date().isoformat()
+
+
+def _show_password(user: Mapping[str, str]) -> None:
+    """The one time that a password is shown."""
+    text = "It is shown this once and must be changed at the first sign-in. Pass it on in person."
+    with opened_dialog(f"The first password of {user['name']}", text, width=440) as dialog:
+        dialog.props("persistent")
+        ui.label(user["password"]).classes("bf-code").style("margin-top:12px").props('data-testid="password"')
+        with in_row().style("justify-content:flex-end;margin-top:18px"):
+            ui.button("Done", on_click=lambda: ui.navigate.to("/users")).props('unelevated data-testid="done"')
+
+
+TOKEN_DAYS = {7: "a week", 30: "30 days", 90: "90 days", 365: "a year"}
+
+
+@page("/account", "Your account", *SCOPES, lead="Your password, and tokens with which programs act in your name.")
+async def account(context: PageContext) -> None:
+    """The page."""
+    with card(), spread():
+        with ui.element("div"):
+            heading(context.identity.name)
+            small(f"Role: {context.identity.role}")
+        link_button("Change password", PASSWORD, "key", "outline")
+    with card():
+        heading("Tokens")
+        does = "ask as you, with your budget" if "ask" in context.identity.scopes else "do what you may do"
+        text = f"A token lets a script or a notebook {does}. Its secret is shown once."
+        small(text, "margin:2px 0 12px")
+        TokenList(context)
+
+
+class TokenList:
+    """The tokens, and the form for one more."""
+
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
+        with in_row().style("align-items:flex-start"):
+            self._label = ui.input("What for?", placeholder="my notebook").props("maxlength=100")
+            self._days = ui.select(TOKEN_DAYS, value=30, label="For").style("width:130px")
+            ui.button("Make a token", icon="add", on_click=self._make).props("unelevated")
+        self._secret, self._list = ui.element("div"), ui.element("div").style("margin-top:14px")
+        self._show()
+
+    def _make(self) -> None:
+        caller, label = self._context.caller(*SCOPES), (self._label.value or "").strip()
+        self._secret.clear()
+        with blaming(self._label):
+            sent = accounts.NewToken(label=label, scopes=sorted(caller.identity.scopes), days=self._days.value)
+            secret = accounts.issue(sent, caller)["secret"]
+            with self._secret:
+                notice("Copy it now: it is not shown again.", "is-accent", "key").style("margin:14px 0 10px")
+                url = caller.app_state.settings.url
+                code_block(f'import blowfishdb as bf\n\ndb = bf.connect({url!r}, token="{secret}")')
+            self._label.value = ""
+            self._show()
+
+    def _end(self, token: Token) -> None:
+        accounts.revoke(token.id, self._context.caller(*SCOPES))
+        self._show()
+
+    def _show(self) -> None:
+        tokens = self._context.app_state.tokens.of(self._context.identity.name)
+        self._list.clear()
+        with self._list:
+            if not tokens:
+                small("You have no tokens.")
+            for token in tokens:
+                self._row(token)
+
+    def _row(self, token: Token) -> None:
+        with in_row().style("padding:6px 0;border-top:1px solid var(--bf-line)"):
+            ui.label(token.label).style("flex:1;font-weight:560")
+            cap = "" if token.cap is None else f"; {figure(token.spent)} spent of its cap of {figure(token.cap)}"
+            small(f"may {' and '.join(token.scopes)}, until {_end_of(token)}{cap}")
+            icon_button("delete", f"End the token {token.id}", lambda: self._end(token))

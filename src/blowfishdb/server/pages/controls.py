@@ -377,6 +377,32 @@ def ask_reason(
         decision(dialog, action, go, is_grave=is_grave)
 
 
+def ask_text(
+    title: str,
+    text: str,
+    label: str,
+    action: str,
+    work: Callable[[str], Awaitable[None]],
+    test_ids: tuple[str, str],
+    *,
+    value: str = "",
+    placeholder: str = "",
+    longest: int | None = None,
+    is_grave: bool = False,
+) -> None:
+    """A dialog with one field; the work gets what was typed, and what it refuses is told beside the field."""
+    with opened_dialog(title, text) as dialog:
+        field = ui.input(label, value=value, placeholder=placeholder).props("autofocus")
+        field.props("" if longest is None else f"maxlength={longest}")
+        called(field, test_id=test_ids[0]).classes("w-full").style("margin-top:12px")
+
+        async def go() -> None:
+            with blaming(field):
+                await work((field.value or "").strip())
+
+        decision(dialog, action, go, is_grave=is_grave, test_id=test_ids[1])
+
+
 def ask_after_warning(
     title: str,
     warning: str,

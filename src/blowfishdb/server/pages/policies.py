@@ -82,7 +82,7 @@ from blowfishdb.server.pages.policy_form import (
     usual_joint,
 )
 from blowfishdb.server.pages.query_draft import AxisChoice, steps_of
-from blowfishdb.server.rest.policies import NewAccounting, put_in_force, set_accounting, tag_of
+from blowfishdb.server.rest.datasets import NewAccounting, put_in_force, set_accounting, tag_of
 from blowfishdb.sources.base import ColumnType
 
 CURVE_POINTS = 40
