@@ -26,7 +26,7 @@ from blowfishdb.errors import BudgetExceeded, PolicyError, QueryError
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.query import Part, Query
 from blowfishdb.server.pages import controls
-from blowfishdb.server.pages.budget import typical, why_nothing
+from blowfishdb.server.pages.dictionary import typical, why_nothing
 from blowfishdb.server.pages.explore import promise_words
 from blowfishdb.session import Session
 from blowfishdb.session.session import stated_question

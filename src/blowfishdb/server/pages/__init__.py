@@ -7,7 +7,6 @@ PAGES: tuple[str, ...] = (
     "my_questions",
     "history",
     "dashboards",
-    "budget",
     "synopses",
     "datasets",
     "dataset_add",
