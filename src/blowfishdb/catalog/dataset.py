@@ -559,6 +559,13 @@ def hidden_words(name: str, policy: Policy) -> str:
     return family_words(policy.family(name))
 
 
+def column_words(dataset: Dataset, name: str) -> tuple[str, str, str]:
+    """A column by its name: what the public may know of it, and what is hidden."""
+    policy = dataset.policy
+    known = attribute_words(dataset.domain[name], policy.family(name), policy.presence)
+    return name, known, hidden_words(name, policy)
+
+
 def attribute_words(attribute: Attribute, family: Family, presence: Presence = "public") -> str:
     """A declared attribute in few words; nothing about a public one is hidden but whether a record is there."""
     open_to_all, public = isinstance(family, Public), "public" if presence == "public" else "hidden by presence alone"

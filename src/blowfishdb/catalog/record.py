@@ -12,7 +12,7 @@ from importlib import metadata
 
 from blowfishdb.analysis.risk import Risk
 from blowfishdb.catalog.curator import Curator
-from blowfishdb.catalog.dataset import Dataset, attribute_words, hidden_words
+from blowfishdb.catalog.dataset import Dataset, column_words
 from blowfishdb.catalog.guidance import SUSPICION, Belief, beliefs_of, most_words, unit_words
 from blowfishdb.errors import plural
 from blowfishdb.ledger import Account, AnalystBudget, Entry, Verification
@@ -174,15 +174,7 @@ def _fill_in() -> list[str]:
 
 
 def _processing(dataset: Dataset) -> list[str]:
-    policy = dataset.policy
-    columns = [
-        (
-            column,
-            attribute_words(dataset.domain[column], policy.family(column), policy.presence),
-            hidden_words(column, policy),
-        )
-        for column in dataset.domain
-    ]
+    columns = [column_words(dataset, column) for column in dataset.domain]
     return [
         *_section(
             "What is processed, and is it no more than needed?",

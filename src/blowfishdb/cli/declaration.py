@@ -13,9 +13,8 @@ from blowfishdb.catalog import Curator, Dataset
 from blowfishdb.catalog.dataset import (
     HINT,
     POLICY_HINT,
-    attribute_words,
+    column_words,
     family_words,
-    hidden_words,
     is_protected,
     join_words,
     named,
@@ -212,7 +211,7 @@ def show_added(
         )
         return
     say(f"{dataset.name}: {plural(len(columns), 'column')}, no {'protected ' if dataset.joins else ''}rows read.")
-    rows = [(name, columns[name].kind.value, *_attribute_row(dataset, name)) for name in domain]
+    rows = [(name, columns[name].kind.value, *column_words(dataset, name)[1:]) for name in domain]
     say(table("", ("attribute", "column", "the public may know", "hidden"), rows))
     texts = [name for name in domain if columns[name].kind == Kind.TEXT and not isinstance(domain[name], Categorical)]
     if texts:
@@ -287,12 +286,6 @@ def show_caps(name: str, seen: CapsSeen, *, as_json: bool) -> None:
     say("These are true numbers, and that you looked is logged. A cap chosen by them depends on the rows.", style="dim")
 
 
-def _attribute_row(dataset: Dataset, name: str) -> tuple[str, str]:
-    """What the public may know of an attribute, and what is hidden."""
-    policy = dataset.policy
-    return attribute_words(dataset.domain[name], policy.family(name), policy.presence), hidden_words(name, policy)
-
-
 def dataset_content(dataset: Dataset, account: Account, analysts: Sequence[AnalystBudget]) -> dict[str, object]:
     """A dataset with its budgets as JSON."""
     return {
@@ -317,7 +310,7 @@ def show_dataset(dataset: Dataset, account: Account, analysts: Sequence[AnalystB
     """Prints a dataset."""
     say(dataset.name, style="bold")
     say(f"  {dataset.source}", style="dim")
-    rows = [(name, *_attribute_row(dataset, name)) for name in dataset.domain]
+    rows = [column_words(dataset, name) for name in dataset.domain]
     say(table("", ("attribute", "the public may know", "hidden"), rows))
     show_joins(dataset)
     show_words(dataset, account)

@@ -15,14 +15,7 @@ from blowfishdb.errors import plural
 from blowfishdb.model.numbers import Bools, Floats
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Released
 from blowfishdb.present.export import row_labels
-from blowfishdb.present.words import (
-    Digits,
-    accuracy_words,
-    caption_words,
-    digits_for,
-    digits_of,
-    price_words,
-)
+from blowfishdb.present.words import Digits, accuracy_words, caption_words, digits_for, digits_of, price_words
 from blowfishdb.present.words import percent as confidence_words
 
 ChartKind: TypeAlias = Literal["number", "bars", "rows", "steps", "heat", "dots", "lines"]

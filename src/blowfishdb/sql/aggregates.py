@@ -156,14 +156,14 @@ def bare(node: exp.Expression) -> exp.Expression:
     """
     while isinstance(node.this, exp.Expression) and (
         isinstance(node, exp.Alias | exp.Paren | exp.Round | exp.Cast)
-        or (isinstance(node, exp.Coalesce) and isinstance(node.this, exp.Sum | exp.Count) and _is_zero(node))
+        or (
+            isinstance(node, exp.Coalesce)
+            and isinstance(node.this, exp.Sum | exp.Count)
+            and [value_of(part) for part in node.expressions] == [0]
+        )
     ):
         node = node.this
     return node
-
-
-def _is_zero(node: exp.Coalesce) -> bool:
-    return [value_of(part) for part in node.expressions] == [0]
 
 
 def _single(node: exp.Expression, context: ReadingContext) -> Aggregate:

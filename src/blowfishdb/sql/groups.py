@@ -6,7 +6,7 @@ import datetime
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
+from operator import itemgetter
 from typing import TypeGuard
 
 import numpy as np
@@ -326,16 +326,11 @@ def _texts(node: exp.Left | exp.Substring | exp.Upper | exp.Lower, declared: Dom
     else:
         start, *length = numbers if isinstance(node, exp.Substring) else (1, *numbers)
         begin = int(str(start)) - 1
-        end = begin + int(str(length[0])) if length else None
-        part = partial(_between, begin=begin, end=end)
+        part = itemgetter(slice(begin, begin + int(str(length[0])) if length else None))
     groups: dict[str, list[object]] = {}
     for value in attribute.values:
         groups.setdefault(part(str(value)), []).append(value)
     return Axis(name, groups=tuple((label, tuple(values)) for label, values in groups.items()))
-
-
-def _between(text: str, begin: int, end: int | None) -> str:
-    return text[begin:end]
 
 
 def _cases(node: exp.Case, names: Names) -> Axis | None:

@@ -17,15 +17,7 @@ from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.conditions import COMPARED, TURNED, Names, node_text, only, read_condition, value_of
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import show, suggest
-from blowfishdb.model.predicate import (
-    Axis,
-    Predicate,
-    as_axes,
-    condition_text,
-    condition_words,
-    name_text,
-    value_text,
-)
+from blowfishdb.model.predicate import Axis, Predicate, as_axes, condition_text, condition_words, name_text, value_text
 from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.sql.aggregates import ReadingContext, bare, is_formula, read_aggregates, read_formula, summed
 from blowfishdb.sql.groups import read_axis, read_groups, read_values

@@ -267,24 +267,18 @@ def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label
 PER_PAGE = 25
 
 
-def paged_table(columns: Mapping[str, Column], rows: list[dict[str, Any]], label: str) -> ui.table:
-    """A long table, page by page; each row has an `id` and a value for every column."""
-    listed = [
-        {"name": name, "label": column.name, "field": name, "align": "right" if "is-number" in column.looks else "left"}
-        for name, column in columns.items()
-    ]
-    with scrolled(label):
-        table = ui.table(columns=listed, rows=rows, row_key="id", pagination=PER_PAGE).props("flat dense")
-    return called(table.classes("w-full").props("" if len(rows) > PER_PAGE else "hide-bottom"), label)
-
-
 def listed_table(names: Sequence[str], words: int, rows: Iterable[Sequence[str]], label: str) -> None:
-    """A long table of text; its first columns, `words` of them, are words, and the others numbers."""
-    columns = {f"c{n}": Column(name, "" if n < words else "is-number") for n, name in enumerate(names)}
+    """A long table of text, page by page; its first columns, `words` of them, are words, and the others numbers."""
+    columns = [
+        {"name": f"c{n}", "label": name, "field": f"c{n}", "align": "left" if n < words else "right"}
+        for n, name in enumerate(names)
+    ]
     listed: list[dict[str, Any]] = [
         {"id": place, **{f"c{n}": part for n, part in enumerate(row)}} for place, row in enumerate(rows)
     ]
-    paged_table(columns, listed, label)
+    with scrolled(label):
+        table = ui.table(columns=columns, rows=listed, row_key="id", pagination=PER_PAGE).props("flat dense")
+    called(table.classes("w-full").props("" if len(listed) > PER_PAGE else "hide-bottom"), label)
 
 
 Field: TypeAlias = ValidationElement[Any]

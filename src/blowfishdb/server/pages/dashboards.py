@@ -17,7 +17,15 @@ from blowfishdb.present import chart
 from blowfishdb.present.page import table
 from blowfishdb.present.words import accuracy_words, note
 from blowfishdb.server.authentication import Caller, app_state_of
-from blowfishdb.server.dashboards import LONGEST_CAPTION, LONGEST_TITLE, Access, Dashboard, DashboardTile, nowhere
+from blowfishdb.server.dashboards import (
+    LONGEST_CAPTION,
+    LONGEST_TITLE,
+    Access,
+    Dashboard,
+    DashboardTile,
+    Edition,
+    nowhere,
+)
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
@@ -199,7 +207,7 @@ class DashboardPage:
                     elif self._context.identity.may("curate"):
                         self._publishing()
             if dashboard.published is not None:
-                self._published_words()
+                self._published_words(dashboard.published)
             if self._is_editing:
                 self._settings()
         if not dashboard.tiles:
@@ -210,10 +218,7 @@ class DashboardPage:
                 with called(card(), label).style("grid-column:1/-1" if tile.is_wide else ""):
                     self._draw_tile(place, tile, answer)
 
-    def _published_words(self) -> None:
-        edition = self._dashboard.published
-        if edition is None:
-            return
+    def _published_words(self, edition: Edition) -> None:
         link = f"{self._context.app_state.settings.url}{published_link(self._dashboard)}"
         with notice(f"Published by {edition.by}; everybody reads it at", icon="public").style("margin-top:12px"):
             ui.link(link, published_link(self._dashboard)).classes("bf-small").props('data-testid="published"')

@@ -17,13 +17,7 @@ from urllib.parse import quote
 from nicegui import events, ui
 
 from blowfishdb.analysis.risk import LARGEST_POWER, odds_words
-from blowfishdb.catalog.dataset import (
-    SECRET,
-    Dataset,
-    read_family,
-    read_join,
-    refuse_password,
-)
+from blowfishdb.catalog.dataset import SECRET, Dataset, read_family, read_join, refuse_password
 from blowfishdb.catalog.guidance import (
     PERMANENT,
     PRESENCE_WORDS,
@@ -121,6 +115,14 @@ PARTS = (
 )
 DRAFT = "datasets/add"
 TIED = "public constraints tie records here"
+NOTHING_YET, WORKING = (
+    partial(small, text, "margin-top:8px")
+    for text in (
+        "It is shown as soon as a column is declared, and everything typed makes sense.",
+        "Being worked out from the declarations; no data is read …",
+    )
+)
+"""What stands in the place of the guidance until there is some."""
 WHO = {"": "Only I, until I grant it", "everyone": "All accounts, by their roles"}
 
 
@@ -455,7 +457,7 @@ def _build_steps(draft: DatasetDraft, later: ui.element) -> None:
         with card().style("margin-top:16px"):
             heading("What this protects, and costs")
             draft.guidance = ui.element("div").props('aria-live=polite data-testid="guidance"')
-            redraw(draft.guidance, _nothing_yet)
+            redraw(draft.guidance, NOTHING_YET)
             draft.is_unguided = True
         _finish(draft)
     draft.on_change()
@@ -525,10 +527,10 @@ async def _guide(draft: DatasetDraft, is_wanted: IsWanted) -> None:
         dataset, curator = draft.dataset(is_whole=False), draft.context.curator()
     except BlowfishError:
         # What is wrong is told beside its field; here it only means that there is nothing to show yet.
-        redraw(box, _nothing_yet)
+        redraw(box, NOTHING_YET)
         return
     if draft.is_unguided:
-        redraw(box, _working)
+        redraw(box, WORKING)
     draw: Callable[[], object]
     try:
         guidance = await draft.context.run(partial(curator.guidance, dataset))
@@ -538,14 +540,6 @@ async def _guide(draft: DatasetDraft, is_wanted: IsWanted) -> None:
     if is_wanted() and not box.is_deleted:
         draft.is_unguided = False
         redraw(box, draw)
-
-
-def _nothing_yet() -> None:
-    small("It is shown as soon as a column is declared, and everything typed makes sense.", "margin-top:8px")
-
-
-def _working() -> None:
-    small("Being worked out from the declarations; no data is read …", "margin-top:8px")
 
 
 def draw_guidance(guidance: Guidance, missing: list[str]) -> None:

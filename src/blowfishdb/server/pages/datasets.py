@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from nicegui import ui
 
-from blowfishdb.catalog.dataset import Dataset, attribute_words, hidden_words
+from blowfishdb.catalog.dataset import Dataset, column_words
 from blowfishdb.errors import BlowfishError, sentence
 from blowfishdb.ledger import Account
 from blowfishdb.server.pages.controls import (
@@ -55,7 +55,7 @@ async def datasets(context: PageContext) -> None:
 
 
 def _card(context: PageContext, dataset: Dataset, account: Account) -> None:
-    pause, policy = context.app_state.pauses.of(dataset.name), dataset.policy
+    pause = context.app_state.pauses.of(dataset.name)
     with called(card(), dataset.name):
         with spread():
             with in_row():
@@ -69,14 +69,7 @@ def _card(context: PageContext, dataset: Dataset, account: Account) -> None:
             notice(f"Paused by {pause.by}: {pause.reason}", "is-accent", "pause_circle").style("margin-top:10px")
         with ui.element("div").style("margin:14px 0 12px;max-width:560px"):
             limit_bar(account.spent, account.limit, f"Budget of {dataset.name}")
-        rows = [
-            (
-                name,
-                attribute_words(dataset.domain[name], policy.family(name), policy.presence),
-                hidden_words(name, policy),
-            )
-            for name in dataset.domain
-        ]
+        rows = [column_words(dataset, name) for name in dataset.domain]
         plain_table([Column("Attribute"), Column("The public may know"), Column("Hidden")], rows, "Attributes")
 
 

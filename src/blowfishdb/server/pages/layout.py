@@ -398,13 +398,10 @@ def _entered(request: Request, scopes: tuple[Scope, ...], *, everywhere: bool) -
     return PageContext(request, app_state_of(request), identity, secret)
 
 
-def _place(request: Request) -> str:
-    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
-
-
 def _sign_in_link(request: Request) -> str:
     """To the form, and from there back to where they wanted to go."""
-    return f"{SIGN_IN}?then={quote(_place(request))}"
+    place = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return f"{SIGN_IN}?then={quote(place)}"
 
 
 def _first_paint(context: PageContext, title: str, lead: str, theme: str) -> str:

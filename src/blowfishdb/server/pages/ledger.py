@@ -237,10 +237,10 @@ async def _logs(context: PageContext, curator: Curator, name: str) -> None:
         with ui.tab_panel(losses):
             _entries(newest, changes)
         with ui.tab_panel(doing):
-            rows = [
-                [str(one.number), _time(one.at), one.who, one.action, one.target, _detail(one.detail)]
-                for one in reversed(audit_log)
-            ]
+            rows = []
+            for one in reversed(audit_log):
+                detail = ", ".join(f"{key} {value}" for key, value in one.detail.items())
+                rows.append([str(one.number), _time(one.at), one.who, one.action, one.target, detail])
             plain_table(AUDIT_LOG, rows, "Audit log")
 
 
@@ -272,7 +272,3 @@ def _time(text: str) -> str:
         return datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M")
     except ValueError:
         return text
-
-
-def _detail(detail: object) -> str:
-    return ", ".join(f"{key} {value}" for key, value in detail.items()) if isinstance(detail, dict) else ""

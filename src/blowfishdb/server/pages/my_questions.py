@@ -13,7 +13,6 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.errors import BlowfishError, NotSignedIn, plural, sentence
 from blowfishdb.server.pages.controls import (
-    Column,
     budget_bar,
     called,
     card,
@@ -23,8 +22,8 @@ from blowfishdb.server.pages.controls import (
     icon_button,
     in_row,
     link_button,
+    listed_table,
     notice,
-    paged_table,
     pill,
     redraw,
     small,
@@ -180,16 +179,14 @@ class Collection:
             within.on("blur", lambda: self._sharpen(place, within.value or ""))
             within.on("keydown.enter", lambda: self._sharpen(place, within.value or ""))
         pill(CONFIDENCES[accuracy.confidence])
-        icon_button("close", f"Remove question {place + 1}", lambda: self._remove(place))
+        others = [other.draft.text() for n, other in enumerate(self._questions) if n != place]
+        icon_button("close", f"Remove question {place + 1}", lambda: self._read(others))
 
     async def _sharpen(self, place: int, alpha: str) -> None:
         drafts = [one.draft for one in self._questions]
         if place < len(drafts) and drafts[place].accuracy.alpha != alpha:
             drafts[place] = replace(drafts[place], accuracy=replace(drafts[place].accuracy, alpha=alpha))
             await self._read([draft.text() for draft in drafts])
-
-    async def _remove(self, place: int) -> None:
-        await self._read([one.draft.text() for n, one in enumerate(self._questions) if n != place])
 
     async def _reprice(self, is_wanted: IsWanted) -> None:
         queries = [one.query for one in self._questions if one.query is not None]
@@ -223,12 +220,8 @@ class Collection:
             if not plan.is_affordable:
                 pill("more than you have", "is-bad")
         budget_bar(budget, plan.total, plan.left)
-        names = {"question": "Question", "accuracy": "Accuracy", "alone": "Alone", "share": "Share"}
-        columns = {key: Column(words, "is-number" if key in ("alone", "share") else "") for key, words in names.items()}
-        rows: list[dict[str, object]] = [
-            {"id": place} | dict(zip(names, row, strict=True)) for place, row in enumerate(plan.rows())
-        ]
-        paged_table(columns, rows, f"What the questions of {plan.dataset} cost")
+        columns = ("Question", "Accuracy", "Alone", "Share")
+        listed_table(columns, 2, plan.rows(), f"What the questions of {plan.dataset} cost")
         small(" ".join(plan.notes()), "margin:8px 0")
         run = ui.button("Release all of them", icon="play_arrow", on_click=lambda: self._confirm(plan))
         run.props('unelevated data-testid="release"').set_enabled(plan.is_affordable)

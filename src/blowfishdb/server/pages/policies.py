@@ -25,14 +25,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain, not_protected
 from blowfishdb.model.graphs import Composition, Presence
 from blowfishdb.model.groups import grouping
-from blowfishdb.model.policy import (
-    ROW,
-    Person,
-    Policy,
-    Row,
-    full,
-    person,
-)
+from blowfishdb.model.policy import ROW, Person, Policy, Row, full, person
 from blowfishdb.present.chart import Chart, ChartAxis, Series
 from blowfishdb.present.chart_echarts import draw
 from blowfishdb.present.graph_picture import (
@@ -91,6 +84,12 @@ WINDOW = 15
 SIZE = re.compile(r'(<svg[^>]*?) width="[\d.]+" height="[\d.]+"')
 
 
+def _show_picture(svg: str, label: str) -> None:
+    """A graph in room that scrolls; it is a picture of ours, whose labels were escaped when it was drawn."""
+    with called(ui.element("div").classes("bf-graph").props("tabindex=0 role=region"), label):
+        ui.html(SIZE.sub(r"\1", svg, count=1), sanitize=False)
+
+
 def draw_graph(domain: Domain, policy: Policy, name: str, around: str = "") -> None:
     """Draws what the policy hides of one attribute, and warns of what it does not."""
     attribute = domain[name]
@@ -103,11 +102,7 @@ def draw_graph(domain: Domain, policy: Policy, name: str, around: str = "") -> N
     except BlowfishError as error:
         notice(sentence(error.message), "is-accent", "edit")
         return
-    with called(
-        ui.element("div").classes("bf-graph").props("tabindex=0 role=region"), f"Picture of the graph of {name}"
-    ):
-        # Our own picture: its labels were escaped when it was drawn.
-        ui.html(SIZE.sub(r"\1", picture, count=1), sanitize=False)
+    _show_picture(picture, f"Picture of the graph of {name}")
     for warning in view.warnings():
         notice(warning, "is-accent", "visibility_off").style("margin-top:10px")
     if not view.is_whole and attribute.ordered:
@@ -231,10 +226,7 @@ class QuestionPicture:
             self._draw_view(view)
 
     def _draw_view(self, view: CellsView) -> None:
-        words = f"Picture of the graph of {' and '.join(view.axes)}"
-        with called(ui.element("div").classes("bf-graph").props("tabindex=0 role=region"), words):
-            # Our own picture: its labels were escaped when it was drawn.
-            ui.html(SIZE.sub(r"\1", cells_svg(view, self._of), count=1), sanitize=False)
+        _show_picture(cells_svg(view, self._of), f"Picture of the graph of {' and '.join(view.axes)}")
         for line in cells_words(view, self._of):
             small(sentence(line))
 
@@ -722,9 +714,7 @@ class PolicyEditor:
 def _draw_constraints(view: ConstraintsView) -> None:
     """Draws which public constraints are tied together, with what each costs by itself and all together."""
     heading("What the public constraints tie together")
-    with called(ui.element("div").classes("bf-graph").props("tabindex=0 role=region"), "Picture of the constraints"):
-        # Our own picture: its labels were escaped when it was drawn.
-        ui.html(SIZE.sub(r"\1", constraints_svg(view), count=1), sanitize=False)
+    _show_picture(constraints_svg(view), "Picture of the constraints")
     for line in view.words():
         small(line)
     columns = ["Constraint", "Multiplies prices by itself", "Tied to"]

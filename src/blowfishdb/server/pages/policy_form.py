@@ -34,14 +34,7 @@ from blowfishdb.model.policy import (
     show_theta,
     threshold,
 )
-from blowfishdb.server.pages.controls import (
-    Tile,
-    called,
-    choice,
-    redraw,
-    small,
-    tiles,
-)
+from blowfishdb.server.pages.controls import Tile, called, choice, redraw, small, tiles
 
 LONGEST = 200_000
 MOST_GROUPED = 200
@@ -283,10 +276,6 @@ def usual_joint(names: tuple[str, ...], kind: str, domain: Domain) -> JointForm:
     return JointForm(names, kind, write_joint(joint(names, partition(listed)), domain) if listed else "")
 
 
-def _too_long() -> None:
-    ui.notify(f"A file may have {LONGEST:,} bytes at most.", position="top", type="warning")
-
-
 @dataclass(eq=False)
 class JointEditor:
     """The form of several attributes; `on_change` hears of every change, `on_leave` that each is on its own again."""
@@ -326,7 +315,14 @@ class JointEditor:
         small(f"{kind.field}: {', '.join(self.form.names)}.", "margin-top:4px")
         if self.form.kind == "blocks":
             small("Combinations that no line names are one more block.")
-        upload = ui.upload(auto_upload=True, max_file_size=LONGEST, on_upload=self._import, on_rejected=_too_long)
+        upload = ui.upload(
+            auto_upload=True,
+            max_file_size=LONGEST,
+            on_upload=self._import,
+            on_rejected=lambda: ui.notify(
+                f"A file may have {LONGEST:,} bytes at most.", position="top", type="warning"
+            ),
+        )
         called(upload.props("accept=.csv,.txt"), test_id="import").classes("hidden")
         pick = ui.button("Import a CSV file …", icon="upload_file", on_click=lambda: upload.run_method("pickFiles"))
         pick.props("flat dense size=sm").style("margin-top:6px")

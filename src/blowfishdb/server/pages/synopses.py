@@ -30,13 +30,7 @@ from blowfishdb.server.pages.controls import (
 from blowfishdb.server.pages.explore import show_refusal
 from blowfishdb.server.pages.history import before_of, named, synopsis_link
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
-from blowfishdb.server.pages.query_draft import (
-    QueryDraft,
-    QuestionDraft,
-    build_query,
-    read_question,
-    synopsis_snippet,
-)
+from blowfishdb.server.pages.query_draft import QueryDraft, QuestionDraft, build_query, read_question, synopsis_snippet
 from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryForm
 from blowfishdb.server.pages.result import confirmed, show_answer, show_failure, with_progress
 from blowfishdb.session.table import Question

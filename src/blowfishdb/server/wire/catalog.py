@@ -303,17 +303,8 @@ def _shapes() -> dict[str, dict[str, str]]:
 
 
 TABLES = _shapes()
-FILLED = (
-    "pg_am",
-    "pg_attribute",
-    "pg_class",
-    "pg_database",
-    "pg_description",
-    "pg_namespace",
-    "pg_roles",
-    "pg_settings",
-)
-EMPTY = frozenset(TABLES) - {*FILLED, "pg_type"}
+FILLED = "pg_am pg_attribute pg_class pg_database pg_description pg_namespace pg_roles pg_settings pg_type"
+EMPTY = frozenset(TABLES).difference(FILLED.split())
 """Tables of what there is none of here."""
 NAMES = frozenset({*TABLES, *VIEWS})
 SCHEMAS = ("pg_catalog", "information_schema", "")

@@ -422,7 +422,7 @@ class Statements:
         finally:
             # A charge stands even where counting failed after it.
             self.cap.spent += payment.price
-        rows = _rows(answer, columns, with_intervals=self._is_on("intervals"))
+        rows = _rows(answer, columns, with_intervals=self._with_intervals)
         left = session.budget(statement.table).remaining
         price = f"charged epsilon {amount(payment.price)}" if payment.price else "nothing charged"
         notices = [f"{price}; epsilon {amount(left)} left of {statement.table}; {accuracy_words(answer)}"]
@@ -446,12 +446,13 @@ class Statements:
             if column.attribute is not None:
                 listed.append(PortColumn(column.name))
             else:
-                ends = ("", "_low", "_high") if self._is_on("intervals") else ("",)
+                ends = ("", "_low", "_high") if self._with_intervals else ("",)
                 listed += [PortColumn(f"{column.name}{end}", FLOAT8) for end in ends]
         return tuple(listed)
 
-    def _is_on(self, switch: str) -> bool:
-        return TRUTHS[self.settings.get(f"{OURS}{switch}", "off").lower()]
+    @property
+    def _with_intervals(self) -> bool:
+        return TRUTHS[self.settings.get(f"{OURS}intervals", "off").lower()]
 
     def _set(self, text: str) -> Result:
         match = SET.fullmatch(text.strip().rstrip(";").strip())
