@@ -485,12 +485,8 @@ KINDS = ("", "INNER", "OUTER")
 SIDES = ("", "LEFT")
 
 
-@dataclass(frozen=True)
-class NamedJoin:
-    """A declared join under the name by which a statement calls its table."""
-
-    name: str
-    join: Join
+NamedJoin: TypeAlias = tuple[str, Join]
+"""A declared join under the name by which a statement calls its table."""
 
 
 def without_joins(statement: Statement, declared: Sequence[Join]) -> Statement:
@@ -506,7 +502,7 @@ def without_joins(statement: Statement, declared: Sequence[Join]) -> Statement:
         named.append(_declared(clause, statement, named, declared))
     select.set("joins", None)
     columns = {
-        one.name.lower(): {column.lower(): name for name, column in one.join.attributes.items()} for one in named
+        table.lower(): {column.lower(): name for name, column in join.attributes.items()} for table, join in named
     }
     for node in list(select.find_all(exp.Column)):
         given = columns.get(node.table.lower())
@@ -540,7 +536,7 @@ def _declared(clause: exp.Join, statement: Statement, named: list[NamedJoin], de
     compared = _compared(clause, table.alias_or_name)
     for join in candidates:
         if compared is not None and _fits(join, compared, statement, named):
-            return NamedJoin(table.alias_or_name, join)
+            return table.alias_or_name, join
     _refuse(f"{shown(full)} is joined by other keys", statement, declared)
 
 
@@ -567,9 +563,9 @@ def _fits(join: Join, compared: tuple[str, str, str], statement: Statement, name
     key, qualifier, foreign = compared
     if key.lower() != join.key.lower():
         return False
-    owner = next((one for one in named if one.join.gives(join)), None)
-    names = [join.foreign_key, *([] if owner is None else [owner.join.attributes[join.foreign_key]])]
-    callers = statement.names if owner is None else (*statement.names, owner.name)
+    owner = next((one for one in named if one[1].gives(join)), None)
+    names = [join.foreign_key, *([] if owner is None else [owner[1].attributes[join.foreign_key]])]
+    callers = statement.names if owner is None else (*statement.names, owner[0])
     return foreign.lower() in map(str.lower, names) and qualifier.lower() in ("", *map(str.lower, callers))
 
 

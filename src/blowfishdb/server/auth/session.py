@@ -143,14 +143,6 @@ class Provider:
 
 
 @dataclass(frozen=True)
-class Vouched:
-    """Whom the provider named, and the groups that it counts them among; None where no claim tells of groups."""
-
-    name: str
-    groups: tuple[str, ...] | None
-
-
-@dataclass(frozen=True)
 class Attempt:
     """What one browser must bring back: it is kept in a cookie of that browser and nowhere else."""
 
@@ -197,8 +189,8 @@ def address_to_ask(provider: Provider, attempt: Attempt) -> str:
     return f"{described['authorization_endpoint']}?{urlencode(parameters)}"
 
 
-def vouched_by(provider: Provider, attempt: Attempt, *, state: str, code: str) -> Vouched:
-    """Whoever signed in at the provider; SignInRefused for anything that does not fit together."""
+def vouched_by(provider: Provider, attempt: Attempt, *, state: str, code: str) -> tuple[str, tuple[str, ...] | None]:
+    """Whom the provider named, and the groups it counts them among, None where no claim tells; else SignInRefused."""
     if not hmac.compare_digest(state.encode(), attempt.state.encode()):
         raise SignInRefused(0)
     described = _described(provider)
@@ -217,10 +209,10 @@ def vouched_by(provider: Provider, attempt: Attempt, *, state: str, code: str) -
     if not isinstance(name, str) or (provider.claim == "email" and claims.get("email_verified") is not True):
         raise SignInRefused(0)
     if provider.groups is None:
-        return Vouched(name, None)
+        return name, None
     listed = claims.get(provider.groups)
     # A claim that is missing or no list of texts names no group: then nothing is held by one.
-    return Vouched(name, tuple(g for g in listed if isinstance(g, str)) if isinstance(listed, list) else ())
+    return name, tuple(g for g in listed if isinstance(g, str)) if isinstance(listed, list) else ()
 
 
 def _claims(provider: Provider, attempt: Attempt, token: str, keys: Mapping[str, Any]) -> Mapping[str, Any]:

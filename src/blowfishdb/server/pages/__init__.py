@@ -12,7 +12,6 @@ PAGES: tuple[str, ...] = (
     "dataset_add",
     "policies",
     "trade_off",
-    "ledger",
     "access",
 )
 """The modules below this one that the app loads; each registers its pages when it is imported."""

@@ -11,6 +11,7 @@ from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
+from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, NotSignedIn, plural, sentence
 from blowfishdb.server.pages.controls import (
     budget_bar,
@@ -35,6 +36,7 @@ from blowfishdb.server.pages.result import confirmed, show_answer, show_failure,
 from blowfishdb.session.backend import Budget
 from blowfishdb.session.plan import QuestionPlan
 from blowfishdb.session.session import Session
+from blowfishdb.session.table import Question
 from blowfishdb.sql import parse, split
 
 
@@ -44,16 +46,6 @@ class Collected:
 
     draft: QuestionDraft
     query: RunnableQuery | None
-    refusal: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Priced:
-    """The plan of one dataset's questions, or why there is none; and the budget that pays it."""
-
-    dataset: str
-    plan: QuestionPlan | None
-    budget: Budget
     refusal: str = ""
 
 
@@ -201,15 +193,15 @@ class Collection:
         if is_wanted():
             redraw(self._price_box, lambda: self._draw_prices(priced))
 
-    def _draw_prices(self, priced: Sequence[Priced]) -> None:
+    def _draw_prices(self, priced: Sequence[tuple[QuestionPlan | str, Budget]]) -> None:
         if not priced:
             _draw_waiting(has_questions=False)
-        for one in priced:
-            heading(f"Together: {one.dataset}")
-            if one.plan is None:
-                notice(one.refusal, "is-accent", "lightbulb")
-                continue
-            self._draw_plan(one.plan, one.budget)
+        for plan, budget in priced:
+            heading(f"Together: {budget.dataset}")
+            if isinstance(plan, str):
+                notice(plan, "is-accent", "lightbulb")
+            else:
+                self._draw_plan(plan, budget)
 
     def _draw_plan(self, plan: QuestionPlan, budget: Budget) -> None:
         with in_row().style("align-items:baseline;gap:10px;margin:8px 0 10px"):
@@ -265,19 +257,18 @@ def _draw_waiting(*, has_questions: bool) -> None:
         empty("hourglass_empty", "No price yet", "It follows once there are questions.")
 
 
-def _prices(session: Session, queries: Sequence[RunnableQuery]) -> list[Priced]:
-    """The plan of each dataset."""
-    by_dataset: dict[str, list[RunnableQuery]] = {}
+def _prices(session: Session, queries: Sequence[RunnableQuery]) -> list[tuple[QuestionPlan | str, Budget]]:
+    """The plan of each dataset's questions, or why there is none; and the budget that pays it."""
+    by_dataset: dict[str, list[tuple[Question, AccuracyTarget]]] = {}
     for query in queries:
-        by_dataset.setdefault(query.question.dataset, []).append(query)
-    priced = []
-    for dataset, members in by_dataset.items():
+        by_dataset.setdefault(query.question.dataset, []).append((query.question, query.target))
+    priced: list[tuple[QuestionPlan | str, Budget]] = []
+    for dataset, items in by_dataset.items():
         budget = session.budget(dataset)
         try:
-            plan = session.plan_at([(query.question, query.target) for query in members])
-            priced.append(Priced(dataset, plan, budget))
+            priced.append((session.plan_at(items), budget))
         except NotSignedIn:
             raise
         except BlowfishError as error:
-            priced.append(Priced(dataset, None, budget, sentence(error.message)))
+            priced.append((sentence(error.message), budget))
     return priced

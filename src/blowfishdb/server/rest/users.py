@@ -124,12 +124,12 @@ def _begun(request: Request, state: str, code: str) -> RedirectResponse:
     app_state = app_state_of(request)
     provider = _provider(app_state)
     attempt = read_attempt(request.cookies.get(ATTEMPT, ""))
-    vouched = vouched_by(provider, attempt, state=state, code=code)
-    name, detail = vouched.name, {"by": "oidc"}
+    name, groups = vouched_by(provider, attempt, state=state, code=code)
+    detail = {"by": "oidc"}
     try:
         app_state.users.find(name)
-        if vouched.groups is not None:
-            detail["groups"] = ", ".join(follow_provider(app_state, name, vouched.groups))[:1000]
+        if groups is not None:
+            detail["groups"] = ", ".join(follow_provider(app_state, name, groups))[:1000]
         login = app_state.logins.begin(name)
     except (InvalidInput, SignInRefused):
         app_state.audit_log.note(name[:100], "sign-in refused", address_of(request))
