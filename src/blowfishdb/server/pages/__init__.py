@@ -1,4 +1,4 @@
-"""The web pages: one file each. A page asks the app state for a session or a curator, and for nothing else."""
+"""The web pages, by topic. A page asks the app state for a session or a curator, and for nothing else."""
 
 PAGES: tuple[str, ...] = (
     "sign_in",

@@ -1,4 +1,4 @@
-"""REST v1: one file per noun, each a router; OpenAPI describes them."""
+"""REST v1: one file per noun, with its routers; OpenAPI describes them."""
 
 from __future__ import annotations
 
