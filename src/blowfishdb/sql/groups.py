@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from operator import itemgetter
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 from sqlglot import exp
@@ -22,6 +22,7 @@ from blowfishdb.model.predicate import Axis, atoms, truth
 
 GROUPS_HELP = "groups are attributes, bin(x, 10), bin_edges(x, 0, 18, 65) or DATE_TRUNC('month', x)"
 MOST_GROUPS = 16
+Value = TypeVar("Value")
 
 
 def read_axis(node: exp.Expression, names: Names) -> Axis | None:
@@ -74,10 +75,16 @@ def read_values(node: exp.Expression, names: Names) -> Axis | None:
     axis = read_axis(node, names)
     if axis is None or axis.unit not in STARTS or names.declared is None:
         return axis
-    groups: dict[str, list[object]] = {}
-    for day in _declared_days(axis.attribute, names.declared):
-        groups.setdefault(STARTS[axis.unit](day).isoformat(), []).append(day)
-    return Axis(axis.attribute, groups=tuple((label, tuple(days)) for label, days in groups.items()))
+    start, days = STARTS[axis.unit], _declared_days(axis.attribute, names.declared)
+    return _named_groups(axis.attribute, days, lambda day: start(day).isoformat())
+
+
+def _named_groups(name: str, values: Iterable[Value], label: Callable[[Value], str]) -> Axis:
+    """Groups of the values of an attribute that have a label in common, in the order in which labels come first."""
+    groups: dict[str, list[Value]] = {}
+    for value in values:
+        groups.setdefault(label(value), []).append(value)
+    return Axis(name, groups=tuple((one, tuple(members)) for one, members in groups.items()))
 
 
 def read_groups(select: exp.Select, names: Names, measures: Sequence[exp.Expression]) -> tuple[Axis, ...]:
@@ -235,11 +242,7 @@ def _date_part(part: str, node: exp.Expression, names: Names) -> Axis:
         raise QueryError(
             "dates are grouped by DATE_TRUNC('month', x), or by EXTRACT of year, quarter, month, day or dow"
         )
-    days = _declared_days(name, names.declared)
-    groups: dict[str, list[object]] = {}
-    for day in days:
-        groups.setdefault(read[part](day), []).append(day)
-    return Axis(name, groups=tuple((label, tuple(groups[label])) for label in sorted(groups)))
+    return _named_groups(name, sorted(_declared_days(name, names.declared), key=read[part]), read[part])
 
 
 def _declared_days(name: str, declared: Domain) -> list[datetime.date]:
@@ -327,10 +330,7 @@ def _texts(node: exp.Left | exp.Substring | exp.Upper | exp.Lower, declared: Dom
         start, *length = numbers if isinstance(node, exp.Substring) else (1, *numbers)
         begin = int(str(start)) - 1
         part = itemgetter(slice(begin, begin + int(str(length[0])) if length else None))
-    groups: dict[str, list[object]] = {}
-    for value in attribute.values:
-        groups.setdefault(part(str(value)), []).append(value)
-    return Axis(name, groups=tuple((label, tuple(values)) for label, values in groups.items()))
+    return _named_groups(name, attribute.values, lambda value: part(str(value)))
 
 
 def _cases(node: exp.Case, names: Names) -> Axis | None:

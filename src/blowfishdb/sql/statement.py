@@ -385,17 +385,11 @@ def flattened(select: exp.Select) -> exp.Select:
 def _common(select: exp.Select) -> dict[str, exp.Select]:
     """The queries of WITH by name."""
     clause = select.args.get("with_")
-    named: dict[str, exp.Select] = {}
-    for part in clause.expressions if clause is not None else []:
-        if (
-            clause is None
-            or clause.args.get("recursive")
-            or not isinstance(part.this, exp.Select)
-            or part.alias_column_names
-        ):
-            raise QueryError(NESTED)
-        named[part.alias.lower()] = part.this
-    return named
+    parts = [] if clause is None else clause.expressions
+    is_plain = all(isinstance(part.this, exp.Select) and not part.alias_column_names for part in parts)
+    if not is_plain or (clause is not None and clause.args.get("recursive")):
+        raise QueryError(NESTED)
+    return {part.alias.lower(): part.this for part in parts}
 
 
 def _inner(select: exp.Select, named: dict[str, exp.Select]) -> exp.Select | None:
@@ -415,7 +409,7 @@ def _inner(select: exp.Select, named: dict[str, exp.Select]) -> exp.Select | Non
 def _merged(outer: exp.Select, inner: exp.Select) -> exp.Select:
     if outer.args.get("joins") or inner.args.get("joins"):
         raise QueryError(JOINS)
-    if _has_groups(inner):
+    if inner.args.get("group") is not None or any(item.find(exp.AggFunc) for item in inner.expressions):
         return _shown(outer, inner)
     unknown = [key for key, part in inner.args.items() if part not in (None, False, []) and key not in INNER]
     if unknown:
@@ -456,10 +450,6 @@ def _columns(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
         else:
             raise QueryError("a column of a query after FROM that is no attribute needs a name: x / 10 * 10 AS decade")
     return columns, passes_all
-
-
-def _has_groups(select: exp.Select) -> bool:
-    return select.args.get("group") is not None or any(item.find(exp.AggFunc) for item in select.expressions)
 
 
 def _shown(outer: exp.Select, inner: exp.Select) -> exp.Select:
