@@ -22,7 +22,7 @@ from blowfishdb.model.policy import Person
 from blowfishdb.present.chart import BAR, GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.page import html_table
-from blowfishdb.present.words import epsilon_words
+from blowfishdb.present.words import epsilon_words, minute_words
 
 STYLE = (
     f"body{{font:14px/1.5 system-ui,sans-serif;color:{INK};background:{PAPER};max-width:820px;margin:2rem auto;"
@@ -336,4 +336,4 @@ def _checks(check: Verification) -> list[str]:
 
 
 def _when(entry: Entry) -> tuple[str, str, str]:
-    return str(entry.sequence), str(entry.fields.get("at", ""))[:16].replace("T", " "), entry.who
+    return str(entry.sequence), minute_words(str(entry.fields.get("at", ""))), entry.who

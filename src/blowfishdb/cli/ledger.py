@@ -183,11 +183,13 @@ def entry_content(entry: Entry) -> dict[str, object]:
 
 
 def _row(entry: Entry, datasets: Mapping[str, str]) -> tuple[str, ...]:
+    from blowfishdb.present.words import minute_words
+
     fields = entry.fields
     amount = fields.get("epsilon")
     return (
         str(entry.sequence),
-        str(fields.get("at", ""))[:16].replace("T", " "),
+        minute_words(str(fields.get("at", ""))),
         entry.words,
         datasets.get(entry.account or "", ""),
         entry.who,

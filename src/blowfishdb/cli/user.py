@@ -108,23 +108,12 @@ def tokens(
       blowfish user tokens
       blowfish user tokens ana
     """
-    from datetime import UTC, datetime
-
     from blowfishdb.model.serialize import write
 
     with server_state(config) as state:
         listed = state.tokens.all() if person is None else state.tokens.of(state.users.find(person).name)
-    rows = [
-        (
-            one.id,
-            one.name,
-            one.label,
-            datetime.fromtimestamp(one.ends, UTC).date().isoformat(),
-            "none" if one.cap is None else amount(one.cap),
-            "" if one.cap is None else amount(one.spent),
-        )
-        for one in listed
-    ]
+    spending = [("none", "") if one.cap is None else (amount(one.cap), amount(one.spent)) for one in listed]
+    rows = [(one.id, one.name, one.label, one.until, *each) for one, each in zip(listed, spending, strict=True)]
     lines = table("Tokens", ("token", "of", "for", "until", "cap", "spent"), rows)
     print_result([write(one) for one in listed], lines, as_json=as_json)
 

@@ -220,7 +220,7 @@ def _check_comparable(first: Answer, second: Answer) -> None:
 
 def _without_filter(answer: Answer) -> Mapping[str, Any] | None:
     """The question but for its filter; None where the answer does not carry it."""
-    question = answer.question or (answer.evidence.question if answer.evidence is not None else None)
+    question = answer.query_document
     return None if question is None else {key: part for key, part in question.items() if key != "where"}
 
 

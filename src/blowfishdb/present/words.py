@@ -112,6 +112,11 @@ def epsilon_words(epsilon: Fraction) -> str:
     return f"≈ {math.ceil(epsilon * 10**places) / 10**places:.{places}f}"
 
 
+def minute_words(at: str) -> str:
+    """A moment to the minute: "2025-03-31T09:15:20+00:00" becomes "2025-03-31 09:15"."""
+    return at[:16].replace("T", " ")
+
+
 def printable(text: str) -> str:
     """The text without characters that could steer a terminal or turn the direction of writing."""
     return "".join(sign if sign.isprintable() else "�" for sign in text)

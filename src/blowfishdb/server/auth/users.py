@@ -11,6 +11,7 @@ import secrets
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
@@ -177,6 +178,11 @@ class Token:
     """The most epsilon that may be spent with it in all, where a curator set one."""
     spent: Fraction = Fraction(0)
     """What was spent with it since it has had a cap."""
+
+    @property
+    def until(self) -> str:
+        """The day on which it ends."""
+        return datetime.fromtimestamp(self.ends, UTC).date().isoformat()
 
 
 @dataclass(frozen=True, eq=False)

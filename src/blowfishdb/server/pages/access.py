@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 
@@ -11,6 +10,7 @@ from nicegui import ui
 
 from blowfishdb.errors import plural
 from blowfishdb.model.numbers import show
+from blowfishdb.present.words import minute_words
 from blowfishdb.server.auth.approvals import DAYS, Approval
 from blowfishdb.server.auth.grants import ACCOUNTS, GROUP, ROLES, SCOPES, Grant
 from blowfishdb.server.auth.users import Token, User
@@ -289,7 +289,7 @@ def _user_row(context: PageContext, user: User) -> list[Cell]:
         else:
             pill("active", "is-good")
 
-    return [user.name, user.role, state, user.created[:16].replace("T", " "), lambda: _buttons(context, user)]
+    return [user.name, user.role, state, minute_words(user.created), lambda: _buttons(context, user)]
 
 
 def _buttons(context: PageContext, user: User) -> None:
@@ -343,7 +343,7 @@ def _token_row(context: PageContext, token: Token) -> list[Cell]:
         with in_row().style("justify-content:flex-end"):
             called(ui.button("Set cap", on_click=lambda: _ask_cap(context, token)).props("flat dense"), label)
 
-    return [token.name, token.label, _end_of(token), cap, spent, button]
+    return [token.name, token.label, token.until, cap, spent, button]
 
 
 def _ask_cap(context: PageContext, token: Token) -> None:
@@ -356,10 +356,6 @@ def _ask_cap(context: PageContext, token: Token) -> None:
 
     usual = "" if token.cap is None else show(token.cap)
     ask_text(title, text, "Epsilon", "Set it", set_cap, ("cap", "set-cap"), value=usual, placeholder="0.2")
-
-
-def _end_of(token: Token) -> str:
-    return datetime.fromtimestamp(token.ends, UTC).date().isoformat()
 
 
 def _show_password(user: Mapping[str, str]) -> None:
@@ -433,5 +429,5 @@ class TokenList:
         with in_row().style("padding:6px 0;border-top:1px solid var(--bf-line)"):
             ui.label(token.label).style("flex:1;font-weight:560")
             cap = "" if token.cap is None else f"; {figure(token.spent)} spent of its cap of {figure(token.cap)}"
-            small(f"may {' and '.join(token.scopes)}, until {_end_of(token)}{cap}")
+            small(f"may {' and '.join(token.scopes)}, until {token.until}{cap}")
             icon_button("delete", f"End the token {token.id}", lambda: self._end(token))

@@ -15,7 +15,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import BlowfishError, UnknownAnswer, plural, sentence
 from blowfishdb.present import chart
 from blowfishdb.present.page import table
-from blowfishdb.present.words import accuracy_words, note
+from blowfishdb.present.words import accuracy_words, minute_words, note
 from blowfishdb.server.authentication import Caller, app_state_of
 from blowfishdb.server.dashboards import (
     LONGEST_CAPTION,
@@ -113,8 +113,7 @@ def _offered(offered: list[Dashboard]) -> None:
             return
         columns = [Column("Dashboard"), Column("By"), Column("State"), Column("Changed (UTC)", "is-time is-spare")]
         rows: list[list[Cell]] = [
-            [partial(_link, one), one.owner, partial(_state, one), one.changed[:16].replace("T", " ")]
-            for one in offered
+            [partial(_link, one), one.owner, partial(_state, one), minute_words(one.changed)] for one in offered
         ]
         plain_table(columns, rows, "Offered dashboards")
 
@@ -134,7 +133,7 @@ def _form(context: PageContext) -> None:
 
 
 def _row(one: Dashboard) -> list[Cell]:
-    return [partial(_link, one), str(len(one.tiles)), partial(_state, one), one.changed[:16].replace("T", " ")]
+    return [partial(_link, one), str(len(one.tiles)), partial(_state, one), minute_words(one.changed)]
 
 
 def _link(one: Dashboard) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -17,6 +16,7 @@ from blowfishdb.catalog.guidance import budget_words
 from blowfishdb.engine.target import short_number
 from blowfishdb.errors import BlowfishError, plural, sentence
 from blowfishdb.ledger import Account, AnalystBudget, Entry
+from blowfishdb.present.words import minute_words
 from blowfishdb.server.auth.grants import GROUP
 from blowfishdb.server.authentication import Caller
 from blowfishdb.server.pages.controls import (
@@ -338,7 +338,7 @@ async def _logs(context: PageContext, curator: Curator, name: str) -> None:
             rows = []
             for one in reversed(audit_log):
                 detail = ", ".join(f"{key} {value}" for key, value in one.detail.items())
-                rows.append([str(one.number), _time(one.at), one.who, one.action, one.target, detail])
+                rows.append([str(one.number), minute_words(one.at), one.who, one.action, one.target, detail])
             plain_table(AUDIT_LOG, rows, "Audit log")
 
 
@@ -352,7 +352,7 @@ def _entries(entries: list[Entry], changes: Mapping[int, Sequence[str]]) -> None
         amount = fields.get("epsilon")
         cost = "" if amount is None else figure(Fraction(str(amount)))
         what = partial(_changed, entry, changes[entry.sequence]) if entry.sequence in changes else entry.words
-        rows.append([str(entry.sequence), _time(str(fields.get("at", ""))), entry.who, what, cost])
+        rows.append([str(entry.sequence), minute_words(str(fields.get("at", ""))), entry.who, what, cost])
     plain_table(LOG, rows, "Ledger entries")
     if len(entries) == SHOWN:
         small(f"The newest {SHOWN} entries; the export has them all.", "margin-top:8px")
@@ -363,10 +363,3 @@ def _changed(entry: Entry, sentences: Sequence[str]) -> None:
     ui.label(entry.words)
     for text in sentences:
         small(sentence(text), "margin-top:2px;max-width:92ch")
-
-
-def _time(text: str) -> str:
-    try:
-        return datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M")
-    except ValueError:
-        return text

@@ -19,7 +19,7 @@ from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import BlowfishError, InvalidInput, sentence
 from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL
-from blowfishdb.present.words import accuracy_words, readable
+from blowfishdb.present.words import accuracy_words, minute_words, readable
 from blowfishdb.server.auth.approvals import Approval
 from blowfishdb.server.dashboards import DashboardTile
 from blowfishdb.server.pages.controls import (
@@ -186,7 +186,7 @@ def _row(past: Past) -> dict[str, object]:
         # Answers to one question at several levels are told apart by their entries.
         "named": f"{past.question}, entry {past.number}",
         "dataset": past.dataset,
-        "at": past.at[:16].replace("T", " "),
+        "at": minute_words(past.at),
         "mechanism": past.mechanism,
         "epsilon": figure(past.epsilon),
         "current": past.is_current,
@@ -271,10 +271,8 @@ SLID = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum"
 
 def _may_be_sharper(answer: Answer) -> bool:
     """Whether the same question is known, and can be asked again with more accuracy."""
-    is_known = answer.evidence is not None or answer.question is not None
-    return (
-        is_known and answer.kind in SLID and not answer.is_exact and not answer.caveat and answer.mechanism != "joint"
-    )
+    is_slid = answer.query_document is not None and answer.kind in SLID
+    return is_slid and not answer.is_exact and not answer.caveat and answer.mechanism != "joint"
 
 
 class MorePrecise:
@@ -304,9 +302,8 @@ class MorePrecise:
 
     @property
     def _question(self) -> Question:
-        answer = self._answer
-        known = answer.question or (answer.evidence.question if answer.evidence is not None else {})
-        return self._context.session()[answer.dataset].question(read_query(dict(known)))
+        document = self._answer.query_document or {}
+        return self._context.session()[self._answer.dataset].question(read_query(dict(document)))
 
     async def _price(self, is_wanted: IsWanted) -> None:
         alpha = self._answer.widths.simultaneous * (1 - float(self._slider.value or 0) / 100)

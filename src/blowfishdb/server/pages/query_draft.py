@@ -485,11 +485,10 @@ def read_question(text: str, domain_of: Callable[[str], Domain]) -> QuestionDraf
 
 def edit_link(answer: Answer, session: Session) -> str:
     """The address of Explore with the question of an answer, by its controls or in SQL; empty where neither asks it."""
-    document = answer.question or (answer.evidence.question if answer.evidence is not None else None)
-    if document is None:
+    if answer.query_document is None:
         return ""
     try:
-        table, query = session[answer.dataset], read_query(dict(document))
+        table, query = session[answer.dataset], read_query(dict(answer.query_document))
         draft, sql = draft_of(query, table)
     except BlowfishError:
         return ""
