@@ -13,7 +13,7 @@ from nicegui import ui
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.catalog.dataset import Dataset, column_words
 from blowfishdb.catalog.guidance import budget_words
-from blowfishdb.engine.target import short_number
+from blowfishdb.engine.request import short_number
 from blowfishdb.errors import BlowfishError, plural, sentence
 from blowfishdb.ledger import Account, AnalystBudget, Entry
 from blowfishdb.present.words import minute_words

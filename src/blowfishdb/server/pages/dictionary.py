@@ -14,7 +14,7 @@ from nicegui import ui
 
 from blowfishdb.catalog.catalog import PEOPLE
 from blowfishdb.catalog.dataset import hidden_words, is_protected
-from blowfishdb.engine.target import AccuracyTarget, short_number
+from blowfishdb.engine.request import AccuracyTarget, short_number
 from blowfishdb.errors import BlowfishError, CatalogError, QueryError, plural, sentence
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Bins, Categorical, Domain, Integers

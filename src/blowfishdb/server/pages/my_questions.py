@@ -11,7 +11,7 @@ from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
-from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.errors import BlowfishError, NotSignedIn, plural, sentence
 from blowfishdb.server.pages.controls import (
     budget_bar,

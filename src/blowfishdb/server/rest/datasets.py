@@ -13,9 +13,8 @@ from pydantic import Field
 
 from blowfishdb.analysis.risk import risk
 from blowfishdb.catalog.dataset import Dataset, read_value
-from blowfishdb.engine.request import read_query
-from blowfishdb.engine.target import read_target
-from blowfishdb.engine.what_if import Pair, PolicyPrice
+from blowfishdb.catalog.guidance import Pair, PolicyPrice
+from blowfishdb.engine.request import read_query, read_target
 from blowfishdb.errors import InvalidInput, PolicyError, VersionMismatch
 from blowfishdb.ledger import Account, VersionChange
 from blowfishdb.model.document import read_document, write_domain, write_policy
