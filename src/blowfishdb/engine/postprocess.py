@@ -15,7 +15,14 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.infer import Estimate, Interval
 from blowfishdb.errors import QueryError, sentence
 from blowfishdb.model.numbers import Bools, Floats, Ints
-from blowfishdb.present.answer_values import AnswerAxis, AnswerColumn, AnswerTable, Bounds, chosen_numbers
+from blowfishdb.present.answer_values import (
+    AnswerAxis,
+    AnswerColumn,
+    AnswerTable,
+    Bounds,
+    chosen_numbers,
+    query_document,
+)
 from blowfishdb.present.export import axis_columns, column_names, needed, row_labels, text_table
 from blowfishdb.present.page import fragment, rows_table
 from blowfishdb.present.words import Digits, digits_of, percent, printable, readable
@@ -220,7 +227,7 @@ def _check_comparable(first: Answer, second: Answer) -> None:
 
 def _without_filter(answer: Answer) -> Mapping[str, Any] | None:
     """The question but for its filter; None where the answer does not carry it."""
-    question = answer.query_document
+    question = query_document(answer)
     return None if question is None else {key: part for key, part in question.items() if key != "where"}
 
 

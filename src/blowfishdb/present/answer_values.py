@@ -264,11 +264,6 @@ class Released:
         return self.consistent.values
 
     @property
-    def query_document(self) -> Mapping[str, Any] | None:
-        """The query that was answered, as plain data; None where it is not known."""
-        return self.question or (None if self.evidence is None else self.evidence.question)
-
-    @property
     def is_exact(self) -> bool:
         """Whether no noise is in the measured numbers."""
         return self.epsilon == 0 or 0 < self.widths.exact.size == self.raw.size
@@ -347,6 +342,11 @@ class Released:
             return self.pointwise
         bounds = around(self.raw, self.widths.per_answer)
         return of_counts(bounds) if self.is_counts else bounds
+
+
+def query_document(answer: Released) -> Mapping[str, Any] | None:
+    """The query that was answered, as plain data; None where it is not known."""
+    return answer.question or (None if answer.evidence is None else answer.evidence.question)
 
 
 AnyReleased = TypeVar("AnyReleased", bound=Released)

@@ -17,6 +17,7 @@ from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.request import read_query
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import BlowfishError, InvalidInput, sentence
+from blowfishdb.present.answer_values import query_document
 from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL
 from blowfishdb.present.words import accuracy_words, minute_words, readable
@@ -271,7 +272,7 @@ SLID = ("count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum"
 
 def _may_be_sharper(answer: Answer) -> bool:
     """Whether the same question is known, and can be asked again with more accuracy."""
-    is_slid = answer.query_document is not None and answer.kind in SLID
+    is_slid = query_document(answer) is not None and answer.kind in SLID
     return is_slid and not answer.is_exact and not answer.caveat and answer.mechanism != "joint"
 
 
@@ -302,7 +303,7 @@ class MorePrecise:
 
     @property
     def _question(self) -> Question:
-        document = self._answer.query_document or {}
+        document = query_document(self._answer) or {}
         return self._context.session()[self._answer.dataset].question(read_query(dict(document)))
 
     async def _price(self, is_wanted: IsWanted) -> None:

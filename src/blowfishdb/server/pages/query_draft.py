@@ -26,6 +26,7 @@ from blowfishdb.model.numbers import show
 from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate, condition_code
 from blowfishdb.model.query import MOST_LEVELS, Query, Questions, Span, levels_of
 from blowfishdb.model.serialize import Field
+from blowfishdb.present.answer_values import query_document
 from blowfishdb.present.words import readable, upper_end
 from blowfishdb.session.session import Session
 from blowfishdb.session.table import Table
@@ -485,10 +486,11 @@ def read_question(text: str, domain_of: Callable[[str], Domain]) -> QuestionDraf
 
 def edit_link(answer: Answer, session: Session) -> str:
     """The address of Explore with the question of an answer, by its controls or in SQL; empty where neither asks it."""
-    if answer.query_document is None:
+    document = query_document(answer)
+    if document is None:
         return ""
     try:
-        table, query = session[answer.dataset], read_query(dict(answer.query_document))
+        table, query = session[answer.dataset], read_query(dict(document))
         draft, sql = draft_of(query, table)
     except BlowfishError:
         return ""
