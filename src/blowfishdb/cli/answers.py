@@ -12,10 +12,8 @@ from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
-from blowfishdb.analysis.risk import Risk, risk, sufficient_budget, usual_pairs
 from blowfishdb.catalog import Dataset
 from blowfishdb.catalog.dataset import family_words, read_family, read_value
-from blowfishdb.catalog.guidance import Pair, PolicyPrice, what_if
 from blowfishdb.cli.options import AccuracyOptions, FileOptions, QueryOptions, RiskOptions
 from blowfishdb.cli.output import console, exact, print_json, print_result, say, shell_line, short, table
 from blowfishdb.engine.answer import Answer
@@ -34,6 +32,8 @@ from blowfishdb.session import QuestionPlan, Session
 from blowfishdb.sql import parse, read_axes, read_where, write_options
 
 if TYPE_CHECKING:
+    from blowfishdb.analysis.risk import Risk
+    from blowfishdb.catalog.guidance import Pair, PolicyPrice
     from blowfishdb.model.predicate import Axis
 
 Outcome = TypeVar("Outcome")
@@ -253,6 +253,8 @@ def show_comparison(
     as_json: bool,
 ) -> None:
     """Prints the price of each policy, or of the usual ones, most expensive first; the one in force is among them."""
+    from blowfishdb.catalog.guidance import what_if
+
     attribute = dataset.domain.find(name, PolicyError)
     if dataset.policy.joint_of(name) is not None:
         raise PolicyError(f"{name} is hidden together with other attributes; a policy of its own cannot be compared")
@@ -311,6 +313,9 @@ def _thetas(attribute: Attribute) -> list[Fraction | str]:
 
 def read_pairs(name: str, texts: Sequence[str], attribute: Attribute) -> tuple[Pair, ...]:
     """The pairs of values; without any, a near one and a far one."""
+    from blowfishdb.analysis.risk import usual_pairs
+    from blowfishdb.catalog.guidance import Pair
+
     if not texts:
         return tuple(Pair(name, *values) for values in usual_pairs(attribute))
     return tuple(Pair(name, *read_pair(text, attribute)) for text in texts)
@@ -374,6 +379,8 @@ def _shown(value: object) -> str:
 
 def show_risk(dataset: Dataset, attribute: str, options: RiskOptions, *, as_json: bool) -> None:
     """Prints the risk, or the budget that keeps a wanted bound."""
+    from blowfishdb.analysis.risk import risk, sufficient_budget
+
     values = read_pair(options.pair, dataset.domain.find(attribute, PolicyError))
     wants_bound = options.odds is not None or options.posterior is not None
     if bool(options.epsilon) == wants_bound:

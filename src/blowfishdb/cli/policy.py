@@ -123,8 +123,7 @@ def draw(
       blowfish policy draw visits --attribute cost --around 900 --output cost.dot
     """
     from blowfishdb.catalog.dataset import read_value
-    from blowfishdb.model.explain import view_graph
-    from blowfishdb.present.graph_picture import to_dot, to_svg
+    from blowfishdb.present.graph_picture import to_dot, to_svg, view_graph
 
     if (attribute is None) is not constraints:
         raise InvalidInput("name what to draw: --attribute NAME, or --constraints")
