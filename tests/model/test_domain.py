@@ -186,6 +186,16 @@ def test_labels() -> None:
     assert categorical(["a", "b", "c", "d"], ordered=True).run_label(0, 3) == "a .. d"
 
 
+@pytest.mark.parametrize("by", ["day", "week", "month", "quarter", "year"])
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_labels_made_at_once_are_those_made_one_by_one(by: str, length: int) -> None:
+    column = dates("1898-11-30", "1906-03-01", by)
+    firsts = np.arange(0, column.size - length, length)
+    lasts = firsts + length - 1
+    one_by_one = [column.run_label(first, last) for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]
+    assert list(column.run_labels(firsts, lasts)) == one_by_one
+
+
 @pytest.mark.parametrize("attribute", COLUMNS, ids=lambda attribute: type(attribute).__name__)
 def test_the_value_at_an_index_is_found_there(attribute: Attribute) -> None:
     for index in {0, attribute.size // 2, attribute.size - 1}:

@@ -217,6 +217,13 @@ class Dates(Attribute):
         named = whole_period(begin, after, (self.by, *NESTS[self.by]))
         return named or f"{name_of_day(begin, 'day')} .. {name_of_day(after - 1, 'day')}"
 
+    def run_labels(self, firsts: Ints, lasts: Ints) -> Iterable[str]:
+        if self.by in ("day", "week") and np.array_equal(firsts, lasts):
+            # Each is one declared period, whose name is its first day: all are written at once.
+            labels: list[str] = np.datetime_as_string(self.starts(firsts).astype("datetime64[D]")).tolist()
+            return labels
+        return super().run_labels(firsts, lasts)
+
 
 def dates(
     start: object,
