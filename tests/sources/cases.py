@@ -153,9 +153,13 @@ TEXTUAL = [
 YEAR = dates("2024-01-01", "2024-12-31", outside="cell")
 HOURS = timestamps("2024-03-31", "2024-04-01", by="hour", outside="cell")
 ZURICH = timestamps("2024-01-01", "2025-01-01", by="hour", zone="Europe/Zurich", outside="cell")
+MONTHS: dict[str, Attribute | list[str]] = {"d": dates("1969-04-01", "2024-06-30", by="month"), "t": HOURS}
 TIMELY = [
     Case("days", MOMENTS, {"d": YEAR}, ("d",)),
     Case("months", MOMENTS, {"d": YEAR}, (col("d").by("month"),)),
+    Case("months beside hours", MOMENTS, {"d": YEAR, "t": HOURS}, (col("d").by("month"), "t")),
+    Case("quarters of months", MOMENTS, MONTHS, (col("d").by("quarter"), "t")),
+    Case("years beside hours", MOMENTS, MONTHS, (col("d").by("year"), "t")),
     Case("years", MOMENTS, {"d": dates("1900-01-01", "2100-12-31", by="month")}, (col("d").by("year"),)),
     Case("a day in a long time", MOMENTS, {"d": dates("1900-01-01", "2100-12-31")}, (), col("d") == "2024-02-29"),
     Case("days of timestamps", MOMENTS, {"t": dates("2024-03-01", "2024-03-31", outside="cell")}, ("t",)),

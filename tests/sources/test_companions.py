@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blowfishdb.sources import keys, statement
+from blowfishdb.sources.duckdb import DuckDB
 from blowfishdb.sources.mysql import MySQL
 from tests.audit.rewritten import rewrite
 from tests.sources import stores
@@ -48,6 +49,27 @@ def test_edges_that_are_one_off(url: str, monkeypatch: pytest.MonkeyPatch) -> No
     edge = keys._edge
     monkeypatch.setattr(keys, "_edge", lambda attribute, index: edge(attribute, index) + 1)
     fails(url, "irregular")
+
+
+def test_months_that_are_one_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    month = DuckDB.month
+    monkeypatch.setattr(DuckDB, "month", lambda engine, date: month(engine, date) + 1)
+    for name in ("months beside hours", "quarters of months", "years beside hours"):
+        fails(url, name)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("is_above & ~value.isnan()", "is_above"),
+        ("if place else cell", "if place else ~cell"),
+        ("(value < number.low, below)", "(value < number.low, above)"),
+    ],
+    ids=["NaN is above", "an edge is met too early", "below is above"],
+)
+def test_cells_that_are_misread(url: str, right: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rewrite(monkeypatch, keys, "_met", right, wrong)
+    fails(url, "500 edges, powers")
 
 
 @pytest.mark.mariadb

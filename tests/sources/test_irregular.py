@@ -37,32 +37,40 @@ def bins_by_cells(cells: EdgeCells, numbers: Floats) -> Ints:
     distance = numbers - cells.start
     for _ in range(cells.roots):
         distance = np.sqrt(distance)
-    place = np.floor(distance * cells.factor).astype(np.int64)
-    assert place.min() >= 0 and place.max() < cells.count
-    return np.asarray(cells.before[place] + sum(numbers >= table[place] for table in cells.tables))
+    cell = np.floor(distance * cells.factor).astype(np.int64)
+    assert cell.min() >= 0 and cell.max() < cells.count
+    met = np.array([numbers >= table[cell] for table in cells.tables]).sum(axis=0)
+    place = np.where(met == len(cells.tables), ~(cell + 1), cell + 1 + met * cells.count)
+    return cells.edges_below(place.astype(np.float64)).astype(np.int64)
 
 
 @effort(100)
 @given(st.lists(NUMBERS, min_size=9, max_size=60, unique=True))
 def test_a_number_is_compared_with_the_edges_of_its_cell_alone(numbers: list[float]) -> None:
     edges = np.unique(np.array(numbers) + 0.0)
-    cells = edge_cells(edges[0], edges[1:-1], edges[-1])
+    cells = edge_cells(edges[0], edges[1:])
     if cells is not None:
-        values = around(edges)
-        assert np.array_equal(bins_by_cells(cells, values), np.searchsorted(edges[1:-1], values, side="right"))
+        values = np.append(around(edges), edges[-1])
+        assert np.array_equal(bins_by_cells(cells, values), np.searchsorted(edges[1:], values, side="right"))
+
+
+def test_places_beyond_the_cells_lie_outside() -> None:
+    cells = edge_cells(0.0, np.arange(1.0, 20.0))
+    assert cells is not None
+    assert np.array_equal(cells.edges_below(np.array([0.0, -1.0, np.nan])), [-1.0, np.inf, np.nan], equal_nan=True)
 
 
 @pytest.mark.parametrize("name", ["powers", "unequal"])
 def test_usual_edges_have_cells(name: str) -> None:
     edges = np.array(EDGE_LISTS[name])
-    cells = edge_cells(edges[0], edges[1:-1], edges[-1])
+    cells = edge_cells(edges[0], edges[1:])
     assert cells is not None
     assert len(cells.tables) <= 4
 
 
 def test_edges_that_are_too_close_to_part_have_no_cells() -> None:
     edges = np.array([0.0, *(1 + np.arange(40) * 2.0**-52), 1e200])
-    assert edge_cells(edges[0], edges[1:-1], edges[-1]) is None
+    assert edge_cells(edges[0], edges[1:]) is None
 
 
 def test_decimal_edges_lie_on_one_grid() -> None:
@@ -94,8 +102,8 @@ def test_a_cell_that_forgets_its_edge_counts_wrongly(tmp_path: Path, monkeypatch
     ours, wanted = counted(tmp_path, edges)
     assert ours.tolist() == wanted.tolist()
 
-    def forgetful(low: float, inner: Floats, high: float) -> EdgeCells | None:
-        cells = edge_cells(low, inner, high)
+    def forgetful(low: float, later: Floats) -> EdgeCells | None:
+        cells = edge_cells(low, later)
         assert cells is not None
         first = cells.tables[0].copy()
         first[np.flatnonzero(np.isfinite(first))[3]] = np.inf

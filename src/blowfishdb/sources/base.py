@@ -234,6 +234,11 @@ class Engine(ABC):
         del column
         raise SourceError(f"time stamps ({kind}) cannot be counted on this engine yet; declare a column of dates")
 
+    def month(self, date: Expr) -> Expr | None:
+        """The months of a date since the year 0, only asked about declared days; None where days are told faster."""
+        del date
+        return None
+
     def bucket(self, number: Expr, edges: Floats) -> Expr | None:
         """How many of the edges lie at or below the number, where the engine has a search of its own."""
         del number, edges
@@ -253,6 +258,11 @@ class Engine(ABC):
         """The type by which whole numbers from low to high are grouped fastest."""
         del low, high
         return "float64"
+
+    def as_whole(self, number: Expr, whole: str) -> Expr:
+        """A double as a number of a whole type; what does not fit is NULL or any other number, and never fails."""
+        # An engine may work it out for rows that are not declared, too.
+        return number if whole == "float64" else number.try_cast(whole)
 
     def write(self, expression: Expr) -> str:
         """The SQL of an Ibis expression."""

@@ -270,6 +270,10 @@ class DuckDB(Engine):
         listed = ibis().literal(str(numbers.tolist())).cast("array<float64>")
         return function("list_extract", "float64", 2)(listed.name("numbers").as_table().as_scalar(), place)
 
+    def month(self, date: Expr) -> Expr | None:
+        year, month = (function(part, "int64")(date) for part in ("year", "month"))
+        return year * 12 + month - 1
+
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         del kind
         return function("epoch", "float64")(function("date_trunc", "timestamp", 2)("second", column))

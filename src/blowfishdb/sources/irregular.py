@@ -17,11 +17,12 @@ from blowfishdb.model.numbers import Floats, Ints
 
 GRID_LIMIT = 2**14
 """Steps of a grid that holds irregular edges: each may come back as a group."""
-CELLS_PER_EDGE = 8
-"""So few numbers share a cell with an edge."""
-MOST_IN_CELL = 15
+CELLS_PER_EDGE = 4
+"""Few numbers share a cell with an edge, and engines look edges up in a list that is small enough for their caches."""
+FEW_IN_CELL, MOST_IN_CELL = 2, 15
+"""Edges in the fullest cell: so few that no further bend is tried, and so many that other ways are faster."""
 MOST_CODES = 2**15 - 2
-"""Cells, times one more than the edges in the fullest one: they and both sides beyond fit into two bytes."""
+"""Cells, times the edges in the fullest one: such places fit into two bytes."""
 MOST_ROOTS = 5
 """Square roots in a row: the fifth bends powers of ten into nearly equal distances."""
 
@@ -71,20 +72,38 @@ class EdgeCells:
     def count(self) -> int:
         return int(self.before.size)
 
+    def edges_below(self, places: Floats) -> Floats:
+        """How many edges lie at or below the numbers at given places; -1 for what lies below the range, NaN stays.
 
-def edge_cells(low: float, inner: Floats, high: float) -> EdgeCells | None:
-    """Cells between the ends, bent as little as parts the edges; None where edges are too close to part."""
-    count = 2 ** int(CELLS_PER_EDGE * inner.size).bit_length()
+        A place is 0 below the range, else the cell, counted from 1, and the number of all cells more for each edge met;
+        turned round where all edges are that a cell can hold; -1 is above all cells.
+        """
+        is_full = places < 0
+        number = np.where(np.isnan(places), 1.0, np.where(is_full, -1 - places, places)).astype(np.int64) - 1
+        cell, met = number % self.count, np.where(is_full, len(self.tables), number // self.count)
+        below = np.where(number >= 0, self.before[cell] + met, np.where(is_full, math.inf, -1))
+        return np.where(np.isnan(places), np.nan, below)
+
+
+def edge_cells(low: float, later: Floats) -> EdgeCells | None:
+    """Cells from the first edge to the last, bent so that few edges share one; None where they are too close."""
+    count = 2 ** int(CELLS_PER_EDGE * later.size).bit_length()
+    best: tuple[int, int, float, Ints] | None = None
     for roots in range(MOST_ROOTS + 1):
-        whole = _rooted(np.array([high]) - low, roots)[0]
-        factor = (count - 1) / whole if math.isfinite(whole) and whole > 0 else 0.0
+        whole = _rooted(later[-1:] - low, roots)[0]
+        factor = float((count - 1) / whole) if math.isfinite(whole) and whole > 0 else 0.0
         if not 1e-300 < factor < 1e300:
             continue
-        cells = np.floor(_rooted(inner - low, roots) * factor).astype(np.int64)
+        cells = np.floor(_rooted(later - low, roots) * factor).astype(np.int64)
         most = int(np.bincount(cells).max())
-        if most <= MOST_IN_CELL and count * (most + 1) <= MOST_CODES:
-            return _tabled(low, factor, roots, count, inner, cells)
-    return None
+        if best is None or most < best[0]:
+            best = most, roots, factor, cells
+        if most <= FEW_IN_CELL:
+            break
+    if best is None or best[0] > MOST_IN_CELL or count * best[0] > MOST_CODES:
+        return None
+    _, roots, factor, cells = best
+    return _tabled(low, factor, roots, count, later, cells)
 
 
 def _rooted(number: Floats, roots: int) -> Floats:
@@ -93,12 +112,12 @@ def _rooted(number: Floats, roots: int) -> Floats:
     return number
 
 
-def _tabled(low: float, factor: float, roots: int, count: int, inner: Floats, cells: Ints) -> EdgeCells:
+def _tabled(low: float, factor: float, roots: int, count: int, later: Floats, cells: Ints) -> EdgeCells:
     before = np.searchsorted(cells, np.arange(count), side="left")
-    place = np.arange(inner.size) - before[cells]
+    place = np.arange(later.size) - before[cells]
     tables = []
     for number in range(int(place.max(initial=0)) + 1):
         table = np.full(count, np.inf)
-        table[cells[place == number]] = inner[place == number]
+        table[cells[place == number]] = later[place == number]
         tables.append(table)
     return EdgeCells(low, factor, roots, before, tuple(tables))

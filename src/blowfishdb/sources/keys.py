@@ -223,8 +223,14 @@ DAYS_LIMIT = 4096
 """Days that are grouped as they are, before they are compared."""
 
 
-def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType) -> Key:
-    """Groups by the days themselves, or compares them where days would be many more than the segments."""
+def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType, engine: Engine, *, is_alone: bool) -> Key:
+    """Groups by the days themselves, or compares them where days would be many more than the segments.
+
+    Beside other keys, whose groups would be multiplied by the days, whole months are grouped by their number.
+    """
+    by_month = None if is_alone or kind.kind != Kind.DATE else _month_key(attribute, cut, column, engine)
+    if by_month is not None:
+        return by_month
     first, after = (int(day) for day in attribute.starts(np.array([0, attribute.size])))
     segments = int(cut.starts.size)
     literal = _day if kind.kind == Kind.DATE else _midnight
@@ -244,6 +250,28 @@ def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType) ->
             (column,), _day_decoder(attribute), lambda grouped: (_between(grouped[0], low, high),), is_light=True
         )
     return Key((_between(column, low, high).cast("date"),), _day_decoder(attribute))
+
+
+def _month_key(attribute: Dates, cut: Segments, column: Expr, engine: Engine) -> Key | None:
+    """The number of the month since the first declared one, where months are cut nowhere and the engine tells them."""
+    days = attribute.starts(np.append(cut.starts, attribute.size))
+    months = days.astype("datetime64[D]").astype("datetime64[M]")
+    number = engine.month(column)
+    if number is None or not np.array_equal(months.astype("datetime64[D]").astype(np.int64), days):
+        return None
+    edges = months.astype(np.int64) - int(months[0].astype(np.int64))
+    count = int(edges[-1])
+    whole = engine.whole_type(-1, count)
+    if whole == DOUBLE:
+        return None
+    first = 12 * 1970 + int(months[0].astype(np.int64))
+    inside = engine.as_whole(number - ibis().literal(first, "int64"), whole)
+    low, high = _day(int(days[0])), _day(int(days[-1]))
+    below, above = (ibis().literal(code, "int64").cast(whole) for code in (-1, count))
+    # Infinite dates have no month, and fall to a side like all that is not declared.
+    key = ibis().cases(((column >= low) & (column < high), inside), (column < low, below), (column >= high, above))
+    firsts = cut.starts[np.searchsorted(edges[:-1], np.arange(count), side="right") - 1]
+    return Key((key,), step_decoder(attribute, firsts, 0))
 
 
 def _day_decoder(attribute: Dates) -> Callable[[Fetched], Ints]:
@@ -561,10 +589,9 @@ class Number:
     nan: bool
 
     def guarded(self, inside: Expr, first: int, count: int, whole: str = DOUBLE) -> Expr:
-        """The number of a step: `inside` is only worked out for declared values, NaN is NULL."""
+        """The number of a step: `inside`, of the whole type if one is named, serves declared values; NaN is NULL."""
         unknown = [(self.value.isnan(), ibis().null(whole))] if self.nan else []
-        # A cast to a small type must not fail, even if an engine works it out for other rows too.
-        step = inside.cast(whole) if whole == DOUBLE else inside.try_cast(whole)
+        step = inside.cast(DOUBLE) if whole == DOUBLE else inside
         return ibis().cases(
             # Most rows lie here, so this comes first; no engine finds NaN below a number.
             ((self.compared >= self.low) & (self.compared < self.high), step),
@@ -628,14 +655,14 @@ def _step_key(attribute: Integers | Bins, cut: Segments, number: Number, engine:
         return None
     decode = step_decoder(attribute, firsts, way.origin)
     stepped = way.step(number.value)
-    if engine.errors_on_overflow:
-        return Key((number.guarded(stepped, way.origin, grid.count),), decode)
     whole = engine.whole_type(way.origin - 1, way.origin + grid.count)
+    if engine.errors_on_overflow:
+        return Key((number.guarded(engine.as_whole(stepped, whole), way.origin, grid.count, whole),), decode)
 
     def place(columns: Sequence[Expr]) -> tuple[Expr, ...]:
         value, compared, stepped_column = columns
         known = replace(number, value=value, compared=compared)
-        return (known.guarded(stepped_column, way.origin, grid.count, whole),)
+        return (known.guarded(engine.as_whole(stepped_column, whole), way.origin, grid.count, whole),)
 
     return Key((number.value, number.compared, stepped), decode, place=place)
 
@@ -656,25 +683,25 @@ def _cell_key(attribute: Integers | Bins, cut: Segments, number: Number, engine:
     is_found = isinstance(attribute, Bins) and engine.entry(np.zeros(1), number.value) is not None
     if not isinstance(attribute, Bins) or not is_found or cut.starts.size < CELLS_FROM:
         return None
-    low, *inner, high = attribute.edge_doubles(np.append(cut.starts, attribute.size)).tolist()
-    cells = edge_cells(low, np.array(inner), high)
+    low, *later = attribute.edge_doubles(np.append(cut.starts, attribute.size)).tolist()
+    cells = edge_cells(low, np.array(later))
     if cells is None:
         return None
-    met = np.arange(len(cells.tables) + 1)[:, np.newaxis]
-    # Of the numbers that an engine gives, some stand for no double: a cell has fewer edges than the fullest one.
-    firsts = cut.starts[np.minimum(cells.before + met, cut.starts.size - 1)].ravel()
-    whole = engine.whole_type(0, firsts.size + 1)
+    known = cells
+    whole = engine.whole_type(~known.count, known.count * len(known.tables))
 
     def place(columns: Sequence[Expr]) -> tuple[Expr, ...]:
-        value, compared, cell = columns
-        known = replace(number, value=value, compared=compared)
-        return (known.guarded(_met(cells, value, cell, whole, engine), 1, firsts.size, whole),)
+        value, cell = columns
+        return (_met(known, replace(number, value=value, compared=value), cell, whole, engine),)
 
-    cell = _cell(cells, number.value).try_cast(whole)
-    decode = step_decoder(attribute, firsts, 1)
-    if engine.errors_on_overflow:
-        return Key(place((number.value, number.compared, cell)), decode)
-    return Key((number.value, number.compared, cell), decode, place=place)
+    bins = step_decoder(attribute, cut.starts, 0)
+
+    def decode(fetched: Fetched) -> Ints:
+        return bins([known.edges_below(_doubles(fetched[0]))])
+
+    cell = _cell(known, number.value)
+    # What does not fit has no place in the list: the number itself is then looked at last.
+    return Key((number.value, engine.as_whole(cell, whole)), decode, place=place)
 
 
 def _cell(cells: EdgeCells, number: Expr) -> Expr:
@@ -685,16 +712,23 @@ def _cell(cells: EdgeCells, number: Expr) -> Expr:
     return floor(distance * exact_double(Fraction(cells.factor))) + whole_double(1)
 
 
-def _met(cells: EdgeCells, number: Expr, cell: Expr, whole: str, engine: Engine) -> Expr:
+def _met(cells: EdgeCells, number: Number, cell: Expr, whole: str, engine: Engine) -> Expr:
     """The cell, moved on by the number of all cells for each edge in it that lies at or below the number.
 
-    Most cells hold no edge, so that one comparison decides.
+    Where all edges of a fullest cell do, all bits of the cell are turned: no sum can then be too large. Most cells hold
+    no edge, so that one comparison decides. What has no cell comes last: NULL, NaN, and what lies far above.
     """
-    met = (cell + ibis().literal(len(cells.tables) * cells.count, whole)).cast(whole)
-    for place, table in reversed(list(enumerate(cells.tables))):
-        fewer = (cell + ibis().literal(place * cells.count, whole)).cast(whole) if place else cell
-        met = ibis().cases((number < engine.entry(table, cell), fewer), else_=met)
-    return met
+    value = number.value
+    below, above = (ibis().literal(code, "int64").cast(whole) for code in (0, -1))
+    places = [(value < number.low, below)]
+    for place, table in enumerate(cells.tables):
+        moved = (cell + ibis().literal(place * cells.count, whole)).cast(whole) if place else cell
+        places.append((value < engine.entry(table, cell), moved))
+    is_cell, is_above = cell <= ibis().literal(cells.count, whole), value >= number.high
+    if number.nan:
+        # Engines that give NaN a cell hold it to be larger than the edges there.
+        is_cell, is_above = is_cell & ~value.isnan(), is_above & ~value.isnan()
+    return ibis().coalesce(ibis().cases(*places, (is_cell, ~cell)), ibis().cases((is_above, above)))
 
 
 def _edge(attribute: Integers | Bins, index: int) -> Fraction:

@@ -144,6 +144,14 @@ class Spark(Engine):
         finally:
             context.setLocalProperty("spark.jobGroup.id", "")
 
+    def whole_type(self, low: int, high: int) -> str:
+        """Doubles would be made equal, zeros and all kinds of NaN, before each is looked for among the groups."""
+        return "int32" if low >= -(2**31) and high < 2**31 else "float64"
+
+    def as_whole(self, number: Expr, whole: str) -> Expr:
+        """The nearest number of the type, and 0 for NaN; Spark's own way to try fails first, which takes long."""
+        return number.cast(whole)
+
     def entry(self, numbers: Floats, place: Expr) -> Expr | None:
         """A list made of a text, which Spark reads once: a list of so many parts would take it seconds to parse."""
         listed = function("split", "array<string>", 2)(",".join(map(str, numbers.tolist())), ",")

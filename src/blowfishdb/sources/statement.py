@@ -394,7 +394,7 @@ def make_key(cut: Segments, column: Expr, kind: ColumnType, engine: Engine, *, i
     if kind.kind == Kind.TEXT or (not engine.typed and isinstance(attribute, Dates | Timestamps)):
         return raw_key(attribute, engine.comparable(column, kind.kind))
     if isinstance(attribute, Dates):
-        return date_key(attribute, cut, column, kind)
+        return date_key(attribute, cut, column, kind, engine, is_alone=is_alone)
     if isinstance(attribute, Timestamps):
         return timestamp_key(attribute, cut, column, kind, engine)
     if isinstance(attribute, Integers | Bins):
