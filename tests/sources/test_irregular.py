@@ -29,7 +29,8 @@ NUMBERS = st.floats(-1e300, 1e300) | st.floats(-10, 10)
 def around(edges: Floats) -> Floats:
     """The edges and the doubles next to them, without what lies beyond the ends."""
     numbers = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)])
-    return numbers[(numbers >= edges[0]) & (numbers < edges[-1])]
+    inside: Floats = numbers[(numbers >= edges[0]) & (numbers < edges[-1])]
+    return inside
 
 
 def bins_by_cells(cells: EdgeCells, numbers: Floats) -> Ints:
