@@ -175,7 +175,7 @@ def test_other_demands_out_of_range():
 def test_intervals_cover_each_answer_and_all_of_them(name, workload):
     problem = on_threshold(workload, 2)
     offer = accuracy_at(problem, Fraction(1, 2), 0.1, {name: TREES[name]}).best
-    widths = intervals(problem, offer.strategy, offer.plan, 0.1)
+    widths = intervals(offer.candidate.at_level(offer.plan), 0.1)
     errors = np.abs(fresh_errors(problem, offer.strategy, offer.plan, 20_000, seed=2))
     outside = np.sum(errors > widths.per_answer[:, None], axis=1)
     assert not any(significantly_above(int(count), 20_000, 0.1) for count in outside)

@@ -145,6 +145,7 @@ def test_a_promise_that_was_simulated_is_not_simulated_again():
     problem = on_threshold(Prefix(30), 29)
     offer = accuracy_at(problem, Fraction(1, 2), 0.1).best
     assert offer.method == "simulated" and offer.shown == offer.alpha
-    again, known = (intervals(problem, offer.strategy, offer.plan, 0.1, shown) for shown in (None, offer.shown))
+    candidate = offer.candidate.at_level(offer.plan)
+    again, known = (intervals(candidate, 0.1, shown) for shown in (None, offer.shown))
     assert known.simultaneous == pytest.approx(again.simultaneous, rel=1e-6)
     np.testing.assert_allclose(known.per_answer, again.per_answer)

@@ -26,6 +26,10 @@ LEAST_SCALE = 0.01
 """Noise of a smaller scale is zero for all purposes; formulas treat it as if it had this one."""
 
 
+OF_ALL_LEVELS = ("weights", "weight_classes", "coarse_variances", "coarse_answer_variances")
+"""What a candidate works out at most once, whatever the noise level."""
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """A strategy and its plan at one noise level, called epsilon 1; every other level follows by scaling."""
@@ -94,6 +98,12 @@ class Candidate:
     def coarse_answer_variances(self) -> Floats:
         """The expected squared error of each answer at that unit."""
         return self.strategy.answer_variances(self.coarse_variances)
+
+    def at_level(self, plan: Plan | EdgePlan) -> Candidate:
+        """The strategy with its plan at another noise level; what no level changes is not worked out again."""
+        level = Candidate(self.problem, self.strategy, plan)
+        vars(level).update({name: known for name, known in vars(self).items() if name in OF_ALL_LEVELS})
+        return level
 
     def is_coarse(self, epsilon: Fraction) -> bool:
         """Whether all noise is large enough for least squares to weigh it like continuous noise, to 0.1 %."""

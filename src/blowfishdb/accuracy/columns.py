@@ -197,7 +197,7 @@ def own_scales(candidate: Candidate) -> Floats | None:
     if direct is None:
         return None
     noisy = direct[direct != NO_VARIABLE]
-    if np.unique(noisy).size < noisy.size:
+    if int(np.bincount(noisy).max(initial=0)) > 1:
         return None
     return np.where(direct == NO_VARIABLE, 0.0, candidate.scales(Fraction(1))[direct])
 

@@ -26,11 +26,10 @@ from blowfishdb.accuracy.tails import (
     written_out,
 )
 from blowfishdb.errors import Declined, TooLarge
-from blowfishdb.mechanisms.strategy import NO_VARIABLE, Strategy
+from blowfishdb.mechanisms.strategy import NO_VARIABLE
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise import distribution
-from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 
 Method = Literal["exact", "simulated", "bound"]
 
@@ -215,17 +214,14 @@ class HalfWidths:
         return HalfWidths(self.per_answer + by, self.simultaneous + float(by.max(initial=0.0)), exact)
 
 
-def intervals(
-    problem: Problem, strategy: Strategy, plan: Plan | EdgePlan, beta: float, promised: float | None = None
-) -> HalfWidths:
-    """The half-widths at beta of the answers that this very plan gives.
+def intervals(candidate: Candidate, beta: float, promised: float | None = None) -> HalfWidths:
+    """The half-widths at beta of the answers that a candidate's very plan gives.
 
     `promised` is what all of them are known to stay within at beta, where a simulation has shown it before.
     """
     check_beta(beta)
-    candidate = Candidate(problem, strategy, plan)
     if candidate.is_exact:
-        answers = problem.workload.shape[0]
+        answers = candidate.problem.workload.shape[0]
         return HalfWidths(np.zeros(answers), 0.0, np.arange(answers))
     together = promised
     if together is None:
@@ -253,18 +249,22 @@ def _exact_places(candidate: Candidate) -> Ints:
         return np.flatnonzero(direct == NO_VARIABLE)
     # An answer without noise has none whatever the weights are; those that a plan has are needed anyway.
     coarse = candidate.coarse_answer_variances
-    if float(np.min(coarse, initial=np.inf)) > NO_NOISE * float(np.max(coarse, initial=0.0)):
-        return np.empty(0, dtype=np.int64)
-    variances = candidate.strategy.answer_variances(np.ones(candidate.weights.size))
-    return np.flatnonzero(variances <= NO_NOISE * float(np.max(variances, initial=0.0)))
+    few = np.flatnonzero(coarse <= NO_NOISE * float(np.max(coarse, initial=0.0)))
+    if not few.size:
+        return few
+    largest = [int(np.argmax(coarse))]
+    variances = candidate.strategy.chosen_variances(np.append(few, largest), np.ones(candidate.weights.size))
+    return few[variances[:-1] <= NO_NOISE * float(np.max(variances))]
 
 
 def _per_answer(candidate: Candidate, beta: float) -> Floats:
     """Exact where an answer is one noise variable, else the least that its tail bound proves."""
-    strategy, scales = candidate.strategy, candidate.scales(Fraction(1))
+    strategy = candidate.strategy
     if strategy.direct is not None:
-        quantiles = np.append(distribution.quantile(scales, beta), 0)
-        return quantiles[strategy.direct].astype(np.float64)
+        values, place = candidate.weight_classes
+        by_class = distribution.quantile(float(candidate.plan.unit) / values, beta).astype(np.float64)
+        return np.append(by_class[place], 0.0)[strategy.direct]
+    scales = candidate.scales(Fraction(1))
     terms = strategy.answer_terms() if scales.min() == scales.max() else None
     if terms is not None:
         sums, place = equal_sums(terms, np.ones(terms.size), 1)

@@ -120,7 +120,7 @@ class Quote:
     @cached_property
     def widths(self) -> HalfWidths:
         """The half-widths at beta of the answers that the plan gives."""
-        return intervals(self.candidate.problem, self.strategy, self.plan, self.beta, self.shown)
+        return intervals(self.candidate.at_level(self.plan), self.beta, self.shown)
 
     @property
     def shown(self) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -29,7 +29,17 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
-from blowfishdb.model.serialize import LONG, VERSION, Field, Fields, LongList, number_column, version_of
+from blowfishdb.model.serialize import (
+    LONG,
+    VERSION,
+    EvenNumbers,
+    Field,
+    Fields,
+    LongList,
+    WholeNames,
+    number_column,
+    version_of,
+)
 from blowfishdb.plan.certificate import Certificate, certify
 from blowfishdb.plan.program import (
     EXPONENTIAL_QUANTILES,
@@ -213,7 +223,7 @@ def _document(answer: Answer) -> dict[str, Any]:
             **_shared_document(answer),
         }
     proof = answer.certificate
-    axes = [[{**vars(axis), "edges": np.asarray(axis.edges)} for axis in table.axes] for table in answer.tables]
+    axes = [[{**vars(axis), "edges": _edges(axis)} for axis in table.axes] for table in answer.tables]
     # An answer that costs nothing is exact altogether.
     exact = answer.widths.exact if answer.epsilon else answer.widths.exact[:0]
     return {
@@ -255,6 +265,10 @@ def _document(answer: Answer) -> dict[str, Any]:
         **({"columns": [[column.name, column.function] for column in answer.columns]} if answer.columns else {}),
         **_shared_document(answer),
     }
+
+
+def _edges(axis: AnswerAxis) -> Sequence[float] | Floats:
+    return axis.edges if isinstance(axis.edges, EvenNumbers) else np.asarray(axis.edges)
 
 
 def _shared_document(answer: Answer) -> dict[str, Any]:
@@ -401,11 +415,12 @@ def _read_table(table: Field) -> AnswerTable:
 def read_axis(axis: Field) -> AnswerAxis:
     """The labels along one attribute of an answer or a synopsis."""
     fields = axis.fields()
+    labels, edges = fields["labels"].value, fields["edges"].value
     return AnswerAxis(
         name=fields["name"].text(),
-        labels=labels if isinstance(labels := fields["labels"].value, LongList) else fields["labels"].texts(),
+        labels=labels if isinstance(labels, LongList) else fields["labels"].texts(),
         plain=fields["plain"].whole(),
-        edges=number_column(fields["edges"].floats()),
+        edges=edges if isinstance(edges, EvenNumbers) else number_column(fields["edges"].floats()),
         in_days=fields["in_days"].truth(),
     )
 
@@ -452,8 +467,8 @@ def compact_json(value: object) -> str:
 
 
 def _compact_parts(value: object) -> str:
-    if isinstance(value, np.ndarray):
-        return _numbers(value)
+    if isinstance(value, np.ndarray | EvenNumbers):
+        return _numbers(np.asarray(value))
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(name)}:{_compact_parts(part)}" for name, part in value.items()) + "}"
     if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -476,7 +491,8 @@ def _numbers(values: Floats) -> str:
 
 ARROW = b"ARROW1"
 """How a file of Arrow begins."""
-COLUMN, HEAD = "$column", b"blowfishdb"
+COLUMN, NAMES, EVEN, HEAD = "$column", "$names", "$even", b"blowfishdb"
+"""A column, the names of whole numbers, even numbers; and the JSON that refers to them."""
 
 
 def _packed(document: dict[str, Any]) -> bytes:
@@ -492,19 +508,34 @@ def _packed(document: dict[str, Any]) -> bytes:
             return [lifted(part) for part in value]
         if isinstance(value, str) or not hasattr(value, "__len__") or len(value) < LONG:
             return value
-        if isinstance(value, np.ndarray):
-            columns.append(pyarrow.array(_narrow(value)))
-        else:
-            columns.append(value.array if isinstance(value, LongList) else pyarrow.array(value, pyarrow.large_string()))
-        return {COLUMN: len(columns) - 1}
+        if isinstance(value, WholeNames):
+            return {NAMES: [value.first, value.count, list(value.others)]}
+        even = EvenNumbers.of(value) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+        if isinstance(even, EvenNumbers):
+            return {EVEN: [even.start, even.step, even.count]}
+        column = _narrow(value) if isinstance(value, np.ndarray) else value
+        place = next((place for place, known in enumerate(columns) if _is_same(known, column)), len(columns))
+        columns[place:] = columns[place:] or [column]
+        return {COLUMN: place}
+
+    def in_arrow(column: Any) -> Any:
+        if isinstance(column, LongList):
+            return column.array
+        return pyarrow.array(column, None if isinstance(column, np.ndarray) else pyarrow.large_string())
 
     head = _encode(lifted(document))
-    lists = [pyarrow.LargeListArray.from_arrays([0, len(column)], column) for column in columns]
+    lists = [pyarrow.LargeListArray.from_arrays([0, len(column)], in_arrow(column)) for column in columns]
     batch = pyarrow.record_batch(lists, [str(place) for place in range(len(lists))], metadata={HEAD: head})
     sink, options = pyarrow.BufferOutputStream(), pyarrow.ipc.IpcWriteOptions(compression="lz4")
     with pyarrow.ipc.new_file(sink, batch.schema, options=options) as file:
         file.write_batch(batch)
     return bytes(sink.getvalue())
+
+
+def _is_same(known: Any, column: Any) -> bool:
+    """Whether two columns are arrays of the same numbers, bit by bit."""
+    arrays = isinstance(known, np.ndarray) and isinstance(column, np.ndarray) and known.dtype == column.dtype
+    return arrays and np.array_equal(known[:1], column[:1]) and known.tobytes() == column.tobytes()
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:
@@ -520,6 +551,17 @@ def _narrow(values: NDArray[Any]) -> NDArray[Any]:
     elif values.dtype.kind == "i" and max(-int(low), int(high)) < 2**31:
         return values.astype(np.int32)
     return values
+
+
+LONGEST = 2**28
+"""The length of the longest list that is read."""
+
+
+def _length(number: object) -> int:
+    """The length of a list; ValueError for what is none."""
+    if type(number) is not int or not 0 <= number <= LONGEST:
+        raise ValueError("this is not the length of a list")
+    return number
 
 
 def stored_document(payload: str | bytes) -> Any:
@@ -544,6 +586,12 @@ def stored_document(payload: str | bytes) -> Any:
         if [*value] == [COLUMN]:
             column = batch.column(value[COLUMN]).values
             return LongList(column) if pyarrow.types.is_large_string(column.type) else column.to_numpy()
+        if [*value] == [NAMES]:
+            first, count, others = value[NAMES]
+            return WholeNames(Field(first).whole(), _length(count), Field(others).texts())
+        if [*value] == [EVEN]:
+            start, step, count = value[EVEN]
+            return EvenNumbers(Field(start).number(), Field(step).number(), _length(count))
         return {key: lowered(part) for key, part in value.items()}
 
     return lowered(json.loads((batch.schema.metadata or {}).get(HEAD, b""), parse_constant=refuse))

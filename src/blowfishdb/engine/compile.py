@@ -131,6 +131,11 @@ class Compiled:
             raise TooLarge("answers of one question", numbers, most, "Ask for wider bins or fewer ranges.")
 
     @cached_property
+    def row_digests(self) -> dict[tuple[str, ...], str]:
+        """The digests of the counted rows that `engine/sharing.py` has made by now, by whose rows they are."""
+        return {}
+
+    @cached_property
     def tables(self) -> tuple[AnswerTable, ...]:
         """The tables whose rows are the answers, in their order; QueryError for quantiles of what is no number."""
         return _answer_tables(self)

@@ -174,7 +174,8 @@ class JointRelease(PlanRelease):
             inner = Candidate(group.problem, block.strategy, plan)
             for place, part in zip(planned.members, group.parts, strict=True):
                 restricted = part.among(inner)
-                widths[place] = intervals(restricted.problem, restricted.strategy, plan, float(part.part.beta))
+                candidate = Candidate(restricted.problem, restricted.strategy, plan)
+                widths[place] = intervals(candidate, float(part.part.beta))
         return tuple(widths[place] for place in sorted(widths))
 
     @cached_property

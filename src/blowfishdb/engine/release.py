@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from blowfishdb.accuracy.candidates import Candidate
 from blowfishdb.accuracy.columns import column_alphas
 from blowfishdb.accuracy.intervals import HalfWidths, intervals
 from blowfishdb.accuracy.quote import Quote, Quotes
@@ -292,7 +293,7 @@ class PlanRelease(ColumnsRelease):
         best = self.best
         if not isinstance(best.candidate, CombinedCandidate):
             return best.widths
-        return intervals(self.compiled.problem, best.strategy, self._noise, best.beta, best.shown)
+        return intervals(Candidate(self.compiled.problem, best.strategy, self._noise), best.beta, best.shown)
 
     @property
     def _noise(self) -> Plan | EdgePlan:

@@ -246,6 +246,14 @@ def _sharable(handle: DatasetHandle, release: Release) -> PlanRelease | None:
 
 def rows_digest(handle: DatasetHandle, analyst: str, compiled: Compiled) -> str:
     """A digest of the counted cells under the versions in force; of one analyst where sharing goes no further."""
+    plain = partial(json.dumps, sort_keys=True)
+    whose = plain(analyst if handle.sharing == OWN else None), plain(handle.versions())
+    if whose not in compiled.row_digests:
+        compiled.row_digests[whose] = _rows_digest(compiled, *whose)
+    return compiled.row_digests[whose]
+
+
+def _rows_digest(compiled: Compiled, analyst: str, versions: str) -> str:
     cells, plain = compiled.cells, partial(json.dumps, sort_keys=True)
     # A plan for several questions has no filter of its own, and may count the records of theirs alone.
     axes, where = write_query(compiled.query)["axes"], write_query(Query("count", where=cells.where))["where"]
@@ -255,11 +263,11 @@ def rows_digest(handle: DatasetHandle, analyst: str, compiled: Compiled) -> str:
         for name, axis in cells.layout.items()
     )
     counted = f"[{plain(list(cells.axes))}, [{layout}], {plain(cells.graph.digest())}]"
-    about = f'"analyst": {plain(analyst if handle.sharing == OWN else None)}, "axes": {plain(axes)}'
+    about = f'"analyst": {analyst}, "axes": {plain(axes)}'
     # Where persons are counted, the same cells have other numbers.
     people = '"people": true, ' if compiled.table is not None and compiled.table.counts_people else ""
-    versions = f'{people}"versions": {plain(handle.versions())}, "where": {plain(where)}'
-    return hashlib.sha256(f'{{{about}, "cells": {counted}, {versions}}}'.encode()).hexdigest()
+    rest = f'{people}"versions": {versions}, "where": {plain(where)}'
+    return hashlib.sha256(f'{{{about}, "cells": {counted}, {rest}}}'.encode()).hexdigest()
 
 
 def _whole_numbers(numbers: Ints) -> str:

@@ -134,6 +134,8 @@ def fill_parts(parts: Parts, values: Floats, low: Floats, high: Floats) -> Float
     In each part x_i = clip(value_i - level), whose sum never grows with the level: it is found exactly between two
     neighbouring break points. Never leaves the box, not even by rounding.
     """
+    if parts.starts.size == 1 and parts.order.size == values.size:
+        return _fill_all(values, low, high, float(parts.totals[0]))
     part = parts.part_of
     cells, floor = values[parts.order], low[parts.order]
     # Nothing below 0 makes up for a cell above the part's total, so the upper ends may be taken to be finite.
@@ -145,6 +147,48 @@ def fill_parts(parts: Parts, values: Floats, low: Floats, high: Floats) -> Float
     cells = values.copy()
     cells[parts.order] = filled
     return cells
+
+
+LOOKED_AT = 1024
+"""Break points among which the level of one part is looked for before those around it are put in order."""
+
+
+def _fill_all(values: Floats, low: Floats, high: Floats, total: float) -> Floats:
+    """The same where all cells are one part."""
+    ceiling = np.maximum(np.minimum(high, total), low)
+    filled = np.clip(values - _level(values, low, ceiling, total), low, ceiling)
+    inner = (filled > low) & (filled < ceiling)
+    filled[inner] += (total - float(filled.sum())) / max(1, np.count_nonzero(inner))
+    return np.clip(filled, low, ceiling)
+
+
+def _level(values: Floats, floor: Floats, ceiling: Floats, total: float) -> float:
+    """The level at which the sum of clip(values - level) crosses the total, by bisection and then exactly.
+
+    Between two levels the sum is that at the first, less what cells lose there; the few break points between them are
+    put in order, not all.
+    """
+
+    def at(level: float) -> float:
+        return float(np.clip(values - level, floor, ceiling).sum())
+
+    begins, ends = values - ceiling, values - floor
+    step = max(1, values.size // LOOKED_AT)
+    looked_at = np.sort(np.concatenate([begins[::step], ends[::step], [begins.min(), ends.max()]]))
+    first, last = 0, looked_at.size - 1
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (middle, last) if at(looked_at[middle]) > total else (first, middle)
+    start, stop = looked_at[first], looked_at[last]
+    falling = np.count_nonzero((begins <= start) & (ends > start))
+    between = [points[(points > start) & (points < stop)] for points in (begins, ends)]
+    breaks = np.concatenate([[start], *between, [stop]])
+    change = np.concatenate([[-falling], np.repeat([-1, 1], [one.size for one in between]), [0]])
+    order = np.argsort(breaks, kind="stable")
+    breaks, slopes = breaks[order], np.cumsum(change[order]).astype(np.float64)
+    sums = at(start) + np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(breaks))])
+    place = max(0, int(np.count_nonzero(sums > total)) - 1)
+    return float(breaks[place] + max(0.0, (total - sums[place]) / slopes[place] if slopes[place] else 0.0))
 
 
 def _levels(parts: Parts, begins: Floats, ends: Floats, tops: Floats) -> Floats:

@@ -408,8 +408,15 @@ class EstimatingStrategy(CellStrategy):
         if spans is None or answers <= count:
             return np.arange(answers), self.answer_variances(variances)
         chosen = spread_choice(answers, count)
+        return chosen, self.chosen_variances(chosen, variances)
+
+    def chosen_variances(self, chosen: Ints, variances: Floats) -> Floats:
+        """The expected squared error of some of the answers."""
+        spans = None if isinstance(self.problem.workload, AllRanges) else as_intervals(self.problem.workload)
+        if spans is None:
+            return super().chosen_variances(chosen, variances)
         spread = np.maximum(variances, LEAST_VARIANCE)
-        return chosen, self.estimator.range_variances(spans.low[chosen], spans.high[chosen], spread)
+        return self.estimator.range_variances(spans.low[chosen], spans.high[chosen], spread)
 
     def coefficients(self, queries: Ints, variances: Floats) -> Floats:
         """For each of the given answers its coefficient on every noise variable."""

@@ -71,6 +71,10 @@ class Strategy(ABC):
     def answer_variances(self, variances: Floats) -> Floats:
         """The expected squared error of each answer."""
 
+    def chosen_variances(self, chosen: Ints, variances: Floats) -> Floats:
+        """The expected squared error of some of the answers."""
+        return self.answer_variances(variances)[chosen]
+
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers."""
         return float(np.sum(self.answer_variances(variances)))

@@ -40,7 +40,7 @@ from blowfishdb.model.projection import (
     leaving_cells,
     passing,
 )
-from blowfishdb.model.serialize import LONG, LongList, digest
+from blowfishdb.model.serialize import LONG, LongList, WholeNames, digest
 
 CELL_LIMIT = 2**24
 MOST_PIECES = 2**18
@@ -83,13 +83,13 @@ class Labels(Sequence[str]):
         """All of them, made at once."""
         if len(self) < LONG:
             return tuple(self)
+        count, first = self.firsts.size, int(self.firsts[0])
+        is_each = isinstance(self.attribute, Integers) and not self.names and np.array_equal(self.firsts, self.lasts)
+        if is_each and np.array_equal(self.firsts, np.arange(first, first + count)):
+            return WholeNames(self.attribute.low + first, count, self.special)
         import pyarrow
 
-        text = pyarrow.large_string()
-        if isinstance(self.attribute, Integers) and not self.names and np.array_equal(self.firsts, self.lasts):
-            values = pyarrow.array(self.attribute.low + self.firsts).cast(text)
-            return LongList(pyarrow.concat_arrays([values, pyarrow.array(self.special, text)]))
-        return LongList(pyarrow.array(list(self), text))
+        return LongList(pyarrow.array(list(self), pyarrow.large_string()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -632,7 +632,11 @@ class CellGraph:
         )
 
     def digest(self) -> str:
-        """A hash of everything above."""
+        """A hash of everything above, none of which can be written to."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         return digest(self.fingerprint())
 
     def former_digest(self) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blowfishdb.errors import DomainError, QueryError, TooLarge
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import DAY, NESTS, SECONDS, Dates, Timestamps, first_days, periods_of_days
 from blowfishdb.model.domain import CELL, Attribute, Bins, Slot
 from blowfishdb.model.numbers import Bools, Ints, distinct, exact, show, suggest, whole
@@ -305,7 +306,7 @@ class AxisCells:
         cells = self._plain_cell_of[self._plain_cell_of >= 0]
         return bool(np.all(np.diff(cells) >= 0))
 
-    @property
+    @cached_property
     def firsts(self) -> Ints:
         """The lowest value of each ordinary cell."""
         cells = self._plain_cell_of
@@ -313,7 +314,7 @@ class AxisCells:
         np.minimum.at(lowest, cells[cells >= 0], self.segments.starts[cells >= 0])
         return lowest
 
-    @property
+    @cached_property
     def lasts(self) -> Ints:
         """The highest value of each ordinary cell."""
         cells = self._plain_cell_of

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 import numpy as np
 
 from blowfishdb.errors import InvalidInput
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, suggest
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
@@ -43,6 +44,8 @@ LONG = 20_000
 
 class LongList(Sequence[Value]):
     """A long list in an array of Arrow, whose entries become Python values when they are asked for."""
+
+    array: Any
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -72,10 +75,60 @@ class LongList(Sequence[Value]):
         return np.array(self.array.to_numpy(zero_copy_only=False), dtype, copy=copy)
 
 
+class WholeNames(LongList[str]):
+    """The names of the whole numbers from `first` on, and some others; the column is made when it is asked for."""
+
+    def __init__(self, first: int, count: int, others: tuple[str, ...]) -> None:
+        self.first, self.count, self.others = first, count, others
+
+    @cached_property
+    def array(self) -> Any:
+        import pyarrow
+
+        text = pyarrow.large_string()
+        names = pyarrow.array(np.arange(self.first, self.first + self.count)).cast(text)
+        return pyarrow.concat_arrays([names, pyarrow.array(self.others, text)])
+
+    def __len__(self) -> int:
+        return self.count + len(self.others)
+
+
+class EvenNumbers(LongList[float]):
+    """The numbers start, start + step, ...; the column is made when it is asked for."""
+
+    def __init__(self, start: float, step: float, count: int) -> None:
+        self.start, self.step, self.count = start, step, count
+
+    @staticmethod
+    def of(numbers: Floats) -> EvenNumbers | None:
+        """The same numbers, bit by bit; None where they are not even."""
+        even = EvenNumbers(float(numbers[0]), float(numbers[1] - numbers[0]), numbers.size)
+        # The ends tell it of most; equal bits: minus zero stays what it is.
+        if even.start + (numbers.size - 1) * even.step != numbers[-1]:
+            return None
+        return even if np.array_equal(even.numbers().view(np.int64), numbers.view(np.int64)) else None
+
+    def numbers(self) -> Floats:
+        """All of them."""
+        return self.start + self.step * np.arange(self.count)
+
+    @cached_property
+    def array(self) -> Any:
+        import pyarrow
+
+        return pyarrow.array(self.numbers())
+
+    def __len__(self) -> int:
+        return self.count
+
+
 def number_column(numbers: Floats) -> Sequence[float]:
     """The numbers, in a column where they are many."""
     if numbers.size < LONG:
         return tuple(numbers.tolist())
+    even = EvenNumbers.of(numbers)
+    if even is not None:
+        return even
     import pyarrow
 
     return LongList(pyarrow.array(numbers))
@@ -179,6 +232,8 @@ class Field:
 
     def floats(self) -> Floats:
         """The numbers of a list or an array."""
+        if isinstance(self.value, EvenNumbers):
+            return self.value.numbers()
         if isinstance(self.value, np.ndarray) and self.value.dtype.kind in "if":
             return self.value.astype(np.float64)
         if not isinstance(self.value, list) or not set(map(type, self.value)) <= {int, float}:
@@ -325,13 +380,15 @@ def encode(value: Encodable) -> bytes:
     A value becomes a tag, the length of its body in eight bytes, and the body. Tag and length tell where a value ends,
     so bytes can be read back in one way only (proof: docs/proofs/certificate.md, Digests).
     """
-    tag, body = _tagged(value)
-    return b"".join([tag, len(body).to_bytes(LENGTH, "big"), body])
+    return b"".join(_pieces(value))
 
 
 def digest(value: Encodable) -> str:
     """A hash of the encoded value, after the version of the encoding."""
-    return MARK + hashlib.sha256(encode(value)).hexdigest()
+    hashed = hashlib.sha256()
+    for piece in _pieces(value):
+        hashed.update(piece)
+    return MARK + hashed.hexdigest()
 
 
 def version_of(digest_text: str) -> int:
@@ -339,23 +396,30 @@ def version_of(digest_text: str) -> int:
     return VERSION if digest_text.startswith(MARK) else 1
 
 
-def _tagged(value: Encodable) -> tuple[bytes, bytes]:
+Piece: TypeAlias = "bytes | memoryview"
+
+
+def _pieces(value: Encodable) -> list[Piece]:
+    """The encoding in pieces, so that no long array is copied before it is needed as one."""
+    tag, body = _tagged(value)
+    return [tag + sum(map(len, body)).to_bytes(LENGTH, "big"), *body]
+
+
+def _tagged(value: Encodable) -> tuple[bytes, list[Piece]]:
     if value is None:
-        return b"N", b""
+        return b"N", []
     if isinstance(value, bool | np.bool_):
-        return b"B", b"\1" if value else b"\0"
+        return b"B", [b"\1" if value else b"\0"]
     if isinstance(value, int | np.integer):
-        return b"I", _whole(int(value))
+        return b"I", [_whole(int(value))]
     if isinstance(value, str):
-        return b"S", value.encode("utf-8", "surrogatepass")
+        return b"S", [value.encode("utf-8", "surrogatepass")]
     if isinstance(value, bytes):
-        return b"Y", value
+        return b"Y", [value]
     if isinstance(value, Fraction):
-        return b"F", encode(value.numerator) + encode(value.denominator)
-    if isinstance(value, tuple):
-        return b"T", b"".join(map(encode, value))
-    if isinstance(value, list):
-        return b"L", b"".join(map(encode, value))
+        return b"F", [*_pieces(value.numerator), *_pieces(value.denominator)]
+    if isinstance(value, tuple | list):
+        return b"T" if isinstance(value, tuple) else b"L", [piece for part in value for piece in _pieces(part)]
     if isinstance(value, np.ndarray) and value.dtype.kind in "iub":
         return b"A", _array(value)
     raise TypeError(f"a digest is made of whole numbers, fractions, texts and arrays of them, not {type(value)}")
@@ -366,7 +430,8 @@ def _whole(number: int) -> bytes:
     return number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
 
 
-def _array(array: np.ndarray[Any, Any]) -> bytes:
+def _array(array: np.ndarray[Any, Any]) -> list[Piece]:
     """Type, shape and entries, in the same order of bytes on every machine."""
     kind = array.dtype.newbyteorder("<")
-    return encode(kind.str) + encode(array.shape) + array.astype(kind, copy=False).tobytes()
+    entries = np.ascontiguousarray(array, kind).reshape(-1).view(np.uint8)
+    return [*_pieces(kind.str), *_pieces(array.shape), entries.data]
