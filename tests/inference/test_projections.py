@@ -143,6 +143,21 @@ def test_filling_equals_bisection(boxes: list[tuple[Vector, Vector, Vector, floa
         assert np.allclose(mine, by_bisection(*box), atol=1e-8)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 1.0])
+def test_many_cells_are_filled_as_few_are(share: float) -> None:
+    """The level lies among few break points of many; where all cells are alike, none lies between two looked at."""
+    chance = np.random.default_rng(18)
+    for values in (chance.normal(1.0, 20.0, 5000), np.repeat([3.0, 7.0], 2500)):
+        width = chance.choice([0.0, 5.0, 60.0], values.size)
+        low, high = np.maximum(values - width, 0.0), np.maximum(values + width, 0.0)
+        total = float(low.sum() + share * (high.sum() - low.sum()))
+        labels = np.zeros(values.size, dtype=np.int64)
+        filled = fill_parts(Parts.of(labels, np.array([total])), values, low, high)
+        assert np.all(filled >= low) and np.all(filled <= high)
+        assert filled.sum() == pytest.approx(total, rel=1e-12)
+        assert np.allclose(filled, by_bisection(values, low, high, total), atol=1e-8)
+
+
 def test_a_total_out_of_reach_is_noticed() -> None:
     one, labels = np.ones(2), np.zeros(2, dtype=np.int64)
     for total, is_out in ((-0.1, True), (0.0, False), (2.0, False), (2.1, True)):

@@ -14,8 +14,16 @@ import blowfishdb as bf
 from blowfishdb.engine.answer import ARROW, Answer, compact_json
 from blowfishdb.errors import DigestMismatch, DocumentError
 from blowfishdb.model.cells import Labels, compile_cells
-from blowfishdb.model.serialize import LONG, LongList
-from blowfishdb.present.answer_values import Bounds, MeasuredRows, around, of_counts, of_running_counts
+from blowfishdb.model.serialize import LONG, EvenNumbers, LongList, WholeNames
+from blowfishdb.present.answer_values import (
+    AnswerAxis,
+    AnswerTable,
+    Bounds,
+    MeasuredRows,
+    around,
+    of_counts,
+    of_running_counts,
+)
 from tests.effort import effort
 from tests.present.cases import DOMAIN, POLICY, QUESTIONS, answers, constructed, on_a_line, released
 
@@ -194,6 +202,40 @@ def test_long_answers_are_columns_that_keep_every_bit(name: str) -> None:
 def test_short_answers_are_stored_as_json() -> None:
     answer = constructed(["a", "b"], [1.0, 2.0])
     assert answer.to_bytes() == answer.to_json().encode()
+
+
+def test_what_is_even_or_alike_is_stored_once() -> None:
+    values = np.random.default_rng(18).permutation(LONG + 1).astype(np.float64)
+    axis = AnswerAxis("x", WholeNames(-3, LONG, ("NULL",)), LONG, EvenNumbers(-3.5, 1.0, LONG + 1))
+    rows = MeasuredRows(values.astype(np.int64), np.empty(0, dtype=np.int64), None)
+    answer = replace(on_a_line(values.tolist()), tables=(AnswerTable((axis,)),), measured=rows)
+    stored = answer.to_bytes()
+    # The numbers once, in four bytes each.
+    assert len(stored) < 4 * values.size + 20_000
+    again = Answer.from_json(stored)
+    assert again.to_json() == answer.to_json()
+    (read,) = again.tables[0].axes
+    assert isinstance(read.labels, WholeNames) and isinstance(read.edges, EvenNumbers)
+    assert (read.labels[0], read.labels[LONG - 1], read.labels[-1], len(read.labels)) == (
+        "-3",
+        "19996",
+        "NULL",
+        LONG + 1,
+    )
+    assert (read.edges[0], read.edges[-1], len(read.edges)) == (-3.5, LONG - 3.5, LONG + 1)
+    for wrong in (b"[-3,true ,", b"[-3,-9999,", b"[-3,19999,"):
+        with pytest.raises(DocumentError):
+            Answer.from_json(stored.replace(b"[-3,20000,", wrong))
+
+
+def test_numbers_that_are_nearly_even_are_stored_as_they_are() -> None:
+    even = np.arange(LONG) / 3
+    assert EvenNumbers.of(np.full(LONG, 0.1)) is not None
+    for place, wrong in ((5, np.nextafter(even[5], 9)), (-1, -1.0), (0, -0.0)):
+        numbers = even.copy()
+        numbers[place] = wrong
+        assert EvenNumbers.of(numbers) is None
+    assert EvenNumbers.of(np.full(LONG, np.inf)) is EvenNumbers.of(np.full(LONG, np.nan)) is None
 
 
 def test_long_answers_that_are_damaged_are_refused() -> None:

@@ -193,12 +193,12 @@ class Sharing:
     published: tuple[PastLink, ...] = ()
     may_count: bool = True
 
-    @property
+    @cached_property
     def finer(self) -> PastLink | None:
         """The next published level that is at least as fine; without one the data is read."""
         return min((past for past in self.published if past.link.level >= self.link.level), key=by_level, default=None)
 
-    @property
+    @cached_property
     def coarser(self) -> PastLink | None:
         """The next published level that is coarser."""
         return max((past for past in self.published if past.link.level < self.link.level), key=by_level, default=None)

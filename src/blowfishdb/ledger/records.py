@@ -293,19 +293,14 @@ def _analyst(row: Row) -> AnalystBudget:
     )
 
 
+@lru_cache(maxsize=4096)
 def _link(row: Row) -> PastLink:
-    """A row of LINK_COLUMNS."""
+    """A row of LINK_COLUMNS; every release reads those of its chains again."""
     try:
-        link = _checked_link(text(row[2]), text(row[3]), text(row[4]))
+        link = Link(text(row[2]), Fraction(text(row[3])), Fraction(text(row[4])))
     except (InvalidInput, ValueError, ZeroDivisionError):
         raise LedgerCorrupt("a chain cannot be read") from None
     return PastLink(whole(row[0]), text(row[1]), link, None if row[5] is None else text(row[5]))
-
-
-@lru_cache(maxsize=4096)
-def _checked_link(chain: str, level: str, received: str) -> Link:
-    """The link that three texts say; every release reads those of its rows again."""
-    return Link(chain, Fraction(level), Fraction(received))
 
 
 def _spender(account: str, analyst: str | None) -> tuple[str, str, tuple[str, ...]]:

@@ -376,13 +376,17 @@ def exchange_loss(plan: Plan, exchanges: Exchanges, bound: int) -> int:
 
 def check_exact_rows(rows: Rows, graph: CellGraph) -> None:
     """Refuses rows that are not constant on every component, or not 0 where a record can leave or be absent."""
-    labels = graph.components()
-    inside = np.flatnonzero(labels != ZERO)
-    _, first, inverse = np.unique(labels[inside], return_index=True, return_inverse=True)
-    columns = sparse_columns(rows)
-    representative = columns[:, inside[first[inverse]]]
-    changed = (columns[:, inside] - representative).count_nonzero()
-    if changed or columns[:, np.flatnonzero(labels == ZERO)].count_nonzero():
+    labels, columns = graph.components(), sparse_columns(rows)
+    columns.sum_duplicates()
+    entries = columns.tocoo()
+    sizes, told = np.bincount(labels - ZERO), entries.data != 0
+    row, label, value = entries.row[told].astype(np.int64), labels[entries.col[told]] - ZERO, entries.data[told]
+    # An entry for each cell of a component, and all of them alike: that of the first is found for every one.
+    _, first, component, count = np.unique(
+        row * sizes.size + label, return_index=True, return_inverse=True, return_counts=True
+    )
+    is_whole = np.array_equal(count, sizes[label[first]]) and np.array_equal(value[first][component], value)
+    if not is_whole or not label.all():
         raise InfiniteLoss(
             "an exact row tells two values apart that the policy joins: measure it with noise, "
             "or declare the attributes it depends on public"

@@ -126,7 +126,9 @@ def raw_key(attribute: Attribute, column: Expr) -> Key:
 
 
 def as_objects(values: Column) -> object:
-    """A column of Python objects."""
+    """A column of Python objects; what is an array of numbers already stays one."""
+    if isinstance(values, np.ndarray):
+        return values
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
