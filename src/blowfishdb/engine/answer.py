@@ -509,10 +509,10 @@ def _packed(document: dict[str, Any]) -> bytes:
         if isinstance(value, str) or not hasattr(value, "__len__") or len(value) < LONG:
             return value
         if isinstance(value, WholeNames):
-            return {NAMES: [value.first, value.count, list(value.others)]}
+            return {NAMES: [value.first, value.size, list(value.others)]}
         even = EvenNumbers.of(value) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
         if isinstance(even, EvenNumbers):
-            return {EVEN: [even.start, even.step, even.count]}
+            return {EVEN: [even.start, even.step, even.size]}
         column = _narrow(value) if isinstance(value, np.ndarray) else value
         place = next((place for place, known in enumerate(columns) if _is_same(known, column)), len(columns))
         columns[place:] = columns[place:] or [column]

@@ -83,10 +83,11 @@ class Labels(Sequence[str]):
         """All of them, made at once."""
         if len(self) < LONG:
             return tuple(self)
-        count, first = self.firsts.size, int(self.firsts[0])
-        is_each = isinstance(self.attribute, Integers) and not self.names and np.array_equal(self.firsts, self.lasts)
-        if is_each and np.array_equal(self.firsts, np.arange(first, first + count)):
-            return WholeNames(self.attribute.low + first, count, self.special)
+        attribute = self.attribute
+        if isinstance(attribute, Integers) and not self.names and np.array_equal(self.firsts, self.lasts):
+            count, first = self.firsts.size, int(self.firsts[0])
+            if np.array_equal(self.firsts, np.arange(first, first + count)):
+                return WholeNames(attribute.low + first, count, self.special)
         import pyarrow
 
         return LongList(pyarrow.array(list(self), pyarrow.large_string()))

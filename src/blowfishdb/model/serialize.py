@@ -78,26 +78,26 @@ class LongList(Sequence[Value]):
 class WholeNames(LongList[str]):
     """The names of the whole numbers from `first` on, and some others; the column is made when it is asked for."""
 
-    def __init__(self, first: int, count: int, others: tuple[str, ...]) -> None:
-        self.first, self.count, self.others = first, count, others
+    def __init__(self, first: int, size: int, others: tuple[str, ...]) -> None:
+        self.first, self.size, self.others = first, size, others
 
     @cached_property
     def array(self) -> Any:
         import pyarrow
 
         text = pyarrow.large_string()
-        names = pyarrow.array(np.arange(self.first, self.first + self.count)).cast(text)
+        names = pyarrow.array(np.arange(self.first, self.first + self.size)).cast(text)
         return pyarrow.concat_arrays([names, pyarrow.array(self.others, text)])
 
     def __len__(self) -> int:
-        return self.count + len(self.others)
+        return self.size + len(self.others)
 
 
 class EvenNumbers(LongList[float]):
     """The numbers start, start + step, ...; the column is made when it is asked for."""
 
-    def __init__(self, start: float, step: float, count: int) -> None:
-        self.start, self.step, self.count = start, step, count
+    def __init__(self, start: float, step: float, size: int) -> None:
+        self.start, self.step, self.size = start, step, size
 
     @staticmethod
     def of(numbers: Floats) -> EvenNumbers | None:
@@ -110,7 +110,7 @@ class EvenNumbers(LongList[float]):
 
     def numbers(self) -> Floats:
         """All of them."""
-        return self.start + self.step * np.arange(self.count)
+        return self.start + self.step * np.arange(self.size)
 
     @cached_property
     def array(self) -> Any:
@@ -119,7 +119,7 @@ class EvenNumbers(LongList[float]):
         return pyarrow.array(self.numbers())
 
     def __len__(self) -> int:
-        return self.count
+        return self.size
 
 
 def number_column(numbers: Floats) -> Sequence[float]:
