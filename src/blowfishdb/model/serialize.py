@@ -102,7 +102,8 @@ class EvenNumbers(LongList[float]):
     @staticmethod
     def of(numbers: Floats) -> EvenNumbers | None:
         """The same numbers, bit by bit; None where they are not even."""
-        even = EvenNumbers(float(numbers[0]), float(numbers[1] - numbers[0]), numbers.size)
+        start, following = numbers[:2].tolist()
+        even = EvenNumbers(start, following - start, numbers.size)
         # The ends tell it of most; equal bits: minus zero stays what it is.
         if even.start + (numbers.size - 1) * even.step != numbers[-1]:
             return None

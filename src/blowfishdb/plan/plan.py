@@ -120,6 +120,8 @@ class Plan:
     @property
     def weights(self) -> Ints:
         """The weight of each noisy row, in the order in which the noise is drawn."""
+        if len(self.parts) == 1:
+            return self.parts[0].weights
         return as_ints(np.concatenate([np.empty(0, dtype=np.int64), *(part.weights for part in self.parts)]))
 
     def with_unit(self, unit: Fraction) -> Plan:
