@@ -592,7 +592,7 @@ def test_the_digest_of_rows_is_that_of_one_json_document(folder: Path, monkeypat
     written: list[bytes] = []
     plain = hashlib.sha256
 
-    def noted(content: bytes) -> Any:
+    def noted(content: bytes = b"") -> Any:
         written.append(content)
         return plain(content)
 
