@@ -301,16 +301,68 @@ def country(generator: Generator, side: int) -> Floats:
     return np.where(place[None, :] < shore[:, None], 0.0, weights)
 
 
+def pay_by_age(generator: Generator, side: int) -> Floats:
+    """Age and pay: skewed bells that rise and fall with age, pay mostly told in round numbers, ages sometimes."""
+    age, pay = np.arange(side) / side, (np.arange(side) + 0.5) / side
+    career = 1.0 + generator.uniform(0.5, 2.0) * np.sin(np.pi * np.minimum(1.3 * age, 1.0))
+    spread = np.log(pay[None, :] / (generator.uniform(0.08, 0.25) * career)[:, None]) / generator.uniform(0.3, 0.7)
+    weights = np.exp(-0.5 * spread**2) / pay[None, :] * _bell(generator, side, (0.3, 0.5), (0.15, 0.3))[:, None]
+    for mark in generator.choice(MARKS[:5], 2, replace=False):
+        weights = _told(weights, mark, generator.uniform(0.1, 0.6))
+    if generator.random() < 0.5:
+        weights = _told(weights.T, int(generator.choice(MARKS[:2])), generator.uniform(0.05, 0.3)).T
+    return weights
+
+
+def amounts(generator: Generator, side: int) -> Floats:
+    """Age and gains, or gains and losses: nearly everybody has none, and the others one of few amounts."""
+    weights = np.zeros((side, side))
+    none = generator.uniform(0.7, 0.97)
+    gains, sizes = _few(generator, side)
+    if generator.random() < 0.5:
+        weights[:, 0] = none * _bell(generator, side, (0.2, 0.5), (0.1, 0.25))
+        for gain, size in zip(gains, sizes, strict=True):
+            weights[:, gain] += (1.0 - none) * size * _bell(generator, side, (0.2, 0.7), (0.05, 0.25))
+        return weights
+    losses, parts = _few(generator, side)
+    weights[0, 0], weights[0, gains], weights[losses, 0] = none, 0.6 * (1.0 - none) * sizes, 0.4 * (1.0 - none) * parts
+    return weights
+
+
 GRID_KINDS: tuple[Weights, ...] = (clusters, roads, cascade, spots, joint, uniform, country)
+TABLE_KINDS: tuple[Weights, ...] = (pay_by_age, amounts)
+"""Two columns of a table of persons; for the gate of two axes only."""
 
 
-def grids(records: tuple[int, ...] = GRID_RECORDS, side: int = SIDE) -> Iterator[Grid]:
+def grids(
+    records: tuple[int, ...] = GRID_RECORDS, side: int = SIDE, kinds: Sequence[Weights] = GRID_KINDS, seed: int = SEED
+) -> Iterator[Grid]:
     """Every kind with every number of records; each has its own generator."""
-    for place, kind in enumerate(GRID_KINDS):
+    for place, kind in enumerate(kinds):
         for size, number in enumerate(records):
-            generator = np.random.default_rng([SEED, 1, place, size])
+            generator = np.random.default_rng([seed, 1, place, size])
             weights = kind(generator, side)
             yield Grid(kind.__name__, generator.poisson(number * weights / weights.sum()))
+
+
+def _bell(generator: Generator, side: int, centre: tuple[float, float], width: tuple[float, float]) -> Floats:
+    bell = np.exp(-0.5 * ((np.arange(side) / side - generator.uniform(*centre)) / generator.uniform(*width)) ** 2)
+    return np.asarray(bell / bell.sum())
+
+
+def _told(weights: Floats, mark: int, part: float) -> Floats:
+    """The weights, of each row a part moved to the multiples of a round number."""
+    moved = part * np.add.reduceat(weights, np.arange(0, weights.shape[1], mark), axis=1)
+    weights = (1.0 - part) * weights
+    weights[:, ::mark] += moved
+    return weights
+
+
+def _few(generator: Generator, side: int) -> tuple[Ints, Floats]:
+    """Some places but the first, and their heavy-tailed parts of the whole."""
+    places = generator.choice(np.arange(1, side), int(generator.integers(10, 80)), replace=False)
+    sizes = 1.0 + generator.pareto(1.0, places.size)
+    return places, sizes / sizes.sum()
 
 
 def _heap(side: int, centre: Floats, width: float) -> Floats:

@@ -1,8 +1,10 @@
-"""Tunes the hats of `optimized` for running counts and all ranges, and with --write puts them into `hats.json`.
+"""Tunes the rows of `optimized` for running counts and all ranges; --write puts them into `hats.json`, `lines.json`.
 
 No data: the error of a strategy is a formula, and its gradient by knots and heights takes (cells x hats) steps. A size
 begins with the numbers of the size before it and with even hats, and counts of hats are changed while that helps.
-`ours` is the RMSE that was found, `other` the one on record.
+At two sizes a search over all entries of the rows follows, from the hats on record and from even ones; what it ends
+with is written as broken lines (--lines runs this part alone). `ours` is the RMSE that was found, `other` the one on
+record.
 """
 
 from __future__ import annotations
@@ -35,6 +37,20 @@ ROUGH = 2e-4
 STEP = 1e-6
 FEW, MANY = 40, 120
 FACTORS = ((0.83, 1.2), (0.92, 1.08))
+LINES = {
+    ("running counts, presence", 256): (17, 1),
+    ("running counts, presence", 1024): (60, 4),
+    ("all ranges, presence", 256): (13,),
+    ("all ranges, presence", 1024): (85, 6),
+}
+"""The tables and sizes of broken lines, and how many even hats of each level their second start has."""
+FREE_STEPS = 3000
+PIECES = 16
+"""A row is a broken line of so many pieces."""
+FLAT = 0.004
+"""A row ends where it has less than this of the loss."""
+STIFF = 0.05
+"""The weight of bends where a line is fitted: short rows have fewer cells than pieces."""
 Knots = tuple[Floats, Floats]
 
 
@@ -71,14 +87,23 @@ def run(data: Path | None) -> Iterator[Row]:
     """A row for each table and size."""
     del data
     yield from _rows(write=False)
+    yield from _line_rows(write=False)
 
 
 def run_with(arguments: Sequence[str]) -> Work:
     """With --write, what was found goes into the package."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks tune-hats")
     parser.add_argument("--write", action="store_true", help="replace the tables of the package")
+    parser.add_argument("--lines", action="store_true", help="only the broken lines, from the hats on record")
     options = parser.parse_args(arguments)
-    return lambda _: _rows(write=options.write)
+
+    def work(_: Path | None) -> Iterator[Row]:
+        if not options.lines:
+            yield from _rows(write=options.write)
+            hats._tables.cache_clear()
+        yield from _line_rows(write=options.write)
+
+    return work
 
 
 def _rows(*, write: bool) -> Iterator[Row]:
@@ -93,6 +118,72 @@ def _rows(*, write: bool) -> Iterator[Row]:
     if write:
         content = {t: {str(n): _entry(fit) for n, fit in fits.items()} for t, fits in found.items()}
         Path(hats.__file__).with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _line_rows(*, write: bool) -> Iterator[Row]:
+    recorded = hats._lines()
+    content: dict[str, dict[str, object]] = {}
+    for (table, cells), counts in LINES.items():
+        task = Task(table, cells)
+        alone, rows = hats._tables()[table][cells].shares(cells)
+        starts = [rows.toarray() / alone, np.vstack([_even_hats(cells, count) for count in counts])]
+        total, best = min((freed(task, start) for start in starts), key=lambda each: each[0])
+        rmse, other = task.rmse(total), recorded[table][cells].rmse if cells in recorded.get(table, {}) else None
+        yield Row(f"{table}, n={cells}, lines", rmse, other, None if other is None else rmse / other)
+        entry = {"rmse": round(rmse, 4), "lines": [_line(row) for row in best / (1.0 + best.sum(axis=0))]}
+        content.setdefault(table, {})[str(cells)] = entry
+    if write:
+        text = json.dumps(content, separators=(",", ":")).replace("],[", "],\n[").replace('{"rmse"', '\n{"rmse"')
+        Path(hats.__file__).with_name("lines.json").write_text(text + "\n", encoding="utf-8")
+
+
+def freed(task: Task, start: Floats) -> tuple[float, Floats]:
+    """The summed variance up to the factor 2 of the rows that a search over all their entries ends with, and these."""
+
+    def log_total(entries: Floats) -> tuple[float, Floats]:
+        matrix = entries.reshape(start.shape)
+        sums = 1.0 + matrix.sum(axis=0)
+        inverse = np.linalg.inv(np.eye(len(matrix)) + matrix @ matrix.T)
+        seen = (sums[:, None] * gram_dot(task.workload, (sums * matrix).T)).T
+        solved, first = inverse @ matrix, inverse @ seen
+        spread = energies * sums**2 - np.einsum("ij,ij->j", solved, seen)
+        total = float(spread.sum())
+        slope = -2 * (first - (first @ matrix.T) @ solved) + 2 * spread / sums
+        return float(np.log(total)), slope.ravel() / total
+
+    energies = column_energies(task.workload)
+    options = {"maxiter": FREE_STEPS, "maxfun": 2 * FREE_STEPS, "maxcor": 20, "ftol": 1e-11, "gtol": 1e-9}
+    search = minimize(
+        log_total, start.ravel(), jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * start.size, options=options
+    )
+    return float(np.exp(search.fun)), search.x.reshape(start.shape)
+
+
+def _even_hats(cells: int, count: int) -> Floats:
+    """Hats of one width, the outermost reaching a third of it beyond the axis."""
+    knots = np.linspace(-0.3 * cells / count, cells * (1 + 0.3 / count), count + 2)
+    middle = np.arange(cells) + 0.5
+    return np.asarray(0.9 * np.maximum(0.0, 1.0 - np.abs(middle - knots[1:-1, None]) / (knots[1] - knots[0])))
+
+
+def _line(shares: Floats) -> list[float]:
+    """Where a row begins and ends, and its nearest broken line between; it begins and ends at 0 inside the axis."""
+    cells, top = shares.size, int(np.argmax(shares))
+    low = np.flatnonzero(shares < FLAT)
+    before, after = low[low < top], low[low > top]
+    first = before[-1] + 0.5 if before.size else 0.0
+    last = after[0] + 0.5 if after.size else float(cells)
+    middle = np.arange(cells) + 0.5
+    inside = (middle > first) & (middle < last)
+    place = (middle[inside] - first) / (last - first) * PIECES
+    hill = np.maximum(0.0, 1.0 - np.abs(place[:, None] - np.arange(PIECES + 1)))
+    bends = STIFF * np.diff(np.eye(PIECES + 1), 2, axis=0)
+    is_free = np.ones(PIECES + 1, dtype=np.bool_)
+    is_free[0], is_free[-1] = not before.size, not after.size
+    wanted = np.concatenate([shares[inside], np.zeros(len(bends))])
+    values = np.zeros(PIECES + 1)
+    values[is_free] = np.linalg.lstsq(np.vstack([hill, bends])[:, is_free], wanted, rcond=None)[0]
+    return [float(first), float(last), *np.round(np.maximum(values, 0.0), 3).tolist()]
 
 
 def _entry(fit: Fit) -> dict[str, object]:

@@ -1,6 +1,6 @@
-"""Hats of unequal widths for running counts and all ranges: tuned tables, and the whole-number rows of an axis.
+"""Tuned rows for running counts and all ranges: hats of unequal widths, or broken lines, and their whole numbers.
 
-The tables are in `hats.json`, written by `python -m benchmarks tune-hats` (docs/proofs/optimized.md).
+The tables are in `hats.json` and `lines.json`, written by `python -m benchmarks tune-hats` (docs/proofs/optimized.md).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -23,14 +24,18 @@ from blowfishdb.plan.plan import Measurement
 NEAR_END = (0, 1, 2, 4)
 """Widths and heights of a level's hats are given for these hats from either end and the middle one, others follow."""
 CONTROLS = 2 * len(NEAR_END) + 1
-HEIGHT = 128
-"""Whole-number steps of a row from nothing to its top."""
+HEIGHT, LINE_HEIGHT = 128, 4096
+"""Whole-number steps of a hat and of a broken line from nothing to its top; moves make each step cost time."""
 TOPS = 64
 """Tops of rows are one of this many fractions of the loss: each different weight costs the sampler a table."""
 MOST_WEIGHTS = 256
 """Cells use no more than this many different weights, for the same reason."""
 BEYOND = 1.25
 """How far beyond its sizes a table is used."""
+LEAST_SHARE = 1e-9
+"""Rows over a cell have at least this share of the loss where they are stretched."""
+NEAR = 1.1
+"""Sizes up to this factor from one that has broken lines take these."""
 AXIS_WEIGHTS, AXIS_HEIGHT = 32, 1024
 """Cells of an axis of a product use few weights: products have as many as their product. Rows are finer instead."""
 
@@ -105,15 +110,59 @@ class TunedHats:
     def build(self, axis: Axis, shares: Floats) -> CoarseCorrection:
         """The rows in whole numbers that rise once and fall once; the cells have what the rows leave of the loss."""
         del shares
-        _, hats = self.shares(axis.cells)
-        dense = hats.toarray()
-        tops = np.ceil(dense.max(axis=1) * TOPS).astype(np.int64)
-        entries = np.rint(dense / np.maximum(tops, 1)[:, None] * (TOPS * HEIGHT)).astype(np.int64)
-        entries = _hills(entries)
-        used = entries.any(axis=1)
-        entries, weights = entries[used], tops[used] * (GRID // (TOPS * HEIGHT))
+        entries, weights = _whole_rows(self.shares(axis.cells)[1].toarray(), HEIGHT)
         left = GRID - weights @ entries
         return CoarseCorrection(axis, few_values(np.maximum(1, left)), csr_array(entries), weights)
+
+
+@dataclass(frozen=True, eq=False)
+class TunedLines:
+    """Rows as broken lines over an axis of `size` cells, and the RMSE at loss 1 a cell.
+
+    A row of `lines` has the places where it begins and ends and, at equal steps between them, its share of the loss.
+    """
+
+    size: int
+    lines: Floats
+    rmse: float
+
+    def shares(self, cells: int) -> Floats:
+        """The share of the loss of each row on every cell of an axis of a like size."""
+        middle = (np.arange(cells) + 0.5) * (self.size / cells)
+        steps = np.linspace(0.0, 1.0, self.lines.shape[1] - 2)
+        rows = [
+            np.interp(middle, first + steps * (last - first), values, left=0.0, right=0.0)
+            for first, last, *values in self.lines
+        ]
+        return np.array(rows)
+
+    def build(self, axis: Axis, shares: Floats) -> CoarseCorrection:
+        """The rows in whole numbers that rise once and fall once; the cells have what the rows leave of the loss.
+
+        Cells that are left nearly the same share one weight, and the rows over each are stretched a little to leave it
+        that.
+        """
+        del shares
+        lines = self.shares(axis.cells)
+        rest = 1.0 - lines.sum(axis=0)
+        alike = np.empty(rest.size, dtype=np.int64)
+        alike[np.argsort(rest, kind="stable")] = np.arange(rest.size) * min(MOST_WEIGHTS, rest.size) // rest.size
+        common = (np.bincount(alike, rest) / np.bincount(alike))[alike]
+        entries, weights = _whole_rows(lines * ((1.0 - common) / np.maximum(1.0 - rest, LEAST_SHARE)), LINE_HEIGHT)
+        left = np.maximum(1, GRID - weights @ entries)
+        least = np.full(alike.max() + 1, GRID)
+        np.minimum.at(least, alike, left)
+        least = np.sort(least)
+        used = least[np.searchsorted(least, left, side="right") - 1]
+        return CoarseCorrection(axis, used, csr_array(entries), weights)
+
+
+def _whole_rows(shares: Floats, height: int) -> tuple[Ints, Ints]:
+    """Rows of at most `height` that rise once and fall once, and the weights that give them about these shares."""
+    tops = np.ceil(shares.max(axis=1) * TOPS).astype(np.int64)
+    entries = _hills(np.rint(shares / np.maximum(tops, 1)[:, None] * (TOPS * height)).astype(np.int64))
+    used = entries.any(axis=1)
+    return entries[used], tops[used] * (GRID // (TOPS * height))
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,23 +232,28 @@ def few_values(weights: Ints) -> Ints:
     return least + (weights - least) // step * step
 
 
-def tuned_hats(axis: Axis, workload: Rows) -> TunedHats | None:
+def tuned_rows(axis: Axis, workload: Rows) -> TunedHats | TunedLines | None:
     """The tuned rows for running counts or all ranges on one span where a record may be anywhere; None for all else."""
     moves, leaves = bool(np.all(axis.reach == axis.cells - 1)), bool(np.all(axis.leaves))
     is_whole = axis.spans.size == 1 and axis.runs.size == 1 and axis.universal.size == 0
     stays = bool(np.all(axis.reach == np.arange(axis.cells)))
     if not is_whole or not ((moves and not axis.leaves.any()) or (stays and leaves)):
         return None
-    return hats_for(workload, moves)
+    sizes = _lines().get(_table_of(workload, moves) or "", {})
+    near = [lines for size, lines in sizes.items() if 1 / NEAR <= axis.cells / size <= NEAR]
+    return near[0] if near else hats_for(workload, moves)
 
 
 def hats_for(workload: Rows, moves: bool) -> TunedHats | None:
-    """The tuned rows where records move anywhere, or come and go; None for other queries and lengths."""
+    """The tuned hats where records move anywhere, or come and go; None for other queries and lengths."""
+    table = _table_of(workload, moves)
+    return None if table is None else interpolated(_tables()[table], workload.shape[1])
+
+
+def _table_of(workload: Rows, moves: bool) -> str | None:
     kinds = ((Prefix, "running counts"), (AllRanges, "all ranges"))
     kind = next((name for rows, name in kinds if isinstance(workload, rows)), None)
-    if kind is None:
-        return None
-    return interpolated(_tables()[f"{kind}, {'moves' if moves else 'presence'}"], workload.shape[1])
+    return None if kind is None else f"{kind}, {'moves' if moves else 'presence'}"
 
 
 def interpolated(table: Mapping[int, TunedHats], cells: int) -> TunedHats | None:
@@ -227,14 +281,31 @@ def interpolated(table: Mapping[int, TunedHats], cells: int) -> TunedHats | None
 
 @cache
 def _tables() -> Mapping[str, Mapping[int, TunedHats]]:
-    text = resources.files("blowfishdb.mechanisms").joinpath("hats.json").read_text(encoding="utf-8")
     return {
         kind: {
             int(size): TunedHats(tuple(HatLevel.of(numbers) for numbers in entry["levels"]), entry["rmse"])
             for size, entry in table.items()
         }
-        for kind, table in json.loads(text).items()
+        for kind, table in _read("hats.json").items()
     }
+
+
+@cache
+def _lines() -> Mapping[str, Mapping[int, TunedLines]]:
+    return {
+        kind: {
+            int(size): TunedLines(int(size), np.array(entry["lines"], dtype=np.float64), entry["rmse"])
+            for size, entry in table.items()
+        }
+        for kind, table in _read("lines.json").items()
+    }
+
+
+def _read(name: str) -> dict[str, dict[str, Any]]:
+    content: dict[str, dict[str, Any]] = json.loads(
+        resources.files("blowfishdb.mechanisms").joinpath(name).read_text(encoding="utf-8")
+    )
+    return content
 
 
 def _hats(knots: Floats, heights: Floats, cells: int) -> csr_array:

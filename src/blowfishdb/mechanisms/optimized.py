@@ -26,7 +26,7 @@ from blowfishdb.mechanisms.axis import (
     typical_window,
     whole_weights,
 )
-from blowfishdb.mechanisms.hats import TunedHats, few_values, tuned_hats
+from blowfishdb.mechanisms.hats import TunedHats, TunedLines, few_values, tuned_rows
 from blowfishdb.mechanisms.strategy import column_energies, spread_choice
 from blowfishdb.model.numbers import Floats, Ints, consecutive
 from blowfishdb.model.workload import AllRanges, Intervals, Rows, are_most_pairs, as_intervals, sums_before
@@ -501,7 +501,7 @@ FIRST_SHARE = 0.2
 class Choice:
     """A shape, the share of each of its groups (cells first), and the expected squared error at loss 1."""
 
-    shape: SmoothShape | TreeShape | TunedHats
+    shape: SmoothShape | TreeShape | TunedHats | TunedLines
     shares: Floats
     error: float
 
@@ -529,7 +529,7 @@ def choose(axis: Axis, workload: Rows) -> Choice:
 
 
 def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
-    tuned = tuned_hats(axis, workload)
+    tuned = tuned_rows(axis, workload)
     if tuned is not None:
         loss = 2.0 if axis.free[0] else 1.0  # a move leaves one cell for another
         return Choice(tuned, np.empty(0), (loss * tuned.rmse) ** 2 * workload.shape[0])
