@@ -286,3 +286,6 @@ def test_effort_is_known_before_and_grows_with_cells_answers_and_attributes(tmp_
     assert effort(bf.query("count")) < effort(AGE_HISTOGRAM) < effort(bf.query("ranges", "age"))
     assert effort(bf.query("synopsis", "age")) == effort(AGE_HISTOGRAM)
     assert effort(bf.query("histogram", "no such attribute")) == 1
+    for few in (AGE_HISTOGRAM, bf.query("cdf", "age"), bf.query("count")):
+        made = compile_query(held.handle.domain, held.handle.policy, few).problem
+        assert effort(few) >= max(made.graph.cells, made.workload.shape[0])

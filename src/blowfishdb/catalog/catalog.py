@@ -70,9 +70,10 @@ class Catalog:
             raise CatalogError(f"the dataset {dataset.name} is not registered; the curator adds it")
         if dataset.accounting != account.accounting:
             raise NotInForce(dataset.name, "accounting")
-        if self.ledger.document(account.id, "policy", account.policy_version) != dataset.policy_document:
+        policy, domain = self.ledger.documents_in_force(account)
+        if policy != dataset.policy_document:
             raise NotInForce(dataset.name, "policy")
-        if self.ledger.document(account.id, "domain", account.domain_version) != dataset.domain_document:
+        if domain != dataset.domain_document:
             raise NotInForce(dataset.name, "domain")
         handle = DatasetHandle(
             name=dataset.name,
@@ -137,8 +138,8 @@ def _of_person(joins: Sequence[Join], unit: Person) -> list[Join]:
 
 def read_in_force(dataset: Dataset, account: Account, ledger: Ledger) -> Dataset:
     """The dataset with the domain, joins and policy that the ledger has in force, whatever the file says by now."""
-    policy = ledger.document(account.id, "policy", account.policy_version)
-    return _declared(dataset, ledger.document(account.id, "domain", account.domain_version), policy)
+    policy, domain = ledger.documents_in_force(account)
+    return _declared(dataset, domain, policy)
 
 
 def read_asked_domains(dataset: Dataset, account: Account, ledger: Ledger) -> list[Dataset]:
@@ -164,8 +165,8 @@ def declared_sentences(
 
 def read_known(name: str, source: str, account: Account, ledger: Ledger) -> Dataset:
     """The data of an account as a dataset, with everything that the ledger has in force."""
-    policy = ledger.document(account.id, "policy", account.policy_version)
-    document, joins = _read(ledger.document(account.id, "domain", account.domain_version), policy)
+    policy, domain = ledger.documents_in_force(account)
+    document, joins = _read(domain, policy)
     return Dataset(
         name,
         source=source,

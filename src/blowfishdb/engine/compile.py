@@ -633,6 +633,10 @@ def looked_at(query: Query) -> frozenset[str]:
 Result = TypeVar("Result")
 SEVERAL_AXES = 4
 """Cells of several attributes take about this many times the work of those of one: more strategies, no short cuts."""
+CELL_BY_CELL = ("count", "histogram", "cdf")
+"""Kinds with at most one answer for each cell."""
+FEW_CELLS = 256
+"""Up to this effort nobody minds whether it is a little less."""
 
 
 class Compute(Protocol):
@@ -658,11 +662,17 @@ def query_effort(domain: Domain, policy: Policy, query: Query) -> int:
     if query.parts:
         # Each is quoted alone, and again with others.
         return len(query.parts) * sum(query_effort(domain, policy, part.query) for part in query.parts)
-    histogram = Query("histogram", query.axes, query.where) if query.kind in PUBLISHED else query
+    axes, several = query.axes, 1 if len(query.axes) <= 1 else SEVERAL_AXES
+    histogram = Query("histogram", axes, query.where) if query.kind in PUBLISHED else query
     try:
+        if query.kind in CELL_BY_CELL and not any(axis.groups or axis.edges for axis in axes):
+            # Bins are no more than values: where these are few, the cells need not be made to tell.
+            most = several * math.prod(domain.find(axis.attribute).total_size for axis in axes)
+            if most <= FEW_CELLS:
+                return most
         problem = compile_query(domain, policy, histogram).problem
     except BlowfishError:
         return 1
     # The number of ranges grows with the square of the cells, the work only with the cells and a little.
     rows = min(problem.workload.shape[0], problem.graph.cells * math.ceil(math.log2(problem.graph.cells + 1)))
-    return max(problem.graph.cells, rows) * (1 if len(query.axes) <= 1 else SEVERAL_AXES)
+    return max(problem.graph.cells, rows) * several

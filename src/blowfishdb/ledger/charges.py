@@ -164,7 +164,7 @@ class Charging(OpenLedger):
         may or may not be on record: repeat it with the same key, which never pays twice.
         """
         body = charge_body(charge, self._now())
-        if charge.losses is None and charge.link is None:
+        if self.store.charges_quickly and charge.losses is None and charge.link is None:
             seen = self._sound(charge.account, charge.analyst)
             receipt = self.store.quick_charge(charge, body, self.mark_id)
             if receipt is not None:
@@ -322,20 +322,25 @@ class Charging(OpenLedger):
             known = cursor.account(account)
             return cursor.analyst(account, analyst) or _new_budget(known, analyst)
 
-    def room(self, account: str, analyst: str, classes: Iterable[str] | None, paid: Fraction = Fraction(0)) -> Fraction:
+    def room(
+        self, account: str, analyst: str, classes: Iterable[str] | None, paid: Fraction = Fraction(0)
+    ) -> tuple[Fraction, Fraction]:
         """What a release that touches these classes of edges may still cost this analyst; None: all classes.
 
-        `paid` is the part of it that the data has paid already.
+        The second number counts `paid`, the part of it that the data has paid already.
         """
         names = None if classes is None else tuple(classes)
         with self.store.read() as cursor:
             known = cursor.account(account)
-            losses, by_analyst = cursor.losses(account), cursor.losses(account, analyst)
-        left = known.limit + paid - (known.spent if losses is None else losses.lost_by(names))
-        budget = self.budget_of(account, analyst)
+            budget = cursor.analyst(account, analyst) or _new_budget(known, analyst)
+            is_sum = known.accounting == SUM
+            losses, by_analyst = (None if is_sum else cursor.losses(account, one) for one in (None, analyst))
+        spent = known.spent if losses is None else losses.lost_by(names)
+        left = [known.limit - spent, known.limit + paid - spent]
         if budget.limit is not None:
-            left = min(left, budget.limit - (budget.spent if by_analyst is None else by_analyst.lost_by(names)))
-        return max(Fraction(0), left)
+            mine = budget.limit - (budget.spent if by_analyst is None else by_analyst.lost_by(names))
+            left = [min(one, mine) for one in left]
+        return max(Fraction(0), left[0]), max(Fraction(0), left[1])
 
 
 def _published_mark(cursor: Cursor, receipt: Receipt, publication: Publication | None) -> str | None:

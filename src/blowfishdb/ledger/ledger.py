@@ -205,6 +205,11 @@ class Ledger(Charging, AbstractContextManager["Ledger"]):
             cursor.append("version", account, {**stamp, **fields})
             return change
 
+    def documents_in_force(self, known: Account) -> tuple[str, str]:
+        """The policy and the domain document of the versions that an account had when it was looked up."""
+        with self.store.read() as cursor:
+            return _document_in_force(cursor, known, "policy"), _document_in_force(cursor, known, "domain")
+
     def document(self, account: str, kind: VersionKind, number: int) -> str:
         """The policy or domain document of one version."""
         with self.store.read() as cursor:

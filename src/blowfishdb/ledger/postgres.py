@@ -132,6 +132,7 @@ def _with_placeholders(sql: str) -> bytes:
 class PostgresStore(Store[Connection]):
     """The ledger in one database, open in this process; a lost connection is made anew."""
 
+    charges_quickly: ClassVar[bool] = True
     url: str
 
     @staticmethod

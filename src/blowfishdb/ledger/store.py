@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from blowfishdb.errors import LedgerUnavailable
 from blowfishdb.ledger.records import Cursor, genesis
@@ -168,6 +168,8 @@ C = TypeVar("C", bound=Connection)
 class Store(ABC, Generic[C]):
     """An open ledger's database, used in the process that opened it, by one writer at a time."""
 
+    charges_quickly: ClassVar[bool] = False
+    """Whether a charge may be tried in one round trip."""
     patience: float
     _writer: C
     _readers: list[C] = field(default_factory=list, kw_only=True)

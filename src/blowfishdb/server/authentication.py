@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -167,14 +167,14 @@ def signed_in(request: Request) -> Caller:
     return Caller(identity, app_state)
 
 
-Check: TypeAlias = Callable[..., Coroutine[Any, Any, Caller]]
+Check: TypeAlias = Callable[..., Caller]
 
 
 def needs(*scopes: Scope, everywhere: bool = False) -> Check:
     """Lets a user pass with one of these rights somewhere, or with their account itself, and a password of theirs."""
 
-    # No function of a worker thread: it waits for nothing.
-    async def allowed(caller: Annotated[Caller, Depends(signed_in)]) -> Caller:
+    def allowed(request: Request) -> Caller:
+        caller = signed_in(request)
         if caller.identity.must_change:
             raise PasswordMustChange
         may = caller.identity.may_everywhere if everywhere else caller.identity.may
@@ -188,7 +188,11 @@ def needs(*scopes: Scope, everywhere: bool = False) -> Check:
 def needs_on_dataset(*scopes: Scope) -> Check:
     """Lets a user pass who has one of these rights on the dataset that the path names, if they see it at all."""
 
-    async def allowed(name: str, caller: Annotated[Caller, Depends(needs("ask", "curate", "audit"))]) -> Caller:
+    # Not by a dependency of its own: each is looked up, solved and handed to a thread for every request.
+    has_any = needs("ask", "curate", "audit")
+
+    def allowed(name: str, request: Request) -> Caller:
+        caller = has_any(request)
         caller.check(name, *scopes)
         return caller
 

@@ -169,9 +169,8 @@ def local_backend(
                 listed = (*(preview.ways or (fresh,)), *published) if published else preview.ways
                 preview = replace(preview, ways=listed)
             classes = edge_losses(handle, release)
-            left = ledger.room(handle.account, analyst, classes)
+            left, more = ledger.room(handle.account, analyst, classes, paid)
             # What others have paid of these rows counts only where nothing else lets the release pass.
-            more = ledger.room(handle.account, analyst, classes, paid)
             left = more if isinstance(preview, Preview) and more >= preview.epsilon > left else left
             return preview.with_budget(left)
 
