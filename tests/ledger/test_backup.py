@@ -184,7 +184,7 @@ def test_renewals_and_classes_of_edges_since_the_copy(place: Place, tmp_path: Pa
     with place.open() as again:
         account = again.account(account.id)
         assert (account.spent, account.limit) == (spent, spent)
-        assert again.room(account.id, "ana", ["ward"]) == again.room(account.id, "ana", ["age"]) == (0, 0)
+        assert again.room(account.id, "ana", ["ward"])[0] == again.room(account.id, "ana", ["age"])[0] == 0
         assert again.verify().is_sound
 
 
