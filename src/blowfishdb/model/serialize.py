@@ -111,7 +111,7 @@ class EvenNumbers(LongList[float]):
 
     def numbers(self) -> Floats:
         """All of them."""
-        return self.start + self.step * np.arange(self.size)
+        return np.asarray(self.start + self.step * np.arange(self.size), dtype=np.float64)
 
     @cached_property
     def array(self) -> Any:
