@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -573,8 +574,15 @@ def _integer_key(attribute: Integers, column: Expr) -> Key:
         below, above = ibis().literal(attribute.low - 1, "int64"), ibis().literal(attribute.high + 1, "int64")
         return (ibis().cases((value <= below, below), (value >= above, above), else_=value),)
 
-    key = raw_key(attribute, column)
-    return Key(key.columns, key.decode, finish, is_light=True)
+    return Key((column,), lambda fetched: attribute.encode(_wholes(fetched[0])), finish, is_light=True)
+
+
+def _wholes(values: Column) -> object:
+    """A column of whole numbers as an array where all of them are such, else as Python objects."""
+    if isinstance(values, list) and set(map(type, values)) == {int}:
+        with suppress(OverflowError):
+            return np.array(values, dtype=np.int64)
+    return as_objects(values)
 
 
 @dataclass(frozen=True)
