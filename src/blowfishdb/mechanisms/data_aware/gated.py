@@ -42,7 +42,7 @@ PARAMETERS = (
 )
 CLEAR = 8
 """On one axis, where an average cell holds this many times 1 / epsilon records, too few cells can be merged."""
-BLOCK_RULE = GateRule(SHARE, 64, 20.0, 0.32, 0.2, 16)
+BLOCK_RULE = GateRule(SHARE, 64, 20.0, 0.35, 0.2, 16)
 """On two axes: how uneven squares of 8 x 8 cells may be; from made-up grids (docs/proofs/gated.md)."""
 PLAIN_TABLES = {identity.NAME: identity.propose, kronecker.NAME: kronecker.propose}
 """The mechanisms that run on two axes where no data-aware one does."""
