@@ -158,7 +158,7 @@ def _fill_all(values: Floats, low: Floats, high: Floats, total: float) -> Floats
     ceiling = np.maximum(np.minimum(high, total), low)
     filled = np.clip(values - _level(values, low, ceiling, total), low, ceiling)
     inner = (filled > low) & (filled < ceiling)
-    filled[inner] += (total - float(filled.sum())) / max(1, np.count_nonzero(inner))
+    filled[inner] += (total - float(filled.sum())) / max(1, int(np.count_nonzero(inner)))
     return np.clip(filled, low, ceiling)
 
 
