@@ -65,9 +65,10 @@ def run(data: Path | None) -> Iterator[Row]:
 
 
 def headline(data: Path | None) -> Iterator[Row]:
-    """Some sizes: the errors, and the CPU seconds of planning running counts and ranges."""
+    """Some sizes: the errors, and the CPU seconds of planning running counts and ranges on one axis."""
     del data
-    for row in _on_lines(JUDGED_SIZES):
+    *on_lines, on_two_axes, _ = _on_lines(JUDGED_SIZES)
+    for row in (*on_lines, on_two_axes):
         yield replace(row, aim=LITTLE if row.case.endswith(SECONDS) else LESS)
     yield from (replace(row, aim=NO_MORE) for row in itertools.islice(_on_tables(JUDGED_TABLES), 0, None, 2))
 
