@@ -354,11 +354,16 @@ def show_comparison(comparison: Comparison) -> None:
 def answer_pills(answer: Answer, *others: str, cost: str = "") -> None:
     """What is promised of an answer, what it counts, what it cost, and whatever else is worth a word."""
     with in_row().style("gap:6px;margin:6px 0 8px"):
-        for words in filter(None, (accuracy_words(answer), answer.counted)):
+        for words in promises(answer):
             pill(words, "is-accent")
         pill(cost or f"epsilon {epsilon_words(answer.epsilon)}", "is-brand")
         for words in others:
             pill(words)
+
+
+def promises(answer: Answer) -> list[str]:
+    """What stands beside the numbers of an answer: how accurate they are, and which rows count where not all do."""
+    return [words for words in (accuracy_words(answer), answer.counted) if words]
 
 
 def _differences(comparison: Comparison, difference: Estimate) -> Chart:
