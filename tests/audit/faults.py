@@ -170,10 +170,10 @@ def star_for_a_chain(patch: pytest.MonkeyPatch) -> None:
 
 def drawn_from_the_finest(patch: pytest.MonkeyPatch) -> None:
     """Levels are drawn from the finest one, past those in between."""
-    usual = release.Sharing.finer.fget
+    usual = release.Sharing.finer._compute
 
     def finest(self: Any) -> Any:
-        return None if usual(self) is None else max(self.published, key=release.by_level)  # type: ignore[misc]
+        return None if usual(self) is None else max(self.published, key=release.by_level)
 
     patch.setattr(release.Sharing, "finer", property(finest))
 

@@ -19,7 +19,7 @@ from tests.constraints.cases import Case, Drawn, compiled
 
 MOST = 4
 DOMAINS = 200
-FULL = 1
+FULL = 6
 """A seed with several cases whose changes are all of few records."""
 
 
