@@ -20,10 +20,10 @@ from benchmarks import expected_error, tune_dawa
 from benchmarks.harness import Row, read_histograms
 from benchmarks.synthetic import RANGE_KINDS, SEED, Shape
 from benchmarks.tuning import recorded_setting
-from blowfishdb.mechanisms import hierarchy, optimized
+from blowfishdb.mechanisms import optimized, ordered_hierarchy
+from blowfishdb.mechanisms.data_aware import DataAware
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
-from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Intervals, Rows
 from blowfishdb.noise.distribution import variance
@@ -167,8 +167,8 @@ def best_independent(workload: Intervals, epsilon: Fraction) -> float:
     """The expected mean absolute error of the better of two data-independent plans (sums of noise: nearly normal)."""
     problem = Problem(one_record(workload.cells), workload)
     errors = []
-    for mechanism in (optimized, hierarchy):
-        strategy = mechanism.propose(problem)
+    for propose in (optimized.propose, ordered_hierarchy.propose_hierarchy):
+        strategy = propose(problem)
         plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)
         spread = strategy.answer_variances(variance(float(plan.unit) / plan.weights))
         errors.append(float(np.sqrt(2 / math.pi * spread).mean()))

@@ -18,8 +18,8 @@ import numpy as np
 from benchmarks.dawa_error import ranges
 from benchmarks.harness import Row, measure
 from blowfishdb.engine.measure import run_program
+from blowfishdb.mechanisms.data_aware import Finding
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
-from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.model.numbers import Ints
 from blowfishdb.plan.plan import Problem
 from papers.baselines.noise import one_record

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 import numpy as np
 from scipy.special import erf
 
-from blowfishdb.mechanisms import hierarchy, optimized
+from blowfishdb.mechanisms import optimized, ordered_hierarchy
 from blowfishdb.mechanisms.data_aware.buckets import Buckets, plan_buckets
 from blowfishdb.mechanisms.data_aware.partition import (
     CutRule,
@@ -150,8 +150,8 @@ def blind_error(cells: int, workload: str) -> float:
     """The error at epsilon 1 of the better of two data-independent plans."""
     problem = problem_of(cells, workload)
     errors = [kept_error(cells, workload)]
-    for mechanism in (optimized, hierarchy):
-        strategy = mechanism.propose(problem)
+    for propose in (optimized.propose, ordered_hierarchy.propose_hierarchy):
+        strategy = propose(problem)
         plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(1))
         spread = strategy.answer_variances(row_variances(plan))
         errors.append(mean_absolute(np.zeros(1), spread))

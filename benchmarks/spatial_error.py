@@ -17,9 +17,8 @@ import numpy as np
 
 from benchmarks.harness import Row, read_histograms
 from benchmarks.synthetic import GRID_RECORDS, SEED, TABLE_KINDS, grids
-from blowfishdb.mechanisms.data_aware import gated
+from blowfishdb.mechanisms.data_aware import DataAware, gated
 from blowfishdb.mechanisms.data_aware.kdtree import KdTree
-from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Rectangles

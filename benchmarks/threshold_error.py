@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import Row, measure
-from blowfishdb.mechanisms import hierarchy, optimized
+from blowfishdb.mechanisms import optimized, ordered_hierarchy
 from blowfishdb.mechanisms.axis import EstimatingStrategy
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.certificate import calibrate
@@ -33,7 +33,7 @@ def run(data: Path | None) -> Iterator[Row]:
         problem = threshold_problem(cells, theta)
         strategy, seconds, peak_mb = measure(partial(optimized.propose, problem))
         ours = average_error(strategy)
-        plain = average_error(hierarchy.propose_ordered(problem))
+        plain = average_error(ordered_hierarchy.propose_ordered_hierarchical(problem))
         paper = printed_error(cells, theta, fan_out)
         note = f"ordered-hierarchical {plain:.1f}; seconds are for planning"
         yield Row(f"n={cells} theta={theta} f={fan_out}", ours, paper, ours / paper, seconds, peak_mb, note)

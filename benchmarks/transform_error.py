@@ -16,8 +16,8 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from benchmarks.harness import Row, measure, read_histograms
+from blowfishdb.mechanisms.data_aware import DataAware
 from blowfishdb.mechanisms.data_aware.dawa import Dawa, DawaTransform
-from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.sampler import sample

@@ -22,10 +22,10 @@ from benchmarks.spatial_error import rectangles
 from benchmarks.synthetic import Grid, grids
 from benchmarks.tuning import Knob, Setting, rows, search, seeded_run
 from blowfishdb.mechanisms import kronecker
+from blowfishdb.mechanisms.data_aware import shared_program
 from blowfishdb.mechanisms.data_aware.dawa import MEASURE, REFINE, SELECT, script_2d
 from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree, KdTree
 from blowfishdb.mechanisms.data_aware.regions import least_squares, not_negative
-from blowfishdb.mechanisms.data_aware.script import shared_program
 from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Rectangles

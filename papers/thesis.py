@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blowfishdb.mechanisms.data_aware import DataAware, Script
 from blowfishdb.mechanisms.data_aware.buckets import Buckets, measured_by_policy
 from blowfishdb.mechanisms.data_aware.dawa import Dawa, DawaTransform
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingTransform
-from blowfishdb.mechanisms.data_aware.script import DataAware, Script
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Problem

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.engine.measure import run_program
-from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
+from blowfishdb.mechanisms.data_aware import DataAware, Finding
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise.sampler import sample, sample_geometric

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from blowfishdb.errors import PlanError, TooLarge
+from blowfishdb.mechanisms.data_aware import Finding, Script, measured_rows
 from blowfishdb.mechanisms.data_aware.buckets import (
     Buckets,
     GreedyTree,
@@ -20,7 +21,6 @@ from blowfishdb.mechanisms.data_aware.buckets import (
     weighted_tree,
 )
 from blowfishdb.mechanisms.data_aware.partition import l1_refinement
-from blowfishdb.mechanisms.data_aware.script import Finding, Script, measured_rows
 from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
+from blowfishdb.mechanisms.data_aware import Script, hides_anything, measured_rows, shared_program
 from blowfishdb.mechanisms.data_aware.kdtree import along, kd_tree
 from blowfishdb.mechanisms.data_aware.regions import (
     NodeViews,
@@ -21,7 +22,6 @@ from blowfishdb.mechanisms.data_aware.regions import (
     tree_finding,
     whole,
 )
-from blowfishdb.mechanisms.data_aware.script import Script, hides_anything, measured_rows, shared_program
 from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints

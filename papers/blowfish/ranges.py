@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.mechanisms import optimized, ordered
+from blowfishdb.mechanisms import optimized, ordered_hierarchy
 from blowfishdb.mechanisms.strategy import Strategy
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph, WindowGraph
@@ -270,7 +270,7 @@ def optimised(cells: int, theta: int, low: Ints, high: Ints) -> Callable[[float]
     graph = threshold_graph(cells, theta)
     strategy: Strategy
     if theta == 1:
-        strategy = ordered.propose(Problem(graph, Intervals(cells, low, high)))
+        strategy = ordered_hierarchy.propose_ordered(Problem(graph, Intervals(cells, low, high)))
         spread = strategy.answer_variances
     else:
         tree = optimized.propose(Problem(graph, AllRanges(cells)))

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
+from blowfishdb.mechanisms.data_aware import DataAware
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
-from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Intervals, Rows
 from blowfishdb.plan.plan import Problem

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blowfishdb.mechanisms.data_aware import DataAware
 from blowfishdb.mechanisms.data_aware.regions import HilbertCurve
-from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Intervals, Rectangles

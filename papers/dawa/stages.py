@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blowfishdb.mechanisms.data_aware import DataAware
 from blowfishdb.mechanisms.data_aware.dawa import SELECT_SHARE, Dawa
-from blowfishdb.mechanisms.data_aware.script import DataAware
 from papers.baselines.printed_dawa import PrintedDawa
 from papers.charts import dots, legend_below, plain, width_for
 from papers.data import others

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.mechanisms.data_aware.script import DataAware
+from blowfishdb.mechanisms.data_aware import DataAware
 from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Rectangles

@@ -11,7 +11,7 @@ import pytest
 from blowfishdb.accuracy.candidates import CertifiedCandidate
 from blowfishdb.accuracy.tails import Bound, LaplaceSums, tails_of
 from blowfishdb.engine.compile import compile_query
-from blowfishdb.mechanisms import identity, kronecker, marginals, spanning_tree
+from blowfishdb.mechanisms import edge_transform, identity, kronecker, marginals
 from blowfishdb.mechanisms.edge_transform import EdgeStrategy, propose
 from blowfishdb.mechanisms.kronecker import KroneckerStrategy, LevelTableStrategy
 from blowfishdb.mechanisms.strategy import Mechanism
@@ -47,7 +47,7 @@ FIXED: list[tuple[Problem, Mechanism]] = [
     (histogram(), identity.propose),
     (histogram(), kronecker.propose),
     (histogram(), marginals.propose),
-    (histogram(), spanning_tree.propose),
+    (histogram(), edge_transform.propose_spanning_tree),
     (boxes(), kronecker.propose),
 ]
 

@@ -11,7 +11,7 @@ from blowfishdb.accuracy.intervals import Assessment, intervals
 from blowfishdb.accuracy.quote import ALIKE, accuracy_at, forget, quote
 from blowfishdb.accuracy.tails import Bound
 from blowfishdb.errors import AccuracyError, Declined
-from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
+from blowfishdb.mechanisms import identity, optimized, ordered_hierarchy
 from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import certify
@@ -19,9 +19,9 @@ from blowfishdb.plan.plan import Problem
 from tests.accuracy.cases import certified, fresh_errors, on_threshold, significantly_above
 from tests.effort import effort
 
-SIMPLE = {"identity": identity.propose, "ordered": ordered.propose}
+SIMPLE = {"identity": identity.propose, "ordered": ordered_hierarchy.propose_ordered}
 NO_UNIVERSAL_VERTEX = np.empty(0, dtype=np.int64)
-HIERARCHY = {"hierarchy": hierarchy.propose}
+HIERARCHY = {"hierarchy": ordered_hierarchy.propose_hierarchy}
 TREES = {**SIMPLE, **HIERARCHY, "optimized": optimized.propose}
 PROBLEMS = [on_threshold(Identity(12), 1), on_threshold(Prefix(12), 3), on_threshold(AllRanges(10), 2)]
 
@@ -145,7 +145,7 @@ def test_who_declines_says_why():
     found = quote(Problem(graph, Identity(3)), 10.0, 0.1, SIMPLE)
     assert "order" in found.declined["ordered"]
     with pytest.raises(Declined, match="ordered"):
-        quote(Problem(graph, Identity(3)), 10.0, 0.1, {"ordered": ordered.propose}).best  # noqa: B018
+        quote(Problem(graph, Identity(3)), 10.0, 0.1, {"ordered": ordered_hierarchy.propose_ordered}).best  # noqa: B018
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0, -1.0, math.nan])
@@ -206,7 +206,7 @@ def test_bounds_from_variances_alone_hold(monkeypatch):
     monkeypatch.setattr("blowfishdb.accuracy.candidates.WRITTEN_OUT", 0)
     problem = on_threshold(Prefix(30), 29)
     for alpha in (2.0, 40.0):
-        candidate = certified(problem, hierarchy.propose)
+        candidate = certified(problem, ordered_hierarchy.propose_hierarchy)
         epsilon = Bound(candidate, True).least_epsilon(alpha, 0.05)
         plan, _ = candidate.at(epsilon)
         errors = np.abs(fresh_errors(problem, candidate.strategy, plan, 10_000, seed=5)).max(axis=0)

@@ -25,7 +25,7 @@ from blowfishdb.accuracy.simulation import (
     tree_arrays,
 )
 from blowfishdb.accuracy.tails import Bound, ExactTails
-from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
+from blowfishdb.mechanisms import identity, optimized, ordered_hierarchy
 from blowfishdb.mechanisms.axis import EstimatingStrategy, read_axis
 from blowfishdb.mechanisms.optimized import TreeShape
 from blowfishdb.model.graphs import CellGraph, WindowGraph
@@ -86,8 +86,8 @@ def test_the_stated_confidence_holds_over_many_seeds(monkeypatch):
 @pytest.mark.parametrize(
     ("propose", "workload", "theta", "alpha"),
     [
-        (ordered.propose, Identity(40), 1, 30.0),
-        (ordered.propose, AllRanges(30), 2, 8.0),
+        (ordered_hierarchy.propose_ordered, Identity(40), 1, 30.0),
+        (ordered_hierarchy.propose_ordered, AllRanges(30), 2, 8.0),
         (optimized.propose, Prefix(40), 5, 60.0),
     ],
 )
@@ -108,7 +108,7 @@ def test_quoted_epsilon_covers_fresh_noise_and_less_does_not(propose, workload, 
 
 def test_all_ranges_are_not_listed_yet_their_largest_error_is_right():
     problem = on_threshold(AllRanges(12), 2)
-    candidate = certified(problem, ordered.propose)
+    candidate = certified(problem, ordered_hierarchy.propose_ordered)
     quick = Simulation(candidate, True, "same")
     noise = quick._draws[:, :50]
     listed = np.abs(candidate.strategy.decode(noise, np.zeros((1, 50)), np.ones(11))).max(axis=0)
@@ -151,7 +151,7 @@ def test_samples_that_are_left_out_stay_within_alpha(workload, theta, alpha):
 
 
 def test_samples_do_not_depend_on_the_demand_and_repeat():
-    candidate = certified(on_threshold(Prefix(30), 3), hierarchy.propose)
+    candidate = certified(on_threshold(Prefix(30), 3), ordered_hierarchy.propose_hierarchy)
     first, second = Simulation(candidate, True, "a"), Simulation(candidate, True, "a")
     assert first.least_epsilon(20.0, 0.05) == second.least_epsilon(20.0, 0.05)
     assert np.array_equal(first._draws, second._draws)
@@ -240,10 +240,10 @@ def test_the_kernel_finds_the_largest_error_of_the_decoded_noise(workload, graph
 @pytest.mark.parametrize(
     ("propose", "workload", "theta", "alpha"),
     [
-        (hierarchy.propose, Prefix(200), 199, 3000.0),
-        (hierarchy.propose, Prefix(200), 199, 130.0),
-        (hierarchy.propose_ordered, AllRanges(100), 5, 500.0),
-        (hierarchy.propose_ordered, Identity(100), 5, 60.0),
+        (ordered_hierarchy.propose_hierarchy, Prefix(200), 199, 3000.0),
+        (ordered_hierarchy.propose_hierarchy, Prefix(200), 199, 130.0),
+        (ordered_hierarchy.propose_ordered_hierarchical, AllRanges(100), 5, 500.0),
+        (ordered_hierarchy.propose_ordered_hierarchical, Identity(100), 5, 60.0),
     ],
 )
 def test_promises_hold_for_whole_number_noise_and_less_does_not(propose, workload, theta, alpha):
@@ -263,14 +263,14 @@ def test_promises_hold_for_whole_number_noise_and_less_does_not(propose, workloa
 
 
 def test_too_little_noise_is_not_served():
-    simulation = simulated(certified(on_threshold(Prefix(50), 49), hierarchy.propose))
+    simulation = simulated(certified(on_threshold(Prefix(50), 49), ordered_hierarchy.propose_hierarchy))
     assert simulation.least_epsilon(1.0, 0.1) is None
     assert simulation.alpha(Fraction(1000), 0.1) is None
 
 
 def test_a_short_simulation_goes_on_where_noise_is_too_small(monkeypatch):
     monkeypatch.setattr(large_simulation, "FEWEST_VARIABLES", 50)
-    candidate = certified(on_threshold(Prefix(200), 199), hierarchy.propose)
+    candidate = certified(on_threshold(Prefix(200), 199), ordered_hierarchy.propose_hierarchy)
     highest = simulated(candidate).highest
     found = [Assessment(candidate, "simultaneous").least_epsilon(alpha, 0.1, simulate=True) for alpha in (60.0, 5.0)]
     assert [method for _, method in found] == ["simulated", "simulated"]
@@ -286,7 +286,7 @@ def test_the_stated_confidence_holds_for_many_answers(monkeypatch):
     monkeypatch.setattr(large_simulation, "EFFORT", 0)
     monkeypatch.setattr(large_simulation, "FEWEST_SAMPLES", 136)
     monkeypatch.setattr(large_simulation, "ROUNDING", 1.0)
-    candidate = certified(on_threshold(Prefix(30), 29), hierarchy.propose)
+    candidate = certified(on_threshold(Prefix(30), 29), ordered_hierarchy.propose_hierarchy)
     many = simulated(candidate, "truth")
     seeds = np.random.default_rng(1).integers(0, 2**32, (200_000, 3), dtype=np.uint32)
     scales = candidate.scales(Fraction(1))
@@ -302,7 +302,7 @@ def test_the_stated_confidence_holds_for_many_answers(monkeypatch):
 
 def test_the_least_number_of_samples_serves_the_usual_beta(monkeypatch):
     monkeypatch.setattr(large_simulation, "EFFORT", 0)
-    simulation = simulated(certified(on_threshold(Prefix(30), 29), hierarchy.propose))
+    simulation = simulated(certified(on_threshold(Prefix(30), 29), ordered_hierarchy.propose_hierarchy))
     assert simulation.samples == FEWEST_SAMPLES and simulation.can_show(0.05) and not simulation.can_show(0.017)
 
 
@@ -319,14 +319,14 @@ def test_long_axes_cost_little_more_than_a_larger_simulation_finds(theta, monkey
 
 def test_small_betas_get_a_proven_bound_on_long_axes():
     problem = on_threshold(Prefix(20_000), 19_999)
-    found = accuracy_at(problem, Fraction(1, 2), 1e-5, {"hierarchy": hierarchy.propose}).best
+    found = accuracy_at(problem, Fraction(1, 2), 1e-5, {"hierarchy": ordered_hierarchy.propose_hierarchy}).best
     assert found.method == "bound"
-    usual = accuracy_at(problem, Fraction(1, 2), 0.05, {"hierarchy": hierarchy.propose}).best
+    usual = accuracy_at(problem, Fraction(1, 2), 0.05, {"hierarchy": ordered_hierarchy.propose_hierarchy}).best
     assert usual.method == "simulated" and usual.alpha < found.alpha
 
 
 def test_least_squares_keeps_its_weights_where_rounding_hardly_matters():
-    candidate = certified(on_threshold(Prefix(300), 299), hierarchy.propose)
+    candidate = certified(on_threshold(Prefix(300), 299), ordered_hierarchy.propose_hierarchy)
     axis = read_axis("test", candidate.problem)
     strategy = EstimatingStrategy(
         "test", candidate.problem, TreeShape((5, 25)).build(axis, np.array([0.1, 0.3, 0.6, 0]))

@@ -24,7 +24,7 @@ from blowfishdb.accuracy.tails import (
     two_terms_tail,
 )
 from blowfishdb.errors import AccuracyError
-from blowfishdb.mechanisms import identity, ordered
+from blowfishdb.mechanisms import identity, ordered_hierarchy
 from blowfishdb.model.workload import Identity, Intervals, Prefix
 from blowfishdb.noise.sampler import sample
 from tests.accuracy.cases import certified, on_threshold
@@ -49,7 +49,9 @@ def brute_failure(strategy, plan, alpha: float, together: bool) -> float:
 
 
 @pytest.mark.parametrize("together", [True, False])
-@pytest.mark.parametrize(("propose", "workload"), [(identity.propose, Identity(2)), (ordered.propose, Prefix(3))])
+@pytest.mark.parametrize(
+    ("propose", "workload"), [(identity.propose, Identity(2)), (ordered_hierarchy.propose_ordered, Prefix(3))]
+)
 def test_equals_enumeration(propose, workload, together):
     candidate = certified(on_threshold(workload, 1), propose)
     tails = ExactTails(candidate, candidate.strategy.direct, together)
@@ -62,7 +64,7 @@ def test_equals_enumeration(propose, workload, together):
 
 def test_answers_that_share_a_variable_count_once():
     workload = Intervals(4, np.array([0, 0, 1]), np.array([1, 1, 4]))
-    candidate = certified(on_threshold(workload, 1), ordered.propose)
+    candidate = certified(on_threshold(workload, 1), ordered_hierarchy.propose_ordered)
     assert candidate.strategy.direct.tolist() == [0, 0, 0]
     shared = ExactTails(candidate, candidate.strategy.direct, True).failure(Fraction(1), 2.0)
     assert shared == pytest.approx(ExactTails(candidate, np.array([0]), True).failure(Fraction(1), 2.0))
@@ -71,7 +73,7 @@ def test_answers_that_share_a_variable_count_once():
 @effort(60)
 @given(st.integers(0, 300), st.floats(1e-9, 0.9), st.integers(1, 4), st.booleans())
 def test_the_least_epsilon_passes_and_the_one_before_does_not(alpha, beta, theta, together):
-    candidate = certified(on_threshold(Prefix(30), theta), ordered.propose)
+    candidate = certified(on_threshold(Prefix(30), theta), ordered_hierarchy.propose_ordered)
     tails = ExactTails(candidate, candidate.strategy.direct, together)
     epsilon = tails.least_epsilon(alpha, beta)
     assert tails.failure(epsilon, alpha) <= beta < tails.failure(point(index_at_least(epsilon) - 1), alpha)

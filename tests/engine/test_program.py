@@ -19,8 +19,8 @@ from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import Declined, ReleaseFailed
 from blowfishdb.mechanisms import table
+from blowfishdb.mechanisms.data_aware import DataAware, Finding, Script
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
-from blowfishdb.mechanisms.data_aware.script import DataAware, Finding, Script
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 from blowfishdb.plan.program import Allowance, Ask, Measured, MeasurementStage, Program

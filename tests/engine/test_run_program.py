@@ -9,7 +9,7 @@ import pytest
 
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import AllowanceExceeded, DigestMismatch
-from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.data_aware import Finding, Script
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Identity

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.engine.measure import measure, run_program
-from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
+from blowfishdb.mechanisms.data_aware import DataAware, Finding
 from blowfishdb.model.graphs import CellGraph, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Rectangles

@@ -10,6 +10,7 @@ import pytest
 
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import Declined, PlanError
+from blowfishdb.mechanisms.data_aware import Finding
 from blowfishdb.mechanisms.data_aware.buckets import BucketPlan, Buckets, plan_buckets
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.partition import (
@@ -20,7 +21,6 @@ from blowfishdb.mechanisms.data_aware.partition import (
     noise_level,
     uneven_limit,
 )
-from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.graphs import CellGraph, WindowGraph

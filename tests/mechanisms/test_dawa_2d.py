@@ -9,6 +9,7 @@ import pytest
 
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import AllowanceExceeded
+from blowfishdb.mechanisms.data_aware import Script
 from blowfishdb.mechanisms.data_aware.dawa import (
     GRID,
     Dawa,
@@ -26,7 +27,6 @@ from blowfishdb.mechanisms.data_aware.regions import (
     cover_variances,
     least_squares,
 )
-from blowfishdb.mechanisms.data_aware.script import Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity, Kronecker, Prefix, Rows, Sparse
 from blowfishdb.plan.plan import Problem

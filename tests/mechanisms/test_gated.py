@@ -10,9 +10,9 @@ import pytest
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.measure import measure, run_program
 from blowfishdb.errors import Declined
+from blowfishdb.mechanisms.data_aware import Finding, Script
 from blowfishdb.mechanisms.data_aware.gated import BLOCKS, CLEAR, RECORDS, SHARE, Gated
 from blowfishdb.mechanisms.data_aware.partition import KEEP, MERGE, L1Gate
-from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy, line, public, threshold

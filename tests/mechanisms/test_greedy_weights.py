@@ -20,7 +20,7 @@ from blowfishdb.mechanisms.data_aware.buckets import (
     plan_buckets,
     weighted_tree,
 )
-from blowfishdb.mechanisms.data_aware.hat_solver import HatSolver
+from blowfishdb.mechanisms.hats import HatSolver
 from blowfishdb.mechanisms.optimized import SmoothShape, level_plans
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats

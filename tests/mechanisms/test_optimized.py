@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.mechanisms import hierarchy, identity, optimized
+from blowfishdb.mechanisms import identity, optimized, ordered_hierarchy
 from blowfishdb.mechanisms.optimized import block_energy, gram_dot, hats, ramps, window_maxima
 from blowfishdb.model import workload as line
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, as_intervals
@@ -52,10 +52,10 @@ def test_all_ranges_without_a_policy_beat_the_best_known_plan():
 def test_never_worse_than_plain_plans(workload, theta, presence):
     problem = threshold(100, theta, presence, workload(100))
     best, _ = certified_error(optimized.propose(problem))
-    for other in (hierarchy.propose(problem), identity.propose(problem)):
+    for other in (ordered_hierarchy.propose_hierarchy(problem), identity.propose(problem)):
         assert best <= 1.001 * certified_error(other)[0]
     if presence == "public" and theta < 99:
-        assert best <= 1.001 * certified_error(hierarchy.propose_ordered(problem))[0]
+        assert best <= 1.001 * certified_error(ordered_hierarchy.propose_ordered_hierarchical(problem))[0]
 
 
 def test_running_sums_at_every_cell_win_under_line_policies():
@@ -115,7 +115,7 @@ def test_where_records_move_and_vanish_the_total_is_measured_for_nothing(cells, 
     """Without it plans for every range would be more expensive than those of a plain tree, which measures it too."""
     problem = threshold(cells, theta, "secret")
     ours, certificate = certified_error(optimized.propose(problem))
-    plain, _ = certified_error(hierarchy.propose(problem))
+    plain, _ = certified_error(ordered_hierarchy.propose_hierarchy(problem))
     assert certificate.is_tight and ours < 0.97 * plain
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.axis import GRID, read_axis, step_starts
-from blowfishdb.mechanisms.hierarchy import propose_ordered
+from blowfishdb.mechanisms.ordered_hierarchy import propose_ordered_hierarchical
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import Measurement, Plan
@@ -23,7 +23,7 @@ from tests.mechanisms.one_dim import certified_error, check_strategy, problems, 
 @given(problems())
 def test_any_axis(problem):
     try:
-        strategy = propose_ordered(problem)
+        strategy = propose_ordered_hierarchical(problem)
     except Declined as declined:
         assert "running sums" in declined.reason
         return
@@ -45,7 +45,7 @@ def test_no_window_holds_two_boundaries(problem):
 def test_sums_and_levels_cost_what_they_should(cells, theta):
     if theta + 1 >= cells:
         return
-    strategy = propose_ordered(threshold(cells, theta))
+    strategy = propose_ordered_hierarchical(threshold(cells, theta))
     sums, *_ = strategy.estimator.parts[::-1]
     levels = strategy.estimator.parts[:-1]
     claimed = int(sums.weights[0]) + 2 * sum(int(part.weights[0]) for part in levels)
@@ -76,7 +76,7 @@ def test_the_printed_split_costs_more_than_it_claims():
 
 @pytest.mark.parametrize(("cells", "theta", "fan_out"), [(32, 4, 2), (32, 8, 2), (64, 8, 8), (64, 16, 16)])
 def test_better_than_the_printed_error(cells, theta, fan_out):
-    total, _ = certified_error(propose_ordered(threshold(cells, theta)))
+    total, _ = certified_error(propose_ordered_hierarchical(threshold(cells, theta)))
     sums = 4 * (cells - theta) / (cells + 1)
     nodes = 8 * (fan_out - 1) * np.log(theta) ** 3 / np.log(fan_out) ** 3 * cells / (cells + 1)
     assert total / (cells * (cells + 1) / 2) < (np.cbrt(sums) + np.cbrt(nodes)) ** 3
@@ -84,7 +84,7 @@ def test_better_than_the_printed_error(cells, theta, fan_out):
 
 def test_predicted_errors_equal_simulated_ones():
     problem = threshold(40, 6)
-    strategy = propose_ordered(problem)
+    strategy = propose_ordered_hierarchical(problem)
     plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(1, 2))
     rng = np.random.default_rng(7)
     stay = np.exp(-plan.weights / float(plan.unit))[:, None]
@@ -104,4 +104,4 @@ def test_predicted_errors_equal_simulated_ones():
 def test_declines_lines_full_graphs_and_vanishing_records():
     for problem in (threshold(20, 19), threshold(20, 1), threshold(20, 3, "secret"), threshold(20, 3, "only")):
         with pytest.raises(Declined, match="running sums"):
-            propose_ordered(problem)
+            propose_ordered_hierarchical(problem)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from blowfishdb.accuracy.intervals import noise_widths
-from blowfishdb.mechanisms import edge_transform, hierarchy, identity, kronecker, optimized
+from blowfishdb.mechanisms import edge_transform, identity, kronecker, optimized, ordered_hierarchy
+from blowfishdb.mechanisms.data_aware import DataAware
 from blowfishdb.mechanisms.data_aware.dawa import DawaTransform
 from blowfishdb.mechanisms.data_aware.kdtree import Cells
-from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.strategy import Strategy, squared
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats
@@ -43,7 +43,9 @@ def both(strategy: Strategy) -> tuple[Floats, Floats]:
 
 
 @pytest.mark.parametrize("theta", [4, 20, 59])
-@pytest.mark.parametrize("propose", [optimized.propose, hierarchy.propose], ids=["optimized", "hierarchy"])
+@pytest.mark.parametrize(
+    "propose", [optimized.propose, ordered_hierarchy.propose_hierarchy], ids=["optimized", "hierarchy"]
+)
 def test_least_squares_vary_no_more(propose: Callable[[Problem], Strategy], theta: int) -> None:
     found, bound = both(propose(Problem(line(theta), ranges())))
     assert np.all(found <= bound * (1 + 1e-9))

@@ -16,7 +16,7 @@ from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.measure import run_program
 from blowfishdb.engine.request import read_settings
 from blowfishdb.errors import AllowanceExceeded, Declined, ParameterError, PlanError
-from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
+from blowfishdb.mechanisms.data_aware import DataAware, Finding
 from blowfishdb.mechanisms.parameters import FINEST, Parameter, Settings, check_settings, settings_words
 from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS, PARAMETERS, data_aware_with, mechanism_with
 from blowfishdb.model.domain import domain, integers

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.data_aware.script import measured_rows
+from blowfishdb.mechanisms.data_aware import measured_rows
 from blowfishdb.plan.program import Measured
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms import edge_transform, hierarchy, identity, optimized, ordered
+from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered_hierarchy
 from blowfishdb.mechanisms import strategy as strategies
 from blowfishdb.mechanisms.data_aware import dawa
 from blowfishdb.mechanisms.data_aware.dawa import RUN_RULE, RunRule, even_runs
@@ -157,7 +157,13 @@ def test_ends_are_met_where_the_rule_says_so() -> None:
 
 
 CELLS = 300
-PROPOSALS = [edge_transform.propose, hierarchy.propose, identity.propose, optimized.propose, ordered.propose]
+PROPOSALS = [
+    edge_transform.propose,
+    ordered_hierarchy.propose_hierarchy,
+    identity.propose,
+    optimized.propose,
+    ordered_hierarchy.propose_ordered,
+]
 
 
 def line(theta: int, presence: str = "public") -> CellGraph:
@@ -182,7 +188,7 @@ def test_running_totals_vary_as_the_noise_that_is_in_them(propose: Callable[[Pro
 
 
 def test_running_sums_are_measured_one_by_one() -> None:
-    strategy = ordered.propose(Problem(line(1), Prefix(CELLS)))
+    strategy = ordered_hierarchy.propose_ordered(Problem(line(1), Prefix(CELLS)))
     plan = strategy.plan(Fraction(5))
     assert strategy.running_variances(row_variances(plan)) == pytest.approx(np.append(np.full(CELLS - 1, 50.0), 0))
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms import spanning_tree
-from blowfishdb.mechanisms.spanning_tree import best_forest, grow, listed_edges
+from blowfishdb.mechanisms import edge_transform
+from blowfishdb.mechanisms.edge_transform import best_forest, grow, listed_edges
 from blowfishdb.model.graphs import EdgeGraph
 from blowfishdb.model.workload import Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import calibrate, certify
@@ -55,20 +55,20 @@ def test_depth_counts_steps_to_the_root(case):
 @given(product_problems(most=5), st.integers(0, 2**32))
 def test_linear_algebra_and_stretch(problem, seed):
     try:
-        strategy = spanning_tree.propose(problem)
+        strategy = edge_transform.propose_spanning_tree(problem)
     except Declined:
         assert problem.graph.edges().shape[0] == 0
         return
     check_cells_strategy(strategy, problem, seed)
     plan = strategy.plan(Fraction(1))
-    edges = listed_edges(spanning_tree.NAME, problem)
+    edges = listed_edges(edge_transform.SPANNING_TREE, problem)
     stretch = best_forest(problem.graph.cells, edges).distances(edges).max()
     assert stretch == brute_loss(plan, problem.graph) == certify(plan, problem.graph).epsilon
 
 
 def test_thresholds_use_the_path_in_order():
     problem = Problem(policy([window(40, 3)]), Prefix(40))
-    strategy = spanning_tree.propose(problem)
+    strategy = edge_transform.propose_spanning_tree(problem)
     plan = strategy.plan(Fraction(1))
     assert certify(plan, problem.graph).epsilon == 3
     assert isinstance(plan.parts[0].rows, Intervals)
@@ -81,14 +81,14 @@ def test_thresholds_use_the_path_in_order():
 
 def test_a_star_is_measured_leaf_by_leaf():
     star = EdgeGraph(6, np.array([[2, v] for v in (0, 1, 3, 4, 5)]))
-    strategy = spanning_tree.propose(Problem(policy([star]), Identity(6)))
+    strategy = edge_transform.propose_spanning_tree(Problem(policy([star]), Identity(6)))
     assert certify(strategy.plan(Fraction(1)), policy([star])).epsilon == 1
     spread = strategy.answer_variances(np.ones(5))
     assert spread.tolist() == [1, 1, 5, 1, 1, 1]
 
 
 def test_absence_is_the_root_when_presence_is_secret():
-    strategy = spanning_tree.propose(Problem(policy([window(5, 1)], presence="secret"), Identity(5)))
+    strategy = edge_transform.propose_spanning_tree(Problem(policy([window(5, 1)], presence="secret"), Identity(5)))
     plan = strategy.plan(Fraction(1))
     assert plan.exact is None
     assert strategy.noisy.size == 5
@@ -97,7 +97,7 @@ def test_absence_is_the_root_when_presence_is_secret():
 
 def test_each_component_has_its_own_exact_total():
     graph = policy([EdgeGraph(6, np.array([[0, 1], [1, 2], [4, 5]]))])
-    tree = spanning_tree.propose(Problem(graph, Identity(6)))
+    tree = edge_transform.propose_spanning_tree(Problem(graph, Identity(6)))
     assert tree.plan(Fraction(1)).exact.shape[0] == 3
 
 
@@ -110,15 +110,15 @@ def test_the_middle_of_a_grid_is_a_better_centre_than_its_corner():
 
 def test_predicted_error_is_what_noise_gives():
     problem = Problem(policy([grid((4, 4))]), Identity(16))
-    check_prediction(spanning_tree.propose(problem), problem, Fraction(2), seed=1)
+    check_prediction(edge_transform.propose_spanning_tree(problem), problem, Fraction(2), seed=1)
 
 
 def test_declines_with_a_reason():
     with pytest.raises(Declined, match="no edges"):
-        spanning_tree.propose(Problem(policy([window(4, 0)]), Identity(4)))
+        edge_transform.propose_spanning_tree(Problem(policy([window(4, 0)]), Identity(4)))
     with pytest.raises(Declined, match="long ordered axis"):
-        spanning_tree.propose(Problem(policy([window(300_000, 1)]), Prefix(300_000)))
+        edge_transform.propose_spanning_tree(Problem(policy([window(300_000, 1)]), Prefix(300_000)))
     with pytest.raises(Declined, match="edges, more than"):
-        spanning_tree.propose(Problem(policy([window(64, 63)] * 2), Identity(64 * 64)))
+        edge_transform.propose_spanning_tree(Problem(policy([window(64, 63)] * 2), Identity(64 * 64)))
     with pytest.raises(Declined, match="cells, more than"):
-        spanning_tree.propose(Problem(policy([window(600, 1)] * 2), Identity(360_000)))
+        edge_transform.propose_spanning_tree(Problem(policy([window(600, 1)] * 2), Identity(360_000)))

@@ -10,8 +10,8 @@ import pytest
 
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import AccuracyError, AllowanceExceeded, Declined, PlanError
+from blowfishdb.mechanisms.data_aware import DataAware, Script
 from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree, Cells, KdTree, kd_tree, predicted_cut
-from blowfishdb.mechanisms.data_aware.script import DataAware, Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.distribution import pmf

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from blowfishdb.engine.measure import measure
+from blowfishdb.mechanisms.data_aware import DataAware
 from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree
-from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Kronecker
 from blowfishdb.plan.certificate import CertifiedPlan

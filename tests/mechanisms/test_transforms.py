@@ -9,12 +9,12 @@ import pytest
 
 from blowfishdb.engine.measure import measure, run_program
 from blowfishdb.errors import Declined
+from blowfishdb.mechanisms.data_aware import DataAware, Finding
 from blowfishdb.mechanisms.data_aware.buckets import MOST_MIXED, best_merged_plan
 from blowfishdb.mechanisms.data_aware.dawa import DawaTransform
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingTransform
 from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, gate_stage
-from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
-from blowfishdb.mechanisms.ordered import is_line
+from blowfishdb.mechanisms.ordered_hierarchy import is_line
 from blowfishdb.mechanisms.table import DATA_AWARE
 from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.numbers import Ints

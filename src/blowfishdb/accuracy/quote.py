@@ -39,7 +39,7 @@ from blowfishdb.accuracy.ranking import (
     unpriced,
 )
 from blowfishdb.errors import AccuracyError, CannotCertify, Declined, TooLarge
-from blowfishdb.mechanisms.data_aware.script import hides_anything
+from blowfishdb.mechanisms.data_aware import hides_anything
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cached import cached_property

@@ -21,11 +21,9 @@ from blowfishdb.accuracy.tails import REFERENCE_BETA, ROUGHLY, Bound, from_coeff
 from blowfishdb.errors import BlowfishError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms import (
     edge_transform,
-    hierarchy,
     identity,
     optimized,
-    ordered,
-    spanning_tree,
+    ordered_hierarchy,
 )
 from blowfishdb.mechanisms.axis import EstimatingStrategy
 from blowfishdb.mechanisms.strategy import Mechanism
@@ -268,8 +266,8 @@ LISTED_CELLS = 128
 QUICKLY_PROVEN = 20_000_000
 """Answers times edges; on an axis noise on single edges gains a few percent at most, and is looked at up to here."""
 UNPRICED_EDGES = "noise on single edges pays for few answers under short windows; ask for it by name to see its price"
-ON_EDGES = frozenset({edge_transform.NAME, spanning_tree.NAME})
-PLAIN_TREES = frozenset({hierarchy.NAME, hierarchy.ORDERED})
+ON_EDGES = frozenset({edge_transform.NAME, edge_transform.SPANNING_TREE})
+PLAIN_TREES = frozenset({ordered_hierarchy.HIERARCHY, ordered_hierarchy.ORDERED_HIERARCHICAL})
 
 
 def shortlist(
@@ -291,8 +289,12 @@ def shortlist(
         and crowd >= LONG_MOVES
         and optimized.NAME in able
     ):
-        able -= {ordered.NAME}
-    if ordered.is_line(problem.graph) and problem.graph.cells >= LONG_AXIS and ordered.NAME in able:
+        able -= {ordered_hierarchy.ORDERED}
+    if (
+        ordered_hierarchy.is_line(problem.graph)
+        and problem.graph.cells >= LONG_AXIS
+        and ordered_hierarchy.ORDERED in able
+    ):
         able -= {optimized.NAME, *ON_EDGES}
     return {name: mechanism for name, mechanism in mechanisms.items() if name in able} or mechanisms
 

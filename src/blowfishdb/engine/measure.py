@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import DigestMismatch, InvalidInput
-from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.data_aware import Finding, Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints, check_sum
 from blowfishdb.noise.coupling import draw_between, draw_coarser

@@ -49,8 +49,7 @@ from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.engine.synopsis import MOST_CELLS
 from blowfishdb.errors import BlowfishError, Declined, TooLarge, plural
 from blowfishdb.inference.consistency import Consistent
-from blowfishdb.mechanisms.data_aware import dawa, gated
-from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding, counts_touched
+from blowfishdb.mechanisms.data_aware import BIAS_BETA, DataAware, Finding, counts_touched, dawa, gated
 from blowfishdb.mechanisms.table import data_aware_with
 from blowfishdb.model.aggregates import AggregateTable
 from blowfishdb.model.cached import cached_property

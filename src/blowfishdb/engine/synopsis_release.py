@@ -17,7 +17,7 @@ from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.engine.release import CellsRelease, PlanRelease
 from blowfishdb.engine.synopsis import BETA, Artefact, CellNoise, SynopsisAxis, answer_variances, to_bytes
 from blowfishdb.errors import plural, sentence
-from blowfishdb.mechanisms.data_aware.script import Finding
+from blowfishdb.mechanisms.data_aware import Finding
 from blowfishdb.model.cells import NO_PART, ConstrainedParts
 from blowfishdb.model.explain import not_protected
 from blowfishdb.model.graphs import ZERO

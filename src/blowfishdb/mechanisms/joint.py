@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms import kronecker, optimized, ordered
+from blowfishdb.mechanisms import kronecker, optimized, ordered_hierarchy
 from blowfishdb.mechanisms.identity import ShiftedRows
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.model.aggregates import Blocks, unchanged
@@ -152,7 +152,11 @@ def _running(problem: Problem, times: int) -> tuple[Strategy, float]:
     if len(problem.graph.shape) > 1:
         strategy: Strategy = kronecker.propose(problem)
     else:
-        strategy = ordered.propose(problem) if ordered.is_line(problem.graph) else optimized.propose(problem)
+        strategy = (
+            ordered_hierarchy.propose_ordered(problem)
+            if ordered_hierarchy.is_line(problem.graph)
+            else optimized.propose(problem)
+        )
     plan = strategy.plan(Fraction(1))
     if not isinstance(plan, Plan):
         raise Declined(NAME, "running counts are measured by rows here")

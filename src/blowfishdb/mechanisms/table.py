@@ -11,17 +11,14 @@ from typing import Any, cast
 
 from blowfishdb.mechanisms import (
     edge_transform,
-    hierarchy,
     identity,
     joint,
     kronecker,
     marginals,
     optimized,
-    ordered,
-    spanning_tree,
+    ordered_hierarchy,
 )
-from blowfishdb.mechanisms.data_aware import dawa, gated, kdtree, matching_transform
-from blowfishdb.mechanisms.data_aware.script import DataAware
+from blowfishdb.mechanisms.data_aware import DataAware, dawa, gated, kdtree, matching_transform
 from blowfishdb.mechanisms.parameters import ParameterTable, Settings, arguments
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES
@@ -31,14 +28,14 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         identity.NAME: identity.propose,
         identity.DIRECT: identity.propose_direct,
         joint.NAME: joint.propose,
-        ordered.NAME: ordered.propose,
-        hierarchy.NAME: hierarchy.propose,
-        hierarchy.ORDERED: hierarchy.propose_ordered,
+        ordered_hierarchy.ORDERED: ordered_hierarchy.propose_ordered,
+        ordered_hierarchy.HIERARCHY: ordered_hierarchy.propose_hierarchy,
+        ordered_hierarchy.ORDERED_HIERARCHICAL: ordered_hierarchy.propose_ordered_hierarchical,
         optimized.NAME: optimized.propose,
         kronecker.NAME: kronecker.propose,
         marginals.NAME: marginals.propose,
         edge_transform.NAME: edge_transform.propose,
-        spanning_tree.NAME: spanning_tree.propose,
+        edge_transform.SPANNING_TREE: edge_transform.propose_spanning_tree,
     }
 )
 
@@ -60,8 +57,8 @@ DATA_AWARE: Mapping[str, DataAware] = MappingProxyType(
 
 PARAMETERS: ParameterTable = MappingProxyType(
     {
-        hierarchy.NAME: hierarchy.PARAMETERS,
-        hierarchy.ORDERED: hierarchy.ORDERED_PARAMETERS,
+        ordered_hierarchy.HIERARCHY: ordered_hierarchy.HIERARCHY_PARAMETERS,
+        ordered_hierarchy.ORDERED_HIERARCHICAL: ordered_hierarchy.ORDERED_HIERARCHICAL_PARAMETERS,
         dawa.NAME: dawa.PARAMETERS,
         dawa.BOUNDED: dawa.BOUNDED_PARAMETERS,
         dawa.TRANSFORM: dawa.TRANSFORM_PARAMETERS,

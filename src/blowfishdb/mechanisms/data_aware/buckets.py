@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 
 from blowfishdb.errors import CannotCertify, Declined, PlanError, TooLarge
-from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered, spanning_tree
+from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered_hierarchy
 from blowfishdb.mechanisms.axis import GRID, Axis, EstimatingStrategy, Estimator, TreeCorrection, grow, read_axis
-from blowfishdb.mechanisms.data_aware.hat_solver import HatSolver
-from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything, measured_rows
+from blowfishdb.mechanisms.data_aware import Finding, Script, hides_anything, measured_rows
+from blowfishdb.mechanisms.hats import HatSolver
 from blowfishdb.mechanisms.optimized import SmoothShape, TreeShape, choose, level_plans
 from blowfishdb.mechanisms.strategy import LineStrategy, Mechanism, Strategy, chosen_rows, row_variances
 from blowfishdb.model.cached import cached_property
@@ -404,11 +404,11 @@ def _levels(axis: Axis, workload: Rows) -> Estimator:
 
 
 CANDIDATES: tuple[Mechanism, ...] = (
-    ordered.propose,
+    ordered_hierarchy.propose_ordered,
     identity.propose,
     optimized.propose,
     edge_transform.propose,
-    spanning_tree.propose,
+    edge_transform.propose_spanning_tree,
 )
 MOST_MIXED = 4096
 """Up to this many buckets the noise of answers that mix several is written out."""

@@ -12,7 +12,16 @@ import numpy as np
 from scipy.linalg import solveh_banded
 
 from blowfishdb.errors import Declined, PlanError
-from blowfishdb.mechanisms import ordered
+from blowfishdb.mechanisms import ordered_hierarchy
+from blowfishdb.mechanisms.data_aware import (
+    BIAS_BETA,
+    Finding,
+    Script,
+    check_hides,
+    hides_anything,
+    measured_rows,
+    shared_program,
+)
 from blowfishdb.mechanisms.data_aware.buckets import Buckets, measured_buckets, measured_by_policy
 from blowfishdb.mechanisms.data_aware.partition import (
     GATE_RULE,
@@ -37,15 +46,6 @@ from blowfishdb.mechanisms.data_aware.regions import (
     least_squares,
     noise_unit,
     tree_finding,
-)
-from blowfishdb.mechanisms.data_aware.script import (
-    BIAS_BETA,
-    Finding,
-    Script,
-    check_hides,
-    hides_anything,
-    measured_rows,
-    shared_program,
 )
 from blowfishdb.mechanisms.parameters import Parameter
 from blowfishdb.mechanisms.products import as_boxes
@@ -265,7 +265,7 @@ class DawaTransform:
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """One stage on a line; gate, partition and measurement elsewhere: together exactly epsilon."""
         check_hides(TRANSFORM, problem.graph)
-        if self.sums_first and ordered.is_line(problem.graph):
+        if self.sums_first and ordered_hierarchy.is_line(problem.graph):
             if self.select_share is not None:
                 raise Declined(TRANSFORM, "on a line of values running sums get all of epsilon: nothing is split")
             return shared_program(TRANSFORM, epsilon, [(SUMS, Fraction(1))])
@@ -282,7 +282,7 @@ class DawaTransform:
 
 
 def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
-    strategy = ordered.propose(problem)
+    strategy = ordered_hierarchy.propose_ordered(problem)
     plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)
     measured = measured_rows((yield Ask(SUMS, MeasurementStage(plan))))
     spread = row_variances(plan)

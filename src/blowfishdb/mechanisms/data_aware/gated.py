@@ -12,12 +12,12 @@ import numpy as np
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import identity, kronecker
+from blowfishdb.mechanisms.data_aware import DataAware, Finding, Script, check_hides, measured_rows
 from blowfishdb.mechanisms.data_aware.buckets import Buckets, last_stage, measured_buckets, measured_by_policy, summed
 from blowfishdb.mechanisms.data_aware.dawa import Dawa, DawaTransform
 from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.partition import KEEP, GateRule, gate_stage
 from blowfishdb.mechanisms.data_aware.regions import HilbertCurve
-from blowfishdb.mechanisms.data_aware.script import DataAware, Finding, Script, check_hides, measured_rows
 from blowfishdb.mechanisms.parameters import Parameter
 from blowfishdb.mechanisms.strategy import CellStrategy, row_variances
 from blowfishdb.model.graphs import ZERO

@@ -11,6 +11,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from blowfishdb.errors import PlanError
+from blowfishdb.mechanisms.data_aware import Finding, Script, shared_program
 from blowfishdb.mechanisms.data_aware.regions import (
     HALVINGS,
     RECORD_RULE,
@@ -26,7 +27,6 @@ from blowfishdb.mechanisms.data_aware.regions import (
     tree_finding,
     whole,
 )
-from blowfishdb.mechanisms.data_aware.script import Finding, Script, shared_program
 from blowfishdb.mechanisms.parameters import Parameter
 from blowfishdb.mechanisms.strategy import squared
 from blowfishdb.model.numbers import Floats

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
+from blowfishdb.mechanisms.data_aware import Script, check_hides, shared_program
 from blowfishdb.mechanisms.data_aware.buckets import check_mixed, measured_by_policy
-from blowfishdb.mechanisms.data_aware.script import Script, check_hides, shared_program
 from blowfishdb.mechanisms.parameters import Parameter
 from blowfishdb.model.cached import cached_property, compiled
 from blowfishdb.model.graphs import CellGraph, by_first_appearance

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.data_aware.script import counts_touched
+from blowfishdb.mechanisms.data_aware import counts_touched
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints, as_ints

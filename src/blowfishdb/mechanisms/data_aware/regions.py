@@ -13,7 +13,7 @@ import numpy as np
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.inference.least_squares import Tree, TreeSolver, combined
 from blowfishdb.mechanisms import identity
-from blowfishdb.mechanisms.data_aware.script import Finding, counts_touched, measured_rows
+from blowfishdb.mechanisms.data_aware import Finding, counts_touched, measured_rows
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.strategy import row_variances, squared
 from blowfishdb.model.cached import cached_property
