@@ -123,6 +123,24 @@ def test_the_walk_over_cells_finds_the_edge_that_a_list_of_edges_gives(data: st.
     assert loss.worst_axis_edge(spans, measured.weights, graph) == listed
 
 
+@effort(80)
+@given(st.data())
+def test_rows_of_one_cell_each_lose_the_weights_of_both_ends(data: st.DataObject) -> None:
+    cells = data.draw(st.integers(2, 9))
+    low = np.array(data.draw(st.lists(st.integers(0, cells - 1), min_size=1, max_size=12)))
+    high = low + np.array(data.draw(st.lists(st.integers(0, 1), min_size=low.size, max_size=low.size)))
+    weights = np.array(data.draw(st.lists(st.integers(1, 9), min_size=low.size, max_size=low.size)))
+    part = Measurement(Intervals(cells, low, high), weights)
+    edges = np.array(list(itertools.combinations(range(cells), 2)))
+    expected = column_losses(loss.sparse_columns(part.rows), weights, edges)
+    assert loss.listed_losses(Plan(Fraction(1), (part,)), edges).tolist() == expected.tolist()
+
+
+def test_a_row_over_two_cells_is_not_taken_for_one_of_each() -> None:
+    part = Measurement(Intervals(3, np.array([0, 1]), np.array([2, 2])), np.array([3, 5]))
+    assert loss.listed_losses(Plan(Fraction(1), (part,)), np.array([[0, 1], [1, 2]])).tolist() == [5, 8]
+
+
 @pytest.mark.no_cover
 @effort(160)
 @given(st.data())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.charge import Planned, plan_request
-from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.engine.compile import COMPILED_CELLS, CompiledQueries, DatasetHandle
 from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.query import query
@@ -98,3 +101,26 @@ def test_a_quote_of_other_declarations_is_not_taken(other: tuple[bf.Domain, bf.P
     assert kept.quote("ana", "one", *other, lambda: line) is line
     assert kept.quote("ana", "one", *other, never) is line
     assert kept.cells == LEAST + 10
+
+
+def test_a_query_is_compiled_once_for_the_same_declarations() -> None:
+    queries, (declared, policy), asked = CompiledQueries(), DECLARED, query("histogram", "age")
+    first = queries.compile(declared, policy, asked)
+    assert queries.compile(declared, policy, query("histogram", "age")) is first
+    assert queries.compile(declared, policy, query("cdf", "age")) is not first
+    hidden = bf.Policy({"age": bf.line()})
+    assert queries.compile(declared, hidden, asked).problem.digest() != first.problem.digest()
+    # Equal declarations that are other objects may be those of another version.
+    assert queries.compile(declared, replace(policy), asked) is not first
+    wider = domain({"age": integers(1, 20)})
+    assert queries.compile(wider, policy, asked).problem.graph.cells == first.problem.graph.cells + 10
+
+
+def test_few_and_small_compiled_queries_are_remembered_and_none_travels() -> None:
+    queries, (declared, policy) = CompiledQueries(most=1), DECLARED
+    first = queries.compile(declared, policy, query("histogram", "age"))
+    assert pickle.loads(pickle.dumps(queries)).compile(declared, policy, query("histogram", "age")) is not first
+    queries.compile(declared, policy, query("cdf", "age"))
+    assert queries.compile(declared, policy, query("histogram", "age")) is not first
+    long = domain({"age": integers(1, COMPILED_CELLS)})
+    assert queries.compile(long, policy, query("cdf", "age")) is not queries.compile(long, policy, query("cdf", "age"))

@@ -22,7 +22,6 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import (
     Compiled,
     DatasetHandle,
-    compile_query,
     quantile_order,
     query_cells,
     with_tolerances,
@@ -104,7 +103,7 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
         tables = divided(handle.domain, handle.policy, query)
         if len(tables) > 1:
             return parts_release(handle, query, tables, target, quantiles_release)
-        compiled = compile_query(handle.domain, handle.policy, query)
+        compiled = handle.compile(query)
         if query.kind == "selection":
             _check_cells(compiled)
             return groups_release(compiled, target)
@@ -114,7 +113,7 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
         return _cells_release(compiled, handle, target)
     if target.epsilon is None:
         raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")
-    histogram = compile_query(handle.domain, handle.policy, replace(query, kind="histogram"))
+    histogram = handle.compile(replace(query, kind="histogram"))
     return SynopsisRelease(_cells_release(histogram, handle, target, synopsis=True))
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from scipy.sparse import coo_array, csc_array, csr_array
@@ -65,7 +65,7 @@ class DatasetHandle:
 
     `sharing` says whose answers may share noise; `read_only` that the curator vouches for rows that never change.
     `records` tells apart what else is counted of the same data: its people. `rows` is the number of records of the
-    query that is planned, where that is public and was counted.
+    query that is planned, where that is public and was counted. `compiled` has queries that were compiled before.
     """
 
     name: str
@@ -82,6 +82,12 @@ class DatasetHandle:
     read_only: bool = False
     records: str = ""
     rows: int | None = None
+    compiled: CompiledQueries | None = field(default=None, repr=False)
+
+    def compile(self, query: Query) -> Compiled:
+        """The cells and the problem of a query that has an answer."""
+        make = compile_query if self.compiled is None else self.compiled.compile
+        return make(self.domain, self.policy, query)
 
     def content(self) -> str | None:
         """A digest that is the same as long as every row is; None where nobody can tell."""
@@ -250,6 +256,40 @@ def compile_query(domain: Domain, policy: Policy, query: Query) -> Compiled:
     measure = measure_of(cells) if query.kind in ("sum", "mean") else None
     problem = Problem(cells.graph, workload(query, cells))
     return Compiled(query, cells, problem, measure, constrained_parts(domain, policy, cells))
+
+
+Compile: TypeAlias = Callable[[Domain, Policy, Query], Compiled]
+MOST_COMPILED = 64
+COMPILED_CELLS = 4096
+"""Larger queries are compiled anew: they take memory, and little of their time goes into it."""
+
+
+@dataclass(eq=False)
+class CompiledQueries:
+    """The last small queries that were compiled, with what was worked out of their cells and graphs since.
+
+    A domain and a policy are the very objects that a query was compiled for: nothing of them is compared or hashed.
+    """
+
+    most: int = MOST_COMPILED
+    _recent: tuple[tuple[Domain, Policy, str, Compiled], ...] = ()
+
+    def __reduce__(self) -> tuple[type[CompiledQueries], tuple[int]]:
+        """Another process compiles by itself."""
+        return CompiledQueries, (self.most,)
+
+    def compile(self, domain: Domain, policy: Policy, query: Query) -> Compiled:
+        """What `compile_query` gives."""
+        # Values that are equal and of other types are shown in other ways.
+        shown = repr(query)
+        for known, hidden, text, compiled in self._recent:
+            if known is domain and hidden is policy and text == shown and compiled.query == query:
+                return compiled
+        compiled = compile_query(domain, policy, query)
+        if max(compiled.problem.workload.shape) <= COMPILED_CELLS:
+            # A thread that adds one at the same moment may lose it, which costs the time to compile it again.
+            self._recent = ((domain, policy, shown, compiled), *self._recent[: self.most - 1])
+        return compiled
 
 
 def query_cells(domain: Domain, policy: Policy, query: Query) -> Cells:
@@ -654,14 +694,15 @@ def compute_here(effort: Callable[[], int], function: Callable[..., Result], *ar
     return function(*arguments)
 
 
-def query_effort(domain: Domain, policy: Policy, query: Query) -> int:
+def query_effort(domain: Domain, policy: Policy, query: Query, make: Compile | None = None) -> int:
     """About the number of cells and answers that planning goes through, as if they were those of one attribute.
 
-    1 for a query that is refused: its refusal takes no time.
+    1 for a query that is refused: its refusal takes no time. `make` compiles the query, `compile_query` without one.
     """
+    make = make or compile_query
     if query.parts:
         # Each is quoted alone, and again with others.
-        return len(query.parts) * sum(query_effort(domain, policy, part.query) for part in query.parts)
+        return len(query.parts) * sum(query_effort(domain, policy, part.query, make) for part in query.parts)
     axes, several = query.axes, 1 if len(query.axes) <= 1 else SEVERAL_AXES
     histogram = Query("histogram", axes, query.where) if query.kind in PUBLISHED else query
     try:
@@ -670,7 +711,7 @@ def query_effort(domain: Domain, policy: Policy, query: Query) -> int:
             most = several * math.prod(domain.find(axis.attribute).total_size for axis in axes)
             if most <= FEW_CELLS:
                 return most
-        problem = compile_query(domain, policy, histogram).problem
+        problem = make(domain, policy, histogram).problem
     except BlowfishError:
         return 1
     # The number of ranges grows with the square of the cells, the work only with the cells and a little.

@@ -309,10 +309,22 @@ def listed_losses(plan: Plan, edges: Ints) -> Ints:
 
 def _part_losses(part: Measurement | KroneckerMeasurement, edges: Ints) -> Ints:
     factors = part.factors if isinstance(part, KroneckerMeasurement) else (part,)
+    alone = _one_cell_each(factors[0]) if len(factors) == 1 else None
+    if alone is not None:
+        # No row counts both ends.
+        return alone[edges[:, 0]] + alone[edges[:, 1]]
     tables = _overlap_tables(factors)
     if tables is not None:
         return _table_losses(tables, edges)
     return column_losses(sparse_columns(part.rows), part.weights, edges)
+
+
+def _one_cell_each(part: Measurement) -> Ints | None:
+    """The weight of the rows over each cell, where no row counts two cells."""
+    intervals = as_intervals(part.rows)
+    if intervals is None or int((intervals.high - intervals.low).max(initial=0)) > 1:
+        return None
+    return cover(intervals, part.weights)
 
 
 def _overlap_tables(factors: tuple[Measurement, ...]) -> list[Ints] | None:

@@ -35,7 +35,7 @@ from blowfishdb.engine.charge import (
     repeated,
     with_rows,
 )
-from blowfishdb.engine.compile import Compute, DatasetHandle, compute_here, query_effort
+from blowfishdb.engine.compile import CompiledQueries, Compute, DatasetHandle, compute_here, query_effort
 from blowfishdb.engine.preview import AnyPreview, Preview, Way, continued, instead
 from blowfishdb.engine.release import PlanRelease, Release
 from blowfishdb.engine.request import Request, make_request
@@ -122,13 +122,13 @@ def local_backend(
         for axis in wanted.query.axes:
             if axis.attribute in domain and domain[axis.attribute] != handle.domain.find(axis.attribute):
                 raise QueryError(f"{axis.attribute} is declared in another way by now: ask the dataset anew")
-        return handle, make_request(handle, wanted.query, wanted.target)
+        return replace(handle, compiled=quote_cache.compiled), make_request(handle, wanted.query, wanted.target)
 
     def planned(handle: DatasetHandle, request: Request, *, wants_preview: bool = False) -> Planned:
         counted, declarations = with_rows(handle, request, free_answer), (handle.domain, handle.policy)
 
         def make() -> Planned:
-            effort = partial(query_effort, *declarations, request.query)
+            effort = partial(query_effort, *declarations, request.query, quote_cache.compiled.compile)
             work = plan_request if compute is compute_here else plan_in_full
             # Without a source: no plan can depend on data, wherever it is made.
             return compute(effort, work, replace(counted, source=UNREAD), request, wants_preview)
@@ -336,6 +336,8 @@ class QuoteCache:
 
     most_each: int = MOST_EACH
     most_cells: int = MOST_CELLS
+    compiled: CompiledQueries = field(default_factory=CompiledQueries)
+    """Cells and graphs of the last queries, whoever asked them; they tell of no answer and no accuracy."""
     cells: int = field(default=0, init=False)
     """How many cells all cached quotes have together."""
     _quotes: OrderedDict[tuple[str, str], tuple[Domain, Policy, Planned]] = field(default_factory=OrderedDict)
