@@ -21,7 +21,7 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Kronecker
 from blowfishdb.plan.plan import EdgePlan, Measurement
-from blowfishdb.plan.program import Ask, Measured, MeasurementStage, Reply, Selection, merge_counts
+from blowfishdb.plan.program import Measured, MeasurementStage, Reply, SelectionStage, StageRequest, merge_counts
 
 LIMIT = 1.125
 RECORD = Path(__file__).resolve().parent / "tuned.json"
@@ -138,7 +138,7 @@ def recorded_setting(part: str) -> dict[str, float]:
 Found = TypeVar("Found")
 
 
-def seeded_run(script: Generator[Ask, Reply, Found], counts: Ints, seed: int) -> Found:
+def seeded_run(script: Generator[StageRequest, Reply, Found], counts: Ints, seed: int) -> Found:
     """What the script ends with."""
     generator = np.random.default_rng(seed)
     try:
@@ -169,7 +169,7 @@ def _measured(stage: MeasurementStage, cells: Ints, generator: np.random.Generat
     return Measured(np.concatenate([nothing, *(part.dot(cells) for part in rows)]) + noise, exact)
 
 
-def _draws(stage: Selection, generator: np.random.Generator) -> Ints:
+def _draws(stage: SelectionStage, generator: np.random.Generator) -> Ints:
     noise = stage.noise
     if noise.tie_words:
         raise InvalidInput("seeded runs know selections without ties only")

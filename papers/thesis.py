@@ -17,7 +17,7 @@ from blowfishdb.mechanisms.data_aware.matching_transform import MatchingTransfor
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import Allowance, Ask, Program
+from blowfishdb.plan.program import Allowance, Program, StageRequest
 from papers.baselines.noise import line, noisy, one_record, release
 from papers.baselines.printed_dawa import GivenBuckets, PrintedDawa, PrintedPartition, l1_partition, published_starts
 from papers.charts import dots, legend_below, lines, plain, width_for
@@ -72,7 +72,7 @@ class PrintedTransform:
         graph = problem.graph
         select, measure = (allowance.epsilon for allowance in program.allowances)
         inner = l1_partition(graph.cells, graph, select, candidates="powers", penalty=Fraction(0), one_sided=False)
-        starts = yield Ask(SELECT, PrintedPartition(inner, 1 / measure))
+        starts = yield StageRequest(SELECT, PrintedPartition(inner, 1 / measure))
         return (yield from _transformed(problem, np.asarray(starts), measure))
 
 

@@ -30,7 +30,15 @@ from blowfishdb.model.workload import Rows
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Plan, Problem
-from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, Selection, SelectionNoise, merge_graph
+from blowfishdb.plan.program import (
+    Allowance,
+    MeasurementStage,
+    Program,
+    SelectionNoise,
+    SelectionStage,
+    StageRequest,
+    merge_graph,
+)
 from papers.data import MOST_CELLS
 
 Candidates = Literal["powers", "aligned", "all"]
@@ -169,7 +177,7 @@ def weighted_buckets(problem: Problem, buckets: Buckets, weights: Weights, stage
         return (yield from measured_buckets(problem, buckets, [Allowance(stage, epsilon)]))
     tree = weighted_tree(one_run(buckets.count), _tree(buckets, problem.workload, weights))
     plan, _ = calibrate(Plan(Fraction(1), tree.parts), merge_graph(problem.graph, buckets.of_cells), epsilon)
-    measured = measured_rows((yield Ask(stage, MeasurementStage(plan), buckets.of_cells)))
+    measured = measured_rows((yield StageRequest(stage, MeasurementStage(plan), buckets.of_cells)))
     spread = row_variances(plan)
     cells = buckets.spread(tree.estimate(measured.noisy.astype(np.float64), np.empty(0), spread))
     variances = answer_variances(buckets, tree, problem.workload, spread)
@@ -259,10 +267,10 @@ class PrintedDawa:
             buckets = Buckets(cells, np.arange(cells))
         else:
             stage = self._stage(problem.graph, program.allowances[0].epsilon, measure)
-            buckets = Buckets(cells, np.asarray((yield Ask(SELECT, stage))))
+            buckets = Buckets(cells, np.asarray((yield StageRequest(SELECT, stage))))
         return (yield from weighted_buckets(problem, buckets, self.second, MEASURE, measure))
 
-    def _stage(self, graph: CellGraph, select: Fraction, measure: Fraction) -> Selection:
+    def _stage(self, graph: CellGraph, select: Fraction, measure: Fraction) -> SelectionStage:
         if self.first == "ours":
             return l1_refinement(graph.cells, graph, select)
         candidates: Literal["all", "powers"] = "all" if self.first == "all" else "powers"

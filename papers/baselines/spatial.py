@@ -28,7 +28,7 @@ from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Intervals, Rectangles, total
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
-from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, Reply
+from blowfishdb.plan.program import Allowance, MeasurementStage, Program, Reply, StageRequest
 from papers.baselines.noise import noisy
 
 # How many records there are, as far as a grid needs to know it: exactly where it is public, else at a small share.
@@ -47,7 +47,7 @@ def total_share(graph: CellGraph) -> Fraction:
     return Fraction(0) if np.all(graph.components() == 0) else TOTAL_SHARE
 
 
-def ask_total(problem: Problem, allowance: Allowance) -> Generator[Ask, Reply, NodeViews]:
+def ask_total(problem: Problem, allowance: Allowance) -> Generator[StageRequest, Reply, NodeViews]:
     """The view of the whole grid, to start a tree with."""
     everything = np.zeros(problem.graph.cells, dtype=np.int64)
     values, variances, _ = yield from bucket_counts(problem.graph, everything, allowance)
@@ -218,7 +218,7 @@ class Quadtree:
         levels = halving_levels(graph.shape)
         plan = levels_plan(graph, levels)
         plan, _ = calibrate(plan, graph, program.epsilon)
-        measured = measured_rows((yield Ask(program.allowances[0].stage, MeasurementStage(plan))))
+        measured = measured_rows((yield StageRequest(program.allowances[0].stage, MeasurementStage(plan))))
         tree = product_tree(graph.shape, levels)
         counted = np.arange(tree.nodes - plan.weights.size, tree.nodes)
         views = NodeViews.none(tree.nodes)

@@ -20,7 +20,7 @@ from blowfishdb.engine.combination import (
     Combination,
     Combined,
     CombinedCandidate,
-    Part,
+    CombinedMeasurement,
     combine,
     family_width,
     few_spread,
@@ -95,8 +95,8 @@ def compiled(kind: str, *groups: object, where: Predicate | None = None) -> Comp
     return compile_query(DOMAIN, POLICY, query(kind, as_axes(groups), where))  # type: ignore[arg-type]
 
 
-def part(of: Compiled, mechanism: str, level: Fraction | str) -> Part:
-    return Part(of, certified_strategy(of.problem, MECHANISMS[mechanism](of.problem)), Fraction(level))
+def part(of: Compiled, mechanism: str, level: Fraction | str) -> CombinedMeasurement:
+    return CombinedMeasurement(of, certified_strategy(of.problem, MECHANISMS[mechanism](of.problem)), Fraction(level))
 
 
 def counts_of(of: Compiled) -> np.ndarray:
@@ -272,7 +272,8 @@ def test_a_supplement_is_about_the_least_that_meets_the_accuracy() -> None:
     new = compiled("histogram", AGE.bins(3))
     fresh = accuracy_at(new.problem, Fraction(1, 4), 0.2, {"identity": MECHANISMS["identity"]}, "simultaneous").best
     system = combine(
-        new, [part(compiled("histogram", AGE), "identity", "1/4"), Part(new, fresh.candidate, Fraction(1))]
+        new,
+        [part(compiled("histogram", AGE), "identity", "1/4"), CombinedMeasurement(new, fresh.candidate, Fraction(1))],
     )
     assert system is not None
     likely = likely_level(system, fresh.epsilon, TARGET, fresh.alpha)
@@ -287,7 +288,11 @@ def test_a_supplement_is_about_the_least_that_meets_the_accuracy() -> None:
     assert least_level(system, fresh, likely * Fraction(4, 5), TARGET, fresh.alpha) is not None
     assert least_level(system, fresh, likely, TARGET, 0.0) is None
     useless = combine(
-        new, [part(compiled("histogram", AGE), "identity", "1/1000"), Part(new, fresh.candidate, Fraction(1))]
+        new,
+        [
+            part(compiled("histogram", AGE), "identity", "1/1000"),
+            CombinedMeasurement(new, fresh.candidate, Fraction(1)),
+        ],
     )
     assert useless is not None
     # The public total alone saves something here.

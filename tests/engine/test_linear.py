@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import blowfishdb as bf
-from blowfishdb.engine.combination import Part
+from blowfishdb.engine.combination import CombinedMeasurement
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.release import PlanRelease
@@ -33,7 +33,7 @@ def test_every_offer_answers_the_rows_without_bias(policy: bf.Policy) -> None:
     assert {"direct", "identity"} <= {offer.mechanism for offer in plans}
     for offer in plans:
         # What is measured of each cell, decoded without noise.
-        rows, exact = Part(compiled, offer.candidate, Fraction(1)).over([np.arange(12)], 12)
+        rows, exact = CombinedMeasurement(compiled, offer.candidate, Fraction(1)).over([np.arange(12)], 12)
         answers = offer.strategy.decode(rows, exact, offer.candidate.variances(Fraction(1)))
         assert np.allclose(answers, WEIGHTS, rtol=0.0, atol=1e-6)
 

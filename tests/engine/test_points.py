@@ -24,7 +24,7 @@ from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.predicate import Axis
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.points import certify_points
-from blowfishdb.sources.base import ColumnType, Counting, Tally
+from blowfishdb.sources.base import ColumnType, Counting, PointCounting
 
 DOMAIN = bf.domain({"x": bf.integers(0, 99, null=0), "y": bf.integers(0, 99, null=0)})
 POLICY = bf.Policy(joint=[bf.grid(["x", "y"], 3, "l1")])
@@ -48,7 +48,7 @@ class Source:
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         raise NotImplementedError
 
-    def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
+    def prepare_points(self, points: Points, unit: Row | Person = ROW) -> PointCounting:
         return Known(self, points)
 
 

@@ -23,7 +23,7 @@ from blowfishdb.mechanisms.data_aware import DataAware, Finding, Script
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan, Problem
-from blowfishdb.plan.program import Allowance, Ask, Measured, MeasurementStage, Program
+from blowfishdb.plan.program import Allowance, Measured, MeasurementStage, Program, StageRequest
 from tests.engine.held import HISTOGRAM, RAW, Bench, bench
 
 HALF = Fraction(1, 2)
@@ -43,7 +43,9 @@ class Halves:
         cells = problem.graph.cells
         buckets = (np.arange(cells) >= cells // 2).astype(np.int64)
         scale = Fraction(2) / program.epsilon / self.greed
-        reply = yield Ask("halves", MeasurementStage(Plan(scale, (Measurement(Identity(2), np.array(1)),))), buckets)
+        reply = yield StageRequest(
+            "halves", MeasurementStage(Plan(scale, (Measurement(Identity(2), np.array(1)),))), buckets
+        )
         assert isinstance(reply, Measured)
         size = np.bincount(buckets)[buckets]
         variances = 2.0 * float(scale) ** 2 / size**2

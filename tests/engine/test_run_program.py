@@ -14,7 +14,15 @@ from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.program import WORD_BITS, Allowance, Ask, Measured, MeasurementStage, Program, SelectionNoise
+from blowfishdb.plan.program import (
+    WORD_BITS,
+    Allowance,
+    Measured,
+    MeasurementStage,
+    Program,
+    SelectionNoise,
+    StageRequest,
+)
 
 GRAPH = CellGraph((WindowGraph(np.full(4, 3), np.empty(0, np.int64)),), "record", np.array(False), "only")
 COUNTS = np.array([50_000, 0, 0, 70_000])
@@ -40,12 +48,12 @@ class LargerHalf:
 
 
 def script(unit: Fraction) -> Script:
-    chosen = yield Ask("select", LargerHalf())
+    chosen = yield StageRequest("select", LargerHalf())
     assert isinstance(chosen, np.ndarray)
     assert chosen.tolist() == [1]
     buckets = np.array([0, 0, 1, 1])
     plan = Plan(unit, (Measurement(Identity(2), np.array(1)),))
-    measured = yield Ask("measure", MeasurementStage(plan), buckets)
+    measured = yield StageRequest("measure", MeasurementStage(plan), buckets)
     assert isinstance(measured, Measured)
     cells = measured.noisy[buckets] / 2.0
     return Finding(cells, cells, np.ones(4), buckets)
@@ -71,7 +79,7 @@ def test_words_that_break_ties_are_drawn_after_the_noise_and_differ() -> None:
     seen: list[int] = []
 
     def ask() -> Script:
-        chosen = yield Ask("select", WithWords())
+        chosen = yield StageRequest("select", WithWords())
         assert isinstance(chosen, np.ndarray)
         seen.extend(chosen.tolist())
         return Finding(np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4, dtype=np.int64))

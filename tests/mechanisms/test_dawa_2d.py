@@ -30,7 +30,7 @@ from blowfishdb.mechanisms.data_aware.regions import (
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity, Kronecker, Prefix, Rows, Sparse
 from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import Ask
+from blowfishdb.plan.program import StageRequest
 from tests.mechanisms.spatial_cases import clustered, full, policies, random_boxes, run, window
 from tests.mechanisms.test_hilbert import random_blocks
 
@@ -61,7 +61,7 @@ def test_the_partition_may_not_use_the_allowance_of_the_counts() -> None:
     program = Dawa().program(problem, Fraction(1))
 
     def greedy() -> Script:
-        yield Ask("partition", l1_refinement(108, problem.graph, Fraction(1, 2)))
+        yield StageRequest("partition", l1_refinement(108, problem.graph, Fraction(1, 2)))
         raise AssertionError("this stage must not run")
 
     with pytest.raises(AllowanceExceeded):

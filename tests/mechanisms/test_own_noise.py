@@ -12,7 +12,7 @@ from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.mechanisms import edge_transform, identity, kronecker, optimized, ordered_hierarchy
 from blowfishdb.mechanisms.data_aware import DataAware
 from blowfishdb.mechanisms.data_aware.dawa import DawaTransform
-from blowfishdb.mechanisms.data_aware.kdtree import Cells
+from blowfishdb.mechanisms.data_aware.kdtree import CellBased
 from blowfishdb.mechanisms.strategy import Strategy, squared
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats
@@ -94,7 +94,7 @@ LINE = CellGraph((window(FEW_CELLS, 1),), "record", np.array(False), "public")
 
 @pytest.mark.parametrize(
     ("mechanism", "graph", "epsilon", "scale", "terms"),
-    [(DawaTransform(), LINE, 4, 1 / 4, 2), (Cells(), full((FEW_CELLS,)), 7, 2 / 7, 1)],
+    [(DawaTransform(), LINE, 4, 1 / 4, 2), (CellBased(), full((FEW_CELLS,)), 7, 2 / 7, 1)],
     ids=["sums", "cells"],
 )
 def test_an_interval_holds_a_step_of_one_where_that_is_likely(

@@ -17,7 +17,7 @@ from blowfishdb.engine.measure import run_program
 from blowfishdb.engine.request import read_settings
 from blowfishdb.errors import AllowanceExceeded, Declined, ParameterError, PlanError
 from blowfishdb.mechanisms.data_aware import DataAware, Finding
-from blowfishdb.mechanisms.parameters import FINEST, Parameter, Settings, check_settings, settings_words
+from blowfishdb.mechanisms.parameters import FINEST, Parameter, ParameterValues, check_settings, settings_words
 from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS, PARAMETERS, data_aware_with, mechanism_with
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.numbers import Ints
@@ -59,7 +59,7 @@ def problem(shape: tuple[int, ...], policy: Policy | None = None) -> Problem:
     return compile_query(declared, policy or Policy(), query(kind, names)).problem
 
 
-def settings(name: str, parameter: str) -> Settings:
+def settings(name: str, parameter: str) -> ParameterValues:
     return ((parameter, Fraction(OTHER[name, parameter])),)
 
 
@@ -96,7 +96,7 @@ def shape_of(name: str) -> tuple[int, ...]:
     return (16, 16) if name in ("kdtree", "adaptive-tree") else (64,)
 
 
-def differs(name: str, chosen: Settings, epsilon: Fraction = Fraction(2)) -> bool:
+def differs(name: str, chosen: ParameterValues, epsilon: Fraction = Fraction(2)) -> bool:
     """Whether the stages, or the buckets that they lead to without noise, are others than by default."""
     asked, counts = problem(shape_of(name)), clustered(shape_of(name))
     one, two = DATA_AWARE[name], data_aware_with(name, chosen)

@@ -11,12 +11,12 @@ import pytest
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import AccuracyError, AllowanceExceeded, Declined, PlanError
 from blowfishdb.mechanisms.data_aware import DataAware, Script
-from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree, Cells, KdTree, kd_tree, predicted_cut
+from blowfishdb.mechanisms.data_aware.kdtree import AdaptiveTree, CellBased, KdTree, kd_tree, predicted_cut
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.distribution import pmf
 from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import Ask, MeasurementStage, Program
+from blowfishdb.plan.program import MeasurementStage, Program, StageRequest
 from papers.baselines.spatial import AdaptiveGrid, KdThresholds, Quadtree, UniformGrid, median_cut
 from papers.partitioning.cells import total_error_bound, total_error_tail
 from tests.mechanisms.spatial_cases import clustered, full, policies, random_boxes, run, stage_costs, window
@@ -24,7 +24,7 @@ from tests.mechanisms.spatial_cases import clustered, full, policies, random_box
 SHAPE = (12, 9)
 THRESHOLDS = KdThresholds(records=200.0, unevenness=1e9)
 EVERY: tuple[DataAware, ...] = (
-    Cells(),
+    CellBased(),
     KdTree(),
     KdTree(choose=THRESHOLDS.choose),
     Quadtree(),
@@ -56,7 +56,7 @@ def test_a_scale_that_is_a_little_smaller_is_stopped(mechanism: DataAware) -> No
     asked = next(script)
     assert isinstance(asked.stage, MeasurementStage)
     plan = asked.stage.plan
-    less = Ask(asked.name, MeasurementStage(plan.with_unit(plan.unit * Fraction(99, 100))), asked.buckets)
+    less = StageRequest(asked.name, MeasurementStage(plan.with_unit(plan.unit * Fraction(99, 100))), asked.buckets)
 
     def cheating() -> Script:
         yield less
@@ -114,7 +114,7 @@ def test_three_axes_and_one_are_served_where_it_is_natural() -> None:
     for shape in ((6, 5, 4), (50,)):
         problem = Problem(full(shape), random_boxes(shape, 20))
         counts = clustered(shape, 3000)
-        for mechanism in (Cells(), KdTree(), AdaptiveTree()):
+        for mechanism in (CellBased(), KdTree(), AdaptiveTree()):
             assert run(mechanism, problem, Fraction(1), counts).answers.shape == (20,)
         for flat in (Quadtree(), UniformGrid(), AdaptiveGrid()):
             with pytest.raises(Declined, match="two axes"):
@@ -134,7 +134,7 @@ def test_what_the_policy_does_not_hide_is_exact() -> None:
     alone = CellGraph((window(4, 0), window(3, 0)), "record", np.array(False), "public")
     problem = Problem(alone, Identity(12))
     counts = np.arange(12)
-    for mechanism in (Cells(), KdTree()):
+    for mechanism in (CellBased(), KdTree()):
         found = run(mechanism, problem, Fraction(1), counts)
         assert np.array_equal(found.cells, counts)
         assert not found.variances.any()

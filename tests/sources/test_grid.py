@@ -21,7 +21,7 @@ from blowfishdb.model.domain import Bins, Integers, bins, domain, integers
 from blowfishdb.model.policy import ROW, Policy
 from blowfishdb.sources import keys as module
 from blowfishdb.sources.ibis_source import IbisSource
-from blowfishdb.sources.keys import Grid, exact_double, grid_of, stepping
+from blowfishdb.sources.keys import EvenSteps, exact_double, grid_of, stepping
 from blowfishdb.sources.location import TableName
 from blowfishdb.sources.sqlite import SQLite
 from tests.effort import effort
@@ -37,7 +37,7 @@ def run(expression: object, values: list[float]) -> list[float]:
     return [row[0] for row in DUCKDB.execute(sql).fetchall()]
 
 
-def steps(grid: Grid, values: list[float]) -> list[int]:
+def steps(grid: EvenSteps, values: list[float]) -> list[int]:
     table = ibis.table({"place": "int32", "x": "float64"}, name="doubles")
     way = stepping(grid)
     assert way is not None
@@ -96,7 +96,7 @@ def test_a_quotient_that_underflows_at_zero_is_not_used() -> None:
 
 
 def test_bins_too_fine_for_doubles_have_no_arithmetic() -> None:
-    assert stepping(Grid(1, 3, 7, 2**52)) is None
+    assert stepping(EvenSteps(1, 3, 7, 2**52)) is None
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

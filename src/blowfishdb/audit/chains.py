@@ -23,7 +23,7 @@ from blowfishdb.audit.scratch import READ, Scratch, listening, scratch, swapped
 from blowfishdb.engine import sharing
 from blowfishdb.engine.charge import Run, charged_payload, check_receipt, prepare
 from blowfishdb.engine.compile import ANALYSTS, OWN, DatasetHandle, compile_query
-from blowfishdb.engine.measure import Level
+from blowfishdb.engine.measure import PublishedLevel
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import AccuracyTarget, accuracy_target, make_request
 from blowfishdb.errors import BlowfishError, ContentChanged, DigestMismatch, ReleaseFailed
@@ -161,8 +161,8 @@ class Drawn:
 
     plan: Plan
     counts: Ints | None
-    finer: Level | None
-    coarser: Level | None
+    finer: PublishedLevel | None
+    coarser: PublishedLevel | None
     noisy: Ints
 
     def moved(self, counts: Ints) -> Fraction:
@@ -190,7 +190,11 @@ class LevelTape:
     draws: list[Drawn] = field(default_factory=list)
 
     def draw(
-        self, certified: CertifiedPlan, counts: Ints | None, finer: Level | None, coarser: Level | None
+        self,
+        certified: CertifiedPlan,
+        counts: Ints | None,
+        finer: PublishedLevel | None,
+        coarser: PublishedLevel | None,
     ) -> Measured:
         """The engine's own draw, or the one that was played."""
         plan = certified.plan

@@ -19,7 +19,7 @@ from blowfishdb.audit.selections import NONE, line_graph
 from blowfishdb.audit.stages import steps_of
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import plan_request
-from blowfishdb.engine.combination import Measured
+from blowfishdb.engine.combination import MeasurementCache
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import Request, accuracy_target, make_request
@@ -174,7 +174,7 @@ def _stale_quotes(handle: DatasetHandle) -> Iterator[str]:
 
 def _stale_measurements(handle: DatasetHandle) -> Iterator[str]:
     """What answers are combined from, under one policy after the other and one set of versions, nothing forgotten."""
-    measured, question = Measured(), query("histogram", "x")
+    measured, question = MeasurementCache(), query("histogram", "x")
     for name, policy in POLICIES.items():
         part = measured.of(replace(handle, policy=policy), "the same question", question, identity.NAME)
         graph = compile_query(handle.domain, policy, question).cells.graph

@@ -36,7 +36,7 @@ from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
 from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import WORD_BITS, RefinementNoise, Selection
+from blowfishdb.plan.program import WORD_BITS, RefinementNoise, SelectionStage
 
 Outcome = tuple[int, ...]
 REMAINDER = 1e-5
@@ -44,7 +44,7 @@ REMAINDER = 1e-5
 
 
 def selection_law(
-    stage: Selection, counts: Sequence[int], scales: Sequence[float], words: int = 0
+    stage: SelectionStage, counts: Sequence[int], scales: Sequence[float], words: int = 0
 ) -> dict[Outcome, float]:
     """The chance of each outcome; together they fall short of 1 by what was left out.
 
@@ -106,7 +106,7 @@ SLACK = 2e-6
 class Selected:
     """A selection that ran: its noise by item with the scales that were drawn, and what won."""
 
-    stage: Selection
+    stage: SelectionStage
     counts: Ints
     draws: Ints
     scales: Floats
@@ -269,7 +269,7 @@ def selection_checks(*, quick: bool) -> dict[str, Callable[[], CheckLine]]:
         gate, allowed = gate_of(presence, 4 * EPSILON)
         refinement = l1_refinement(16, graph, third)
         bound = worst_bucket(16, np.zeros(1, dtype=np.int64), graph, third)
-        drawn: dict[str, tuple[Selection, Fraction]] = {
+        drawn: dict[str, tuple[SelectionStage, Fraction]] = {
             "gate of 16 cells": (gate, allowed),
             "gate of 16 cells with a high cap": (l1_gate(16, graph, third, block=4, cap=100, share=0.1), third),
             "gate of 16 cells for ranges": (l1_gate(16, graph, third, 8, cap=100, share=0.1, running=True), third),
@@ -303,14 +303,14 @@ def _matching(graph: CellGraph) -> MatchingPartition:
     return MatchingPartition(ones, Fraction(1), loss / EPSILON)
 
 
-def item_scales(stage: Selection) -> list[float]:
+def item_scales(stage: SelectionStage) -> list[float]:
     """The scale of the noise of every item, as it would be drawn."""
     noise = stage.noise
     pairs = zip(noise.weights.tolist(), noise.sizes.tolist(), strict=True)
     return [float(noise.unit / weight) for weight, size in pairs for _ in range(size)]
 
 
-def drawn_noise(stage: Selection, times: int) -> Ints:
+def drawn_noise(stage: SelectionStage, times: int) -> Ints:
     """Noise as the engine draws it for a stage, a line for each time: that of every item, then words for ties."""
     noise = stage.noise
     draw = sample_geometric if noise.one_sided else sample
@@ -363,7 +363,7 @@ def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, q
     return _line(subject, "outcomes that were drawn", losses, epsilon)
 
 
-def _runs(stage: Selection, counts: Ints, times: int) -> Iterator[Selected]:
+def _runs(stage: SelectionStage, counts: Ints, times: int) -> Iterator[Selected]:
     scales, one_sided = np.array(item_scales(stage)), stage.noise.one_sided
     drawn = list(drawn_noise(stage, times))
     if isinstance(stage.noise, RefinementNoise):
@@ -464,7 +464,7 @@ def _scores_above(refinement: L1Refinement, counts: Ints) -> Ints:
     return np.concatenate([_above(refinement.noise, level, score) for level, score in enumerate(scores)])
 
 
-def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[Ints], Ints]) -> CheckLine:
+def _told_apart(subject: str, stage: SelectionStage, cells: int, scores: Callable[[Ints], Ints]) -> CheckLine:
     """Two tables of any counts, with noise on the one that makes its scores those of the other."""
     random, violations = np.random.default_rng(SEED), list[str]()
     size = int(stage.noise.sizes.sum()) * (1 + stage.noise.tie_words)

@@ -22,7 +22,7 @@ from blowfishdb.engine.compile import compile_query, group_selection, quantile_o
 from blowfishdb.engine.request import read_query, write_query, write_settings
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.inference.consistency import Consistent
-from blowfishdb.mechanisms.parameters import Settings, check_settings
+from blowfishdb.mechanisms.parameters import ParameterValues, check_settings
 from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS, PARAMETERS, data_aware_with, mechanism_with
 from blowfishdb.model.document import Document, read_document, write_document
 from blowfishdb.model.domain import Domain
@@ -388,7 +388,7 @@ def read_stage(stage: Field) -> Allowance:
     return Allowance(name.text(), epsilon.fraction())
 
 
-def read_parameters(parameters: Field) -> Settings:
+def read_parameters(parameters: Field) -> ParameterValues:
     """The parameters of the mechanism that an answer or a synopsis names."""
     return tuple(sorted((name, value.fraction()) for name, value in parameters.fields().items()))
 
@@ -608,7 +608,7 @@ def evidence_of(domain: Domain, policy: Policy, query: Query) -> Evidence | None
 
 
 def worked_out(
-    evidence: Evidence, mechanism: str, epsilon: Fraction, version: int = VERSION, settings: Settings = ()
+    evidence: Evidence, mechanism: str, epsilon: Fraction, version: int = VERSION, settings: ParameterValues = ()
 ) -> Certificate:
     """The certificate of the same question under the same policy by the same mechanism, computed from the start.
 

@@ -66,7 +66,7 @@ STEP, STEPS, CLOSE_ENOUGH = Fraction(53, 50), 9, Fraction(99, 100)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class CombinedMeasurement:
     """A measurement that takes part: the query whose cells it counts, its certified rows, and its level."""
 
     compiled: Compiled
@@ -123,7 +123,7 @@ def _lifted(rows: Rows, places: Ints | None, size: int) -> Floats:
     return matrix
 
 
-class Measured:
+class MeasurementCache:
     """Compiled queries and certified strategies of measurements, a few at a time; what is cached is public."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Measured:
         self._known = OrderedDict()
         self._turn = threading.Lock()
 
-    def of(self, handle: DatasetHandle, question: str, query: Query, mechanism: str) -> Part:
+    def of(self, handle: DatasetHandle, question: str, query: Query, mechanism: str) -> CombinedMeasurement:
         """The cells that a query counts under the versions in force, and what a mechanism measures of them, at level 1.
 
         Declarations are compared themselves: two ledgers in one process may have versions of the same numbers.
@@ -147,7 +147,7 @@ class Measured:
             self._known[key] = known
             while len(self._known) > CACHED:
                 self._known.popitem(last=False)
-        return Part(*known[2:], Fraction(1))
+        return CombinedMeasurement(*known[2:], Fraction(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ class Combined:
     """
 
     compiled: Compiled
-    parts: tuple[Part, ...]
+    parts: tuple[CombinedMeasurement, ...]
     answers: Floats
     rows: Floats
     exact: Floats
@@ -242,7 +242,7 @@ class Combined:
         strategy = Combination(newest.strategy.mechanism, noise, *coefficients)
         return CombinedCandidate(self.compiled.problem, strategy, noise, newest.certificate, newest)
 
-    def _parts(self, level: Fraction) -> list[Part]:
+    def _parts(self, level: Fraction) -> list[CombinedMeasurement]:
         return [*self.parts[:-1], replace(self.parts[-1], level=level)]
 
     def _variances(self, level: Fraction) -> Floats:
@@ -342,7 +342,7 @@ def spread_of(candidate: CertifiedCandidate, level: Fraction) -> float:
     return math.sqrt(float(candidate.strategy.answer_variances(candidate.variances(level)).max()))
 
 
-def combine(compiled: Compiled, parts: Sequence[Part], most: int = MOST_ENTRIES) -> Combined | None:
+def combine(compiled: Compiled, parts: Sequence[CombinedMeasurement], most: int = MOST_ENTRIES) -> Combined | None:
     """The answers and the rows over common cells; None where these are too many, or rows are none."""
     asked, workload = set(compiled.cells.attributes), compiled.problem.workload
     rows = sum(part.candidate.weights.size for part in parts)
@@ -443,7 +443,7 @@ def _normal_equations(answers: Floats, rows: Floats, exact: Floats, variances: F
     return _NormalEquations(answers, everything, wanted, rows, known, free, target, weighted, gram)
 
 
-def _noise_plan(parts: Sequence[Part], exact: int) -> Plan:
+def _noise_plan(parts: Sequence[CombinedMeasurement], exact: int) -> Plan:
     """All rows with the scales of their noise, at the level of the newest measurement.
 
     Where whole weights for all scales would be too large, scales are rounded up, by less than a billionth.
@@ -524,7 +524,7 @@ def least_level(
     return best
 
 
-def family_width(quote: Quote, past: Part, compiled: Compiled) -> float:
+def family_width(quote: Quote, past: CombinedMeasurement, compiled: Compiled) -> float:
     """A half-width for answers read off a past measurement, for whatever is asked after it was seen.
 
     It holds for all questions about its cells together. Two families are bounded, each at half of beta: all cells,

@@ -20,7 +20,7 @@ from blowfishdb.accuracy.columns import ONE_MEAN, column_alphas, promised_column
 from blowfishdb.errors import BlowfishError, Declined, QueryError, TooLarge
 from blowfishdb.ledger.values import SUM
 from blowfishdb.mechanisms import joint
-from blowfishdb.mechanisms.joint import Group, stacked
+from blowfishdb.mechanisms.joint import JointGroup, stacked
 from blowfishdb.mechanisms.strategy import CellStrategy, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.aggregates import (
@@ -541,7 +541,7 @@ def join(domain: Domain, policy: Policy, query: Query, compiled: Sequence[Compil
         if sum(group.rows.shape[0] for group in groups) * cells.graph.cells > MOST_ENTRIES:
             raise Declined(joint.NAME, "the questions need too many rows together; ask them one by one")
     measured = tuple(
-        Group(group.cells.graph, group.rows, planned.mechanism, MECHANISMS[planned.mechanism], planned.level, each)
+        JointGroup(group.cells.graph, group.rows, planned.mechanism, MECHANISMS[planned.mechanism], planned.level, each)
         for group, planned, each in zip(groups, query.groups, maps, strict=True)
     )
     parts: dict[int, JoinedPart] = {}

@@ -20,7 +20,6 @@ from blowfishdb.plan.points import PointPlan
 from blowfishdb.plan.program import (
     POSITIONS,
     WORD_BITS,
-    Ask,
     GroupSelection,
     Measured,
     MeasurementStage,
@@ -28,7 +27,8 @@ from blowfishdb.plan.program import (
     ProgramRun,
     QuantilePlan,
     Reply,
-    Selection,
+    SelectionStage,
+    StageRequest,
     certify_quantiles,
     certify_selection,
     merge_counts,
@@ -51,7 +51,7 @@ def measure(certified: CertifiedPlan, counts: Ints) -> Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class PublishedLevel:
     """The published values of a plan's rows at another noise level, given by its unit."""
 
     unit: Fraction
@@ -59,7 +59,7 @@ class Level:
 
 
 def measure_given(
-    certified: CertifiedPlan, counts: Ints | None, finer: Level | None, coarser: Level | None
+    certified: CertifiedPlan, counts: Ints | None, finer: PublishedLevel | None, coarser: PublishedLevel | None
 ) -> Measured:
     """The rows of a plan, drawn given what is published of them at the next finer and the next coarser level.
 
@@ -152,14 +152,14 @@ def run_program(program: Program, receipt_digest: str, script: Script, graph: Ce
         return end.value
 
 
-def _reply(ask: Ask, graph: CellGraph, counts: Ints) -> Reply:
+def _reply(ask: StageRequest, graph: CellGraph, counts: Ints) -> Reply:
     stage = ask.stage
     if isinstance(stage, MeasurementStage):
         return measure(CertifiedPlan(stage.plan, graph), counts)
     return stage.choose(counts, _draws(stage))
 
 
-def _draws(stage: Selection) -> Ints:
+def _draws(stage: SelectionStage) -> Ints:
     noise = stage.noise
     draw = sample_geometric if noise.one_sided else sample
     by_class = [

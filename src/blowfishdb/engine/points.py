@@ -25,7 +25,7 @@ from blowfishdb.model.serialize import PLAIN, Field, Leaves
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.points import PointPlan, certify_points
 from blowfishdb.present.words import counted_words, epsilon_words, policy_words, question_words, read_counted
-from blowfishdb.sources.base import Counting, Tally
+from blowfishdb.sources.base import Counting, PointCounting
 
 SCHEMA = "blowfishdb-node-weights/1"
 COLUMN_KEYS = {
@@ -268,7 +268,7 @@ class PointCount:
     """The exact weights of the grid points, then the exact counts of the blocks; never leaves the engine."""
 
     plan: PointPlan
-    tally: Tally
+    tally: PointCounting
 
     def run(self, deadline: float | None = None) -> Ints:
         """Counts the points and adds up what they give to the grid points around them."""

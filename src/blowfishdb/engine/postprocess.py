@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class AnswerComparison:
     """Two answers side by side, with intervals that all hold together except with probability `beta`.
 
     The same question of the same rows has one truth: `pooled` is where both intervals have it, NaN where they disagree,
@@ -179,7 +179,7 @@ def _groups(answer: Answer) -> list[Answer]:
 PAIR = 2
 
 
-def compare(first: Answer, second: Answer | None = None) -> Comparison:
+def compare(first: Answer, second: Answer | None = None) -> AnswerComparison:
     """The comparison of two answers, or of the two groups of the first attribute of one answer.
 
     QueryError with the reason where one with the other means nothing. Two simultaneous guarantees fail together with
@@ -190,7 +190,7 @@ def compare(first: Answer, second: Answer | None = None) -> Comparison:
         one, two = _groups(first)
         caveat = first.caveat if first.leaves_out else ""
         beta = 0.0 if first.is_exact else first.beta
-        return Comparison(one, two, beta, None, _difference(one, two), _ratio(one, two), caveat)
+        return AnswerComparison(one, two, beta, None, _difference(one, two), _ratio(one, two), caveat)
     _check_answers(first, second)
     _check_comparable(first, second)
     betas = [Decimal(repr(answer.beta)) for answer in (first, second) if not answer.is_exact]
@@ -199,8 +199,8 @@ def compare(first: Answer, second: Answer | None = None) -> Comparison:
     if first.subject and first.subject == second.subject:
         if caveat:
             raise QueryError(f"these answers are not put together, since their intervals may miss the truth: {caveat}")
-        return Comparison(first, second, beta, _pooled(first, second), None, None, "")
-    return Comparison(first, second, beta, None, _difference(first, second), _ratio(first, second), caveat)
+        return AnswerComparison(first, second, beta, _pooled(first, second), None, None, "")
+    return AnswerComparison(first, second, beta, None, _difference(first, second), _ratio(first, second), caveat)
 
 
 def _check_answers(*answers: Answer) -> None:
@@ -276,7 +276,7 @@ class SortKey:
 
 
 @dataclass(frozen=True)
-class Threshold:
+class ColumnThreshold:
     """Rows whose column compares so with a number."""
 
     column: str
@@ -288,7 +288,7 @@ class Threshold:
 class AllOf:
     """Rows that meet all of the conditions, or with `any_of` at least one of them."""
 
-    parts: tuple[Threshold | AllOf, ...]
+    parts: tuple[ColumnThreshold | AllOf, ...]
     any_of: bool = False
 
 
@@ -330,7 +330,7 @@ class Computed:
 class Selection:
     """What is done to a released answer before it is shown: it reads no data and costs nothing."""
 
-    having: Threshold | AllOf | None = None
+    having: ColumnThreshold | AllOf | None = None
     order: tuple[SortKey, ...] = ()
     limit: int | None = None
     offset: int = 0
@@ -480,8 +480,8 @@ def _worked_out(table: Answer, formula: Formula) -> Interval:
     return Interval(*(np.array([float(formula)]),) * 3)
 
 
-def _held(table: Answer, condition: Threshold | AllOf) -> Bools:
-    if isinstance(condition, Threshold):
+def _held(table: Answer, condition: ColumnThreshold | AllOf) -> Bools:
+    if isinstance(condition, ColumnThreshold):
         held = COMPARED[condition.op](_column(table, condition.column).values, condition.value)
         return np.asarray(held, dtype=np.bool_)
     parts = [_held(table, part) for part in condition.parts]
@@ -538,8 +538,8 @@ def _meaning(table: Answer, selection: Selection, *, is_cut: bool) -> list[str]:
     return sentences
 
 
-def _condition_words(condition: Threshold | AllOf) -> str:
-    if isinstance(condition, Threshold):
+def _condition_words(condition: ColumnThreshold | AllOf) -> str:
+    if isinstance(condition, ColumnThreshold):
         return f"{condition.column} {condition.op} {readable(condition.value)}"
     parts = (
         f"({_condition_words(part)})" if isinstance(part, AllOf) else _condition_words(part) for part in condition.parts
@@ -547,8 +547,8 @@ def _condition_words(condition: Threshold | AllOf) -> str:
     return (" or " if condition.any_of else " and ").join(parts)
 
 
-def _thresholds(condition: Threshold | AllOf) -> list[Threshold]:
-    if isinstance(condition, Threshold):
+def _thresholds(condition: ColumnThreshold | AllOf) -> list[ColumnThreshold]:
+    if isinstance(condition, ColumnThreshold):
         return [condition]
     return [one for part in condition.parts for one in _thresholds(part)]
 

@@ -182,37 +182,37 @@ MERGED = ("histogram", "histogram2d", "cdf", "ranges")
 
 
 @dataclass(frozen=True)
-class Choice:
+class AutoChoice:
     """A data-aware mechanism, or None for the best of the others; and why."""
 
     mechanism: str | None
     why: str
 
 
-def choose(compiled: Compiled, target: AccuracyTarget, rows: int | None) -> Choice:
+def choose(compiled: Compiled, target: AccuracyTarget, rows: int | None) -> AutoChoice:
     """The first rule that applies to a target with an epsilon, given the number of records where that is public."""
     graph, kind, cells = compiled.problem.graph, compiled.query.kind, compiled.problem.graph.cells
     axes, epsilon = len(compiled.cells.axes), target.epsilon or Fraction(0)
     if kind not in MERGED or axes > 2:
-        return Choice(None, "data-aware mechanisms merge the cells of one or two attributes")
+        return AutoChoice(None, "data-aware mechanisms merge the cells of one or two attributes")
     fewest = FEWEST_CELLS if axes == 1 else FEWEST_CELLS_2D
     if cells < fewest:
-        return Choice(None, f"{plural(cells, 'cell')}: few; from {fewest:,} on, merging cells usually pays")
+        return AutoChoice(None, f"{plural(cells, 'cell')}: few; from {fewest:,} on, merging cells usually pays")
     if axes == 2:
         best = quotes_for(compiled, target.by(None)).best if kind == "ranges" else None
         if best is not None and (
             best.rmse * epsilon < TREE_ERROR * counts_touched(graph) or best.mechanism not in gated.PLAIN_TABLES
         ):
-            return Choice(None, f"{best.mechanism} is expected to be closer than counting empty stretches together")
-        return Choice(gated.NAME, f"{cells:,} cells; a look decides whether empty stretches are counted together")
+            return AutoChoice(None, f"{best.mechanism} is expected to be closer than counting empty stretches together")
+        return AutoChoice(gated.NAME, f"{cells:,} cells; a look decides whether empty stretches are counted together")
     if rows is not None and rows * epsilon > gated.CLEAR * cells:
-        return Choice(None, f"{rows:,} rows stand clear of the noise in {cells:,} cells")
+        return AutoChoice(None, f"{rows:,} rows stand clear of the noise in {cells:,} cells")
     if kind != "histogram" and not _joins_all(graph):
-        return Choice(None, "ranges cost little under this policy, whatever the data is")
+        return AutoChoice(None, "ranges cost little under this policy, whatever the data is")
     if rows is None:
-        return Choice(gated.NAME, f"{cells:,} cells; a look decides whether even ones are counted together")
+        return AutoChoice(gated.NAME, f"{cells:,} cells; a look decides whether even ones are counted together")
     able = dawa.TRANSFORM if kind == "histogram" else dawa.NAME
-    return Choice(able, f"{cells:,} cells, of which even ones can be counted together")
+    return AutoChoice(able, f"{cells:,} cells, of which even ones can be counted together")
 
 
 def declared_rows(policy: Policy) -> int | None:

@@ -15,7 +15,7 @@ from blowfishdb.accuracy.columns import column_alphas
 from blowfishdb.accuracy.intervals import HalfWidths, intervals
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.answer import Answer, evidence_of, joined_answer, now
-from blowfishdb.engine.combination import CombinedCandidate, Part, family_width
+from blowfishdb.engine.combination import CombinedCandidate, CombinedMeasurement, family_width
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.infer import infer
 from blowfishdb.engine.measure import measure
@@ -33,7 +33,7 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import Link, PastLink
 from blowfishdb.mechanisms import joint
-from blowfishdb.mechanisms.parameters import Settings
+from blowfishdb.mechanisms.parameters import ParameterValues
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.domain import Domain
@@ -172,7 +172,7 @@ def ledger_document(
     }
 
 
-def recorded_settings(settings: Settings) -> dict[str, object]:
+def recorded_settings(settings: ParameterValues) -> dict[str, object]:
     """The part of a certificate that names the parameters; nothing where none was set."""
     return {"parameters": write_settings(settings)} if settings else {}
 
@@ -245,7 +245,7 @@ class PlanRelease(ColumnsRelease):
         return {**vars(self), "quotes": None}
 
     @property
-    def parameters(self) -> Settings:
+    def parameters(self) -> ParameterValues:
         """The parameters of the mechanism that were set."""
         return () if self.target is None else self.target.parameters
 
@@ -349,7 +349,7 @@ class PlanRelease(ColumnsRelease):
         """The half-width of answers that were read off an earlier release, for questions chosen after it was seen."""
         candidate = self.best.candidate
         newest = candidate.newest if isinstance(candidate, CombinedCandidate) else candidate
-        return family_width(self.best, Part(self.counted, newest, self.best.epsilon), self.compiled)
+        return family_width(self.best, CombinedMeasurement(self.counted, newest, self.best.epsilon), self.compiled)
 
     def preview(self, handle: DatasetHandle) -> Preview:
         """The price list of all mechanisms."""
@@ -418,7 +418,7 @@ class PlanRelease(ColumnsRelease):
             return rows.noisy.astype(np.float64)
         plan, candidate = self._noise, self.best.candidate
         if isinstance(candidate, CombinedCandidate):
-            rows = Part(self.counted, candidate.newest, self.best.epsilon).known(rows)
+            rows = CombinedMeasurement(self.counted, candidate.newest, self.best.epsilon).known(rows)
         measured = np.concatenate([*(past.rows.noisy for past in self.beside), rows.noisy]).astype(np.float64)
         exact = np.concatenate([*(past.rows.exact for past in self.beside), rows.exact])
         scales = float(plan.unit) / plan.weights.astype(np.float64)

@@ -15,7 +15,7 @@ import numpy as np
 
 from blowfishdb.accuracy.candidates import AnswerGuarantee
 from blowfishdb.errors import AccuracyError, ParameterError, QueryError, TooLarge
-from blowfishdb.mechanisms.parameters import Settings, check_settings
+from blowfishdb.mechanisms.parameters import ParameterValues, check_settings
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.document import write_attribute
 from blowfishdb.model.numbers import exact, show, suggest
@@ -63,7 +63,7 @@ class Relative:
 
 
 Number: TypeAlias = str | int | float | Decimal | Fraction | Relative
-Parameters: TypeAlias = Mapping[str, Number] | Settings | str
+Parameters: TypeAlias = Mapping[str, Number] | ParameterValues | str
 """Parameters of a mechanism as people write them: {"split": "0.3"}, or "split=0.3, rounds=2"."""
 USUAL_BETA = Fraction(1, 20)
 AUTO = "auto"
@@ -88,7 +88,7 @@ class AccuracyTarget:
     fresh: bool = False
     """Whether the noise must be independent of all earlier answers."""
     relative: Relative | None = None
-    parameters: Settings = ()
+    parameters: ParameterValues = ()
     """The parameters of the mechanism that were set."""
 
     def __post_init__(self) -> None:
@@ -150,15 +150,15 @@ class TargetOptions(TypedDict, total=False):
     mechanism: str
     per_query: bool
     fresh: bool
-    parameters: Settings
+    parameters: ParameterValues
 
 
-def write_settings(settings: Settings) -> dict[str, str]:
+def write_settings(settings: ParameterValues) -> dict[str, str]:
     """The parameters as plain data, the same for every way to write them."""
     return {name: str(value) for name, value in settings}
 
 
-def read_settings(given: Parameters) -> Settings:
+def read_settings(given: Parameters) -> ParameterValues:
     """The parameters that an object or a text such as "split=0.3, rounds=2" sets; ParameterError for anything else."""
     pairs: Any = given
     if isinstance(given, str):

@@ -22,15 +22,15 @@ from blowfishdb.engine.combination import (
     MOST_ENTRIES,
     MOST_SEARCHED,
     Combined,
-    Measured,
-    Part,
+    CombinedMeasurement,
+    MeasurementCache,
     combine,
     least_level,
     likely_level,
     spread_of,
 )
 from blowfishdb.engine.compile import OFF, OWN, READ_ONLY, Compiled, DatasetHandle, counts_people, looked_at
-from blowfishdb.engine.measure import Level, measure_given
+from blowfishdb.engine.measure import PublishedLevel, measure_given
 from blowfishdb.engine.preview import Shared, Way, WayName, quotes_for, shown_day
 from blowfishdb.engine.release import UNPROVEN, Beside, PlanRelease, Release, Sharing, by_level, public_total
 from blowfishdb.engine.request import AccuracyTarget, read_query, write_query
@@ -64,7 +64,7 @@ MOST_QUOTED = 4
 WIDENED = ("histogram", "histogram2d", "marginals")
 """Kinds that count cells side by side, of which more cost the same."""
 MOST_REMEMBERED = 4096
-MEASURED = Measured()
+MEASURED = MeasurementCache()
 
 
 def reads_data(sharing: Sharing | None, analyst: str) -> bool:
@@ -304,7 +304,7 @@ class _Offers:
         """The mark of the data as it is now."""
         return _content_mark(self.ledger, self.handle)
 
-    def chains(self, part: Part) -> dict[str, list[PastLink]]:
+    def chains(self, part: CombinedMeasurement) -> dict[str, list[PastLink]]:
         """The chains of what is measured."""
         chains: dict[str, list[PastLink]] = {}
         start = self._start(part)
@@ -313,7 +313,7 @@ class _Offers:
                 chains.setdefault(past.link.chain, []).append(past)
         return chains
 
-    def of(self, part: Part, without: Container[str] = ()) -> Sharing:
+    def of(self, part: CombinedMeasurement, without: Container[str] = ()) -> Sharing:
         """The cheapest way for the analyst to have the rows at their level; ties cost the data the least.
 
         An own finer level is had for nothing, so the link may be at a finer level than asked.
@@ -330,7 +330,7 @@ class _Offers:
             return self.new_chain(part)
         return min(offers, key=lambda sharing: (sharing.link.received, sharing.epsilon))
 
-    def new_chain(self, part: Part) -> Sharing:
+    def new_chain(self, part: CombinedMeasurement) -> Sharing:
         """The first link of a chain of its own."""
         return Sharing(Link(f"{self._start(part)}{len(self.chains(part)) + 1}", part.level, part.level), part.level)
 
@@ -343,7 +343,7 @@ class _Offers:
             except BlowfishError:
                 continue
 
-    def unproven(self, part: Part) -> str:
+    def unproven(self, part: CombinedMeasurement) -> str:
         """Why a part that the analyst paid is not built on: the rows are not known to be the same."""
         for chain in self.chains(part).values():
             mine = [past for past in chain if past.analyst == self.analyst and past.is_published]
@@ -354,7 +354,7 @@ class _Offers:
                 return CHANGED.format(max(mine, key=by_level).charge)
         return ""
 
-    def _start(self, part: Part) -> str:
+    def _start(self, part: CombinedMeasurement) -> str:
         return f"{self.rows}.{part.candidate.strategy.mechanism}.{_shape(part.candidate.plan_digest)}."
 
 
@@ -388,7 +388,7 @@ class _Earlier:
     """An own earlier entry, and what it measured."""
 
     past: PastLink
-    part: Part
+    part: CombinedMeasurement
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,7 +399,7 @@ class _Supplement:
     """
 
     price: Fraction
-    part: Part
+    part: CombinedMeasurement
     system: Combined
     beside: list[_Earlier]
     upgraded: _Earlier | None = None
@@ -451,7 +451,7 @@ class _Combining:
             return None
         return _Earlier(past, part) if link.rows == rows_digest(self.handle, self.analyst, part.compiled) else None
 
-    def part(self, query: Query, mechanism: str, level: Fraction) -> Part | None:
+    def part(self, query: Query, mechanism: str, level: Fraction) -> CombinedMeasurement | None:
         """What a mechanism measures of a query, at a level; None where it declines."""
         try:
             part = MEASURED.of(self.handle, json.dumps(write_query(query)), query, mechanism)
@@ -493,7 +493,9 @@ class _Combining:
         beside_rows = _beside(self.ledger, beside)
         return replace(plain, best=quote, sharing=sharing, measures=last.part.compiled, beside=beside_rows)
 
-    def _useful(self, last: Part, beside: list[_Earlier], most: int) -> tuple[Combined | None, list[_Earlier]]:
+    def _useful(
+        self, last: CombinedMeasurement, beside: list[_Earlier], most: int
+    ) -> tuple[Combined | None, list[_Earlier]]:
         """The combination with the earlier measurements that change its answers, as many as are not too large."""
         compiled, chosen = self.plain.compiled, beside
         while (system := combine(compiled, [*(one.part for one in chosen), last], most)) is None and chosen:
@@ -573,7 +575,7 @@ class _Combining:
             mine.discard(supplement.upgraded.past.link.chain)
         return offers.of(replace(supplement.part, level=level), mine)
 
-    def _measurable(self) -> Iterator[Part]:
+    def _measurable(self) -> Iterator[CombinedMeasurement]:
         """What may be measured for the question, at half of the fresh price."""
         plain = self.plain
         level, query = plain.best.epsilon / 2, plain.compiled.query
@@ -638,9 +640,9 @@ def _measured_query(ledger: Ledger, charge: int, chain: str) -> Query | None:
     return query
 
 
-def _own_part(compiled: Compiled, quote: Quote) -> Part:
+def _own_part(compiled: Compiled, quote: Quote) -> CombinedMeasurement:
     """What a quote measures of the cells of its query."""
-    return Part(compiled, quote.candidate, quote.epsilon)
+    return CombinedMeasurement(compiled, quote.candidate, quote.epsilon)
 
 
 def _beside(ledger: Ledger, earlier: Iterable[_Earlier]) -> tuple[Beside, ...]:
@@ -690,11 +692,13 @@ def _rows_of(ledger: Ledger, past: PastLink) -> MeasuredRows:
     return rows
 
 
-def _neighbour(ledger: Ledger, release: PlanRelease, past: PastLink | None) -> tuple[MeasuredRows, Level] | None:
+def _neighbour(
+    ledger: Ledger, release: PlanRelease, past: PastLink | None
+) -> tuple[MeasuredRows, PublishedLevel] | None:
     """The published rows of a neighbouring level, and the level with its unit."""
     if past is None:
         return None
     rows, plan = _rows_of(ledger, past), release.certified.plan
     if rows.noisy.size != plan.weights.size:
         raise LedgerCorrupt("an answer that others build on has lost its rows", sequence=past.charge)
-    return rows, Level(plan.unit * release.epsilon / past.link.level, rows.noisy)
+    return rows, PublishedLevel(plan.unit * release.epsilon / past.link.level, rows.noisy)

@@ -34,7 +34,7 @@ from blowfishdb.engine.request import AccuracyTarget, write_query, write_setting
 from blowfishdb.errors import BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
 from blowfishdb.inference.consistency import NO_CONSTRAINED_ANSWERS, ConstrainedAnswers
 from blowfishdb.ledger import Ledger
-from blowfishdb.mechanisms.parameters import Settings
+from blowfishdb.mechanisms.parameters import ParameterValues
 from blowfishdb.mechanisms.strategy import squared
 from blowfishdb.model.cells import NO_PART, Cells, ConstrainedParts, compile_cells
 from blowfishdb.model.document import read_attribute, write_attribute
@@ -113,7 +113,7 @@ class Artefact:
     mechanism: str
     certificate: Certificate
     stages: tuple[Allowance, ...] = ()
-    parameters: Settings = ()
+    parameters: ParameterValues = ()
     caveat: str = ""
     dataset: str = ""
     policy_version: int | None = None
@@ -422,7 +422,7 @@ FREE = "Read off a synopsis, at no further charge."
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class AxisPieces:
     """One attribute cut by a question: for each piece its synopsis cell, its share of it, and one of its values."""
 
     cell: Ints
@@ -532,7 +532,7 @@ def _compiled(artefact: Artefact, query: Query) -> Compiled:
     return compile_query(artefact.domain, Policy({name: public() for name in artefact.domain}), query)
 
 
-def _pieces(axis: SynopsisAxis, cuts: Mapping[str, Segments]) -> Pieces:
+def _pieces(axis: SynopsisAxis, cuts: Mapping[str, Segments]) -> AxisPieces:
     """The attribute of the axis, cut where the synopsis or the question cuts it."""
     segments = axis.cells.segments
     starts = np.union1d(segments.starts, cuts[axis.name].starts) if axis.name in cuts else segments.starts
@@ -545,11 +545,11 @@ def _pieces(axis: SynopsisAxis, cuts: Mapping[str, Segments]) -> Pieces:
     cell, sizes, codes = cell[counts], sizes[counts], codes[counts]
     if axis.name not in cuts:
         first = np.unique(cell, return_index=True)[1]
-        return Pieces(cell[first], np.ones(first.size), codes[first])
-    return Pieces(cell, sizes / np.bincount(cell, weights=sizes)[cell], codes)
+        return AxisPieces(cell[first], np.ones(first.size), codes[first])
+    return AxisPieces(cell, sizes / np.bincount(cell, weights=sizes)[cell], codes)
 
 
-def _placed(artefact: Artefact, compiled: Compiled, pieces: list[Pieces]) -> Placed:
+def _placed(artefact: Artefact, compiled: Compiled, pieces: list[AxisPieces]) -> Placed:
     """What falls into each cell of the question."""
     sizes = [piece.cell.size for piece in pieces]
     place = np.ravel_multi_index(np.ix_(*(piece.cell for piece in pieces)), artefact.shape)

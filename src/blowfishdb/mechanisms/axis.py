@@ -32,7 +32,7 @@ from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 
 @dataclass(frozen=True, eq=False)
-class Axis:
+class OrderedAxis:
     """One ordered axis cut into spans, one after the other.
 
     A span is a component of the policy graph, whose total is then `free` (released exactly), or a segment of cells from
@@ -106,14 +106,14 @@ class Axis:
         return Identity(self.cells) if cells.size == self.cells else Intervals(self.cells, cells, cells + 1)
 
 
-def any_move(axis: Axis) -> Axis:
+def any_move(axis: OrderedAxis) -> OrderedAxis:
     """The same spans when a record can move to any cell of its span."""
     return replace(
         axis, runs=axis.spans, reach=(axis.span_ends - 1)[axis.span_of], universal=np.empty(0, dtype=np.int64)
     )
 
 
-def read_axis(mechanism: str, problem: Problem) -> Axis:
+def read_axis(mechanism: str, problem: Problem) -> OrderedAxis:
     """The axis of a problem over one ordered attribute; declined for any other, and where no cell needs noise."""
     graph = problem.graph
     window = graph.factors[0]
@@ -126,7 +126,7 @@ def read_axis(mechanism: str, problem: Problem) -> Axis:
     universal = window.universal if moves and window.size > 1 else np.empty(0, dtype=np.int64)
     cuts = np.concatenate([spans, universal, universal[universal + 1 < window.size] + 1])
     reach = window.reach if moves else np.arange(window.size)
-    axis = Axis(
+    axis = OrderedAxis(
         window.size, spans, labels[spans] != ZERO, np.unique(cuts).astype(np.int64), reach, universal, graph.to_zero
     )
     if axis.noisy.size == 0:
@@ -134,7 +134,7 @@ def read_axis(mechanism: str, problem: Problem) -> Axis:
     return axis
 
 
-def step_starts(axis: Axis) -> Ints:
+def step_starts(axis: OrderedAxis) -> Ints:
     """Block starts such that a move crosses at most one of them: each run that affords running sums is cut into steps.
 
     A step ends where the window of the cell before its start ends, so no window holds two boundaries.
@@ -150,7 +150,7 @@ def step_starts(axis: Axis) -> Ints:
     return distinct(np.concatenate(starts))
 
 
-def typical_window(axis: Axis) -> int:
+def typical_window(axis: OrderedAxis) -> int:
     """The median length of a window in the runs that afford running sums."""
     cell = np.arange(axis.cells)
     run_end = np.repeat(axis.run_ends, axis.run_ends - axis.runs)
@@ -158,7 +158,7 @@ def typical_window(axis: Axis) -> int:
     return max(1, int(np.median((axis.reach - cell)[inner])))
 
 
-def spread_places(axis: Axis, run: int, ratio: float) -> Ints:
+def spread_places(axis: OrderedAxis, run: int, ratio: float) -> Ints:
     """Places inside one run about `ratio` steps apart, evenly spread in steps."""
     start, end = int(axis.runs[run]), int(axis.run_ends[run])
     steps = step_starts(axis)
@@ -170,7 +170,7 @@ def spread_places(axis: Axis, run: int, ratio: float) -> Ints:
     return np.unique(np.round(places).astype(np.int64))
 
 
-def stand_in(axis: Axis, workload: Rows, window: int, cells: int) -> tuple[Axis, Rows]:
+def stand_in(axis: OrderedAxis, workload: Rows, window: int, cells: int) -> tuple[OrderedAxis, Rows]:
     """An axis of at most so many cells, one run with constant windows where it is longer, and a workload like this one.
 
     Errors hardly depend on the length. Workloads that do not scale are replaced by all ranges.
@@ -178,7 +178,9 @@ def stand_in(axis: Axis, workload: Rows, window: int, cells: int) -> tuple[Axis,
     if axis.cells <= cells:
         return axis, workload
     reach, zero = np.minimum(np.arange(cells) + window, cells - 1), np.zeros(1, dtype=np.int64)
-    even = Axis(cells, zero, np.ones(1, np.bool_), zero, reach, np.empty(0, dtype=np.int64), np.zeros(cells, np.bool_))
+    even = OrderedAxis(
+        cells, zero, np.ones(1, np.bool_), zero, reach, np.empty(0, dtype=np.int64), np.zeros(cells, np.bool_)
+    )
     return even, type(workload)(cells) if isinstance(workload, Identity | Prefix) else AllRanges(cells)
 
 
@@ -200,7 +202,7 @@ def boxes(cells: int, low: Ints, high: Ints) -> csr_array:
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class TreeLevel:
     """Nodes that tile the axis: where each starts, and which ones are measured."""
 
     starts: Ints
@@ -215,8 +217,8 @@ class BlockTree:
     from the start of their span is measured.
     """
 
-    axis: Axis
-    levels: tuple[Level, ...]
+    axis: OrderedAxis
+    levels: tuple[TreeLevel, ...]
     summed: Bools
 
     @cached_property
@@ -263,7 +265,9 @@ class BlockTree:
         return tuple(whole_weights(float(s), 1, group.shape[0]) for group, s in zip(rows, shares, strict=True))
 
 
-def grow(axis: Axis, blocks: Ints, sizes: tuple[int, ...], *, roots: bool = False, sums: bool = False) -> BlockTree:
+def grow(
+    axis: OrderedAxis, blocks: Ints, sizes: tuple[int, ...], *, roots: bool = False, sums: bool = False
+) -> BlockTree:
     """The tree with nodes of the given sizes (each a multiple of the one before) inside each block.
 
     Ragged nodes are simply shorter. A node with one child repeats it and a free total needs no noise: neither is
@@ -281,7 +285,7 @@ def grow(axis: Axis, blocks: Ints, sizes: tuple[int, ...], *, roots: bool = Fals
         is_span = (starts == span_start[starts]) & (np.append(starts[1:], axis.cells) == span_end[starts])
         is_total = is_span & axis.free[axis.span_of[starts]]
         wanted = (children > 1) & ~is_total if roots or size < axis.cells else np.zeros(starts.size, dtype=np.bool_)
-        levels.append(Level(starts, wanted))
+        levels.append(TreeLevel(starts, wanted))
         below = starts
     goes_on = np.append(~np.isin(blocks[1:], axis.spans), False)
     return BlockTree(axis, tuple(levels), goes_on if sums else np.zeros_like(goes_on))
@@ -304,7 +308,7 @@ Number = TypeVar("Number", np.float64, np.int64)
 class Estimator(ABC):
     """Weighted least squares for noisy rows, of which the noisy cells come first, and the free totals of an axis."""
 
-    axis: Axis
+    axis: OrderedAxis
 
     @property
     @abstractmethod
@@ -460,7 +464,7 @@ class CoarseCorrection(Estimator):
     The estimate is y + V H'(D + H V H')^-1 (h - H y), h what the coarse rows gave (Woodbury's identity).
     """
 
-    axis: Axis
+    axis: OrderedAxis
     cell_weights: Ints
     coarse: csr_array
     coarse_weights: Ints
@@ -570,7 +574,7 @@ class TreeCorrection(Estimator):
 
     tree: BlockTree
     weights: tuple[Ints, ...]
-    axis: Axis = field(init=False)
+    axis: OrderedAxis = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis", self.tree.axis)

@@ -17,7 +17,7 @@ from scipy.linalg import cholesky_banded, solve_triangular
 from scipy.linalg.lapack import dtbtrs
 from scipy.sparse import csr_array, vstack
 
-from blowfishdb.mechanisms.axis import GRID, Axis, CoarseCorrection
+from blowfishdb.mechanisms.axis import GRID, CoarseCorrection, OrderedAxis
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints, distinct
 from blowfishdb.model.workload import AllRanges, Identity, Prefix, Rows, Sparse, Stacked
@@ -109,7 +109,7 @@ class TunedHats:
         alone = 1.0 / (1.0 + np.asarray(hats.sum(axis=0)))
         return alone, csr_array(hats.multiply(alone))
 
-    def build(self, axis: Axis, shares: Floats) -> CoarseCorrection:
+    def build(self, axis: OrderedAxis, shares: Floats) -> CoarseCorrection:
         """The rows in whole numbers that rise once and fall once; the cells have what the rows leave of the loss."""
         del shares
         entries, weights = _whole_rows(self.shares(axis.cells)[1].toarray(), HEIGHT)
@@ -138,7 +138,7 @@ class TunedLines:
         ]
         return np.array(rows)
 
-    def build(self, axis: Axis, shares: Floats) -> CoarseCorrection:
+    def build(self, axis: OrderedAxis, shares: Floats) -> CoarseCorrection:
         """The rows in whole numbers that rise once and fall once; the cells have what the rows leave of the loss.
 
         Cells that are left nearly the same share one weight, and the rows over each are stretched a little to leave it
@@ -234,7 +234,7 @@ def few_values(weights: Ints) -> Ints:
     return least + (weights - least) // step * step
 
 
-def tuned_rows(axis: Axis, workload: Rows) -> TunedHats | TunedLines | None:
+def tuned_rows(axis: OrderedAxis, workload: Rows) -> TunedHats | TunedLines | None:
     """The tuned rows for running counts or all ranges on one span where a record may be anywhere; None for all else."""
     moves, leaves = bool(np.all(axis.reach == axis.cells - 1)), bool(np.all(axis.leaves))
     is_whole = axis.spans.size == 1 and axis.runs.size == 1 and axis.universal.size == 0

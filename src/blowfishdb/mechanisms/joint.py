@@ -34,7 +34,7 @@ FINEST_RUNNING = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class JointGroup:
     """Rows over cells of their own, which a mechanism measures at an epsilon, the `level`, if it were alone.
 
     `into` has a row for each of these cells, with a 1 for each common cell that lies in it; None where they are the
@@ -71,13 +71,13 @@ class Group:
 class Groups(Stacked):
     """The rows of several questions over common cells, group by group."""
 
-    groups: tuple[Group, ...] = ()
+    groups: tuple[JointGroup, ...] = ()
 
     def fingerprint(self) -> bytes:
         return encode(("groups", *(group.fingerprint() for group in self.groups)))
 
 
-def stacked(groups: tuple[Group, ...]) -> Groups:
+def stacked(groups: tuple[JointGroup, ...]) -> Groups:
     """The workload of the groups."""
     return Groups(tuple(group.lifted(group.rows) for group in groups), groups)
 
@@ -102,7 +102,7 @@ def propose(problem: Problem) -> JointStrategy:
     }
     lightest = min((weight for _, weight in running.values() if weight > 0.0), default=1.0)
     heavier = 1 if lightest >= 1.0 or len(running) == len(workload.parts) else math.ceil(FINEST_RUNNING / lightest)
-    parts: list[MeasuredBlock | SharedBlock] = []
+    parts: list[DirectBlock | SharedBlock] = []
     for place, (rows, times) in enumerate(zip(workload.parts, workload.multipliers, strict=True)):
         if place not in running:
             parts.append(_measured(rows, labels, is_total_known, heavier))
@@ -132,7 +132,7 @@ def _grouped(problem: Problem, workload: Groups) -> JointStrategy:
     return JointStrategy(problem, tuple(blocks), unit)
 
 
-def _measured(rows: Rows, labels: Ints, is_total_known: bool, weight: int) -> MeasuredBlock:
+def _measured(rows: Rows, labels: Ints, is_total_known: bool, weight: int) -> DirectBlock:
     columns = sparse_columns(rows)
     is_exact = unchanged(columns, labels)
     shifts = np.zeros(rows.shape[0], dtype=np.int64)
@@ -140,7 +140,7 @@ def _measured(rows: Rows, labels: Ints, is_total_known: bool, weight: int) -> Me
         dense = np.asarray(columns.toarray(), dtype=np.int64)
         shifts = dense.min(axis=1) * ~is_exact
         rows = Sparse(dense - shifts[:, None])
-    return MeasuredBlock(shifts, is_exact, rows, weight)
+    return DirectBlock(shifts, is_exact, rows, weight)
 
 
 def _running(problem: Problem, times: int) -> tuple[Strategy, float]:
@@ -175,7 +175,7 @@ def _shared(strategy: Strategy, times: int, weight: int) -> SharedBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredBlock(ShiftedRows):
+class DirectBlock(ShiftedRows):
     """Rows that are measured themselves, as parts of one plan, all with one weight."""
 
     rows: Rows
@@ -217,7 +217,7 @@ class SharedBlock:
     strategy: Strategy
     times: int
     weight: int
-    group: Group | None = None
+    group: JointGroup | None = None
 
     @cached_property
     def inner(self) -> Plan:
@@ -276,7 +276,7 @@ class JointStrategy(Strategy):
     """
 
     problem: Problem
-    blocks: tuple[MeasuredBlock | SharedBlock, ...]
+    blocks: tuple[DirectBlock | SharedBlock, ...]
     unit: Fraction = Fraction(1)
 
     mechanism = NAME
@@ -284,9 +284,9 @@ class JointStrategy(Strategy):
     @cached_property
     def direct(self) -> Ints | None:
         """The noise variable of each answer, where no block is read off a tree."""
-        if not all(isinstance(block, MeasuredBlock) for block in self.blocks):
+        if not all(isinstance(block, DirectBlock) for block in self.blocks):
             return None
-        noisy = np.concatenate([~block.is_exact for block in self.blocks if isinstance(block, MeasuredBlock)])
+        noisy = np.concatenate([~block.is_exact for block in self.blocks if isinstance(block, DirectBlock)])
         return np.where(noisy, np.cumsum(noisy) - 1, -1).astype(np.int64)
 
     def plan(self, unit: Fraction) -> Plan:
@@ -337,7 +337,7 @@ class JointStrategy(Strategy):
             raise Declined(NAME, "the blocks of a table are no questions of their own")
         return block
 
-    def _pieces(self) -> Iterator[tuple[MeasuredBlock | SharedBlock, slice, slice]]:
+    def _pieces(self) -> Iterator[tuple[DirectBlock | SharedBlock, slice, slice]]:
         """Each block with its noise variables and its exact rows."""
         noisy = known = 0
         for block in self.blocks:

@@ -11,10 +11,10 @@ from scipy.sparse import coo_array, csr_array, vstack
 
 from blowfishdb.mechanisms.axis import (
     GRID,
-    Axis,
     BlockTree,
     CoarseCorrection,
     EstimatingStrategy,
+    OrderedAxis,
     TreeCorrection,
     any_move,
     boxes,
@@ -124,7 +124,7 @@ COLUMN_CHUNK = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class RowGroup:
     """Rows that share one weight, with entries from 0 to `height`; `falling` when no row ever rises along a run."""
 
     matrix: csr_array
@@ -169,7 +169,7 @@ def _gram_of_pairs(workload: Intervals, columns: Floats) -> Floats:
     return np.cumsum(at_ends[:0:-1], axis=0)[::-1]
 
 
-def reach_losses(axis: Axis, groups: list[Group]) -> Floats:
+def reach_losses(axis: OrderedAxis, groups: list[RowGroup]) -> Floats:
     """The loss per unit of share of the cells and of each group, on the worst moves up the order from each cell.
 
     Running sums lose most on the longest move. Other rows lose most on a move to where they weigh most, once moves
@@ -212,7 +212,7 @@ def window_maxima(values: Floats, first: Ints, last: Ints) -> Floats:
     return np.asarray(np.maximum(table[depth, first], table[depth, last + 1 - 2**depth]))
 
 
-def coarse_error(axis: Axis, workload: Rows, groups: list[Group]) -> Callable[[Floats], tuple[float, Floats]]:
+def coarse_error(axis: OrderedAxis, workload: Rows, groups: list[RowGroup]) -> Callable[[Floats], tuple[float, Floats]]:
     """The workload's total expected squared error at the given shares (cells first), and its gradient.
 
     With cells of variance v and coarse rows H of variances D (0 for free totals) the least-squares covariance is
@@ -239,7 +239,7 @@ def coarse_error(axis: Axis, workload: Rows, groups: list[Group]) -> Callable[[F
     return error
 
 
-def coarse_rows(axis: Axis, groups: list[Group]) -> tuple[Floats, Ints]:
+def coarse_rows(axis: OrderedAxis, groups: list[RowGroup]) -> tuple[Floats, Ints]:
     """The rows of the groups (heights 1) and the free totals over the noisy cells, and the group of each of them."""
     totals = boxes(axis.cells, axis.spans[axis.free], axis.span_ends[axis.free])
     rows = vstack([*(group.unit_rows for group in groups), totals], format="csr").toarray() * axis.noise_mask
@@ -248,7 +248,7 @@ def coarse_rows(axis: Axis, groups: list[Group]) -> tuple[Floats, Ints]:
     return rows[is_seen], group_of[is_seen]
 
 
-def spare_loss(axis: Axis, groups: list[Group]) -> Callable[[Floats], Floats]:
+def spare_loss(axis: OrderedAxis, groups: list[RowGroup]) -> Callable[[Floats], Floats]:
     """What gives the share of each cell: the common one (the first of the given shares), or more where loss is spare.
 
     On a move u to v the groups lose at most hats(u) + hats(v) + |falling(u) - falling(v)|. If no cell takes more
@@ -398,15 +398,15 @@ class SmoothShape:
     ramp: tuple[float, float] | None = None
     totals: bool = False
 
-    def groups(self, axis: Axis) -> list[Group]:
+    def groups(self, axis: OrderedAxis) -> list[RowGroup]:
         """The rows on one axis, without the cells."""
-        groups = [Group(hats(axis.cells, axis.runs, axis.run_ends, spacing), spacing) for spacing in self.spacings]
+        groups = [RowGroup(hats(axis.cells, axis.runs, axis.run_ends, spacing), spacing) for spacing in self.spacings]
         if self.totals:
             noisy = ~axis.free
-            groups.append(Group(boxes(axis.cells, axis.spans[noisy], axis.span_ends[noisy]), 1, falling=True))
+            groups.append(RowGroup(boxes(axis.cells, axis.spans[noisy], axis.span_ends[noisy]), 1, falling=True))
         return groups if self.ramp is None else [*groups, _ramp_group(axis, *self.ramp)]
 
-    def build(self, axis: Axis, shares: Floats) -> CoarseCorrection:
+    def build(self, axis: OrderedAxis, shares: Floats) -> CoarseCorrection:
         """The rows with whole weights; cells with loss to spare use it up."""
         groups = self.groups(axis)
         used = np.flatnonzero(shares[1:] > NEGLIGIBLE)
@@ -437,7 +437,7 @@ class TreeShape:
     blocks: Literal["runs", "steps", "cells"] = "runs"
     totals: bool = False
 
-    def tree(self, axis: Axis) -> BlockTree:
+    def tree(self, axis: OrderedAxis) -> BlockTree:
         """The tree on one axis."""
         starts = axis.runs
         if self.blocks == "steps":
@@ -448,21 +448,21 @@ class TreeShape:
             starts = np.flatnonzero(is_start)
         return grow(axis, starts, self.sizes, roots=self.totals, sums=self.blocks != "runs")
 
-    def groups(self, axis: Axis) -> list[Group]:
+    def groups(self, axis: OrderedAxis) -> list[RowGroup]:
         """The rows on one axis, without the cells: a group for each size, then the running sums."""
         rows = self.tree(axis).rows()
         matrices = [boxes(axis.cells, group.low, group.high) for group in rows]
-        nodes = [Group(matrix, 1) for matrix in matrices[: len(self.sizes)]]
-        return [*nodes, Group(matrices[-1], 1, falling=True)]
+        nodes = [RowGroup(matrix, 1) for matrix in matrices[: len(self.sizes)]]
+        return [*nodes, RowGroup(matrices[-1], 1, falling=True)]
 
-    def build(self, axis: Axis, shares: Floats) -> TreeCorrection:
+    def build(self, axis: OrderedAxis, shares: Floats) -> TreeCorrection:
         """The rows with whole weights; `shares` as for the groups, cells first."""
         total = float(shares[:-1].sum()) if self.totals else 0.0
         tree = self.tree(axis)
         return TreeCorrection(tree, tree.weights(np.concatenate([shares[:-1], [total], shares[-1:]])))
 
 
-def _ramp_group(axis: Axis, ratio: float, length: float) -> Group:
+def _ramp_group(axis: OrderedAxis, ratio: float, length: float) -> RowGroup:
     width = max(1, round(length * typical_window(axis)))
     tops, starts = [], []
     for run in np.flatnonzero(axis.chains):
@@ -471,7 +471,7 @@ def _ramp_group(axis: Axis, ratio: float, length: float) -> Group:
         top = top[(top > start) & (top + width - 1 < end)]
         tops.append(top)
         starts.append(np.full(top.size, start))
-    return Group(ramps(axis.cells, np.concatenate(starts), np.concatenate(tops), width), width, falling=True)
+    return RowGroup(ramps(axis.cells, np.concatenate(starts), np.concatenate(tops), width), width, falling=True)
 
 
 MOST_ROWS = 700
@@ -498,7 +498,7 @@ FIRST_SHARE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class ShapeChoice:
     """A shape, the share of each of its groups (cells first), and the expected squared error at loss 1."""
 
     shape: SmoothShape | TreeShape | TunedHats | TunedLines
@@ -506,7 +506,7 @@ class Choice:
     error: float
 
 
-def choose(axis: Axis, workload: Rows) -> Choice:
+def choose(axis: OrderedAxis, workload: Rows) -> ShapeChoice:
     """The best of a few candidates that level energies favour."""
     if not np.any(axis.chains):
         return _choose_without_sums(axis, workload)
@@ -528,11 +528,11 @@ def choose(axis: Axis, workload: Rows) -> Choice:
     return min((_tuned(*shown, shape) for shape in shapes), key=lambda choice: choice.error)
 
 
-def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
+def _choose_without_sums(axis: OrderedAxis, workload: Rows) -> ShapeChoice:
     tuned = tuned_rows(axis, workload)
     if tuned is not None:
         loss = 2.0 if axis.free[0] else 1.0  # a move leaves one cell for another
-        return Choice(tuned, np.empty(0), (loss * tuned.rmse) ** 2 * workload.shape[0])
+        return ShapeChoice(tuned, np.empty(0), (loss * tuned.rmse) ** 2 * workload.shape[0])
     plans = level_plans(workload, axis.longest_run, free=axis.has_free_runs)
     smooth = [plan for plan in plans[:MOST_TRIED] if _fits(axis, plan.sizes, None)]
     totals = bool(np.any(axis.reach > np.arange(axis.cells))) and not np.all(axis.free)
@@ -542,24 +542,24 @@ def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
         shapes = [SmoothShape(plan.sizes, totals=totals) for plan in tried]
         return min((_tuned(axis, workload, shape) for shape in shapes), key=lambda choice: choice.error)
     best = plans[0]
-    return Choice(
+    return ShapeChoice(
         TreeShape(best.sizes, totals=totals and axis.universal.size == 0), np.append(best.shares, 0.0), best.error
     )
 
 
-def _whole(axis: Axis, workload: Rows) -> tuple[int, ...]:
+def _whole(axis: OrderedAxis, workload: Rows) -> tuple[int, ...]:
     """The best node sizes when windows are ignored."""
     return level_plans(workload, axis.longest_run, free=axis.has_free_runs)[0].sizes
 
 
-def _fits(axis: Axis, spacings: tuple[int, ...], window: int | None) -> bool:
+def _fits(axis: OrderedAxis, spacings: tuple[int, ...], window: int | None) -> bool:
     rows = sum(axis.cells // spacing + 1 for spacing in spacings) + axis.spans.size
     if window is not None:
         rows += axis.cells // window
     return rows <= MOST_ROWS and rows**2 * axis.cells <= MOST_WORK
 
 
-def _tuned(axis: Axis, workload: Rows, shape: SmoothShape | TreeShape) -> Choice:
+def _tuned(axis: OrderedAxis, workload: Rows, shape: SmoothShape | TreeShape) -> ShapeChoice:
     groups = shape.groups(axis)
     filled = [place for place, group in enumerate(groups) if group.matrix.shape[0]]
     used = [groups[place] for place in filled]
@@ -573,10 +573,10 @@ def _tuned(axis: Axis, workload: Rows, shape: SmoothShape | TreeShape) -> Choice
     error, best = tuned
     shares = np.zeros(len(groups) + 1)
     shares[[0, *(1 + place for place in filled)]] = best
-    return Choice(shape, shares, error)
+    return ShapeChoice(shape, shares, error)
 
 
-def _filled(axis: Axis, workload: Rows, groups: list[Group]) -> tuple[float, Floats] | None:
+def _filled(axis: OrderedAxis, workload: Rows, groups: list[RowGroup]) -> tuple[float, Floats] | None:
     """The error and the shares of the groups, tuned while the cells always take what is left; None if that fails."""
     from scipy.optimize import minimize  # takes a while to load, and many questions do without
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.axis import (
-    Axis,
     EstimatingStrategy,
+    OrderedAxis,
     TreeCorrection,
     grow,
     read_axis,
@@ -167,7 +167,7 @@ def _shares(shape: TreeShape, split: float) -> Floats:
     return np.append(np.full(levels, (1 - split) / (2 * levels)), [0.0, split])
 
 
-def _split_error(axis: Axis, workload: Rows, shape: TreeShape) -> Callable[[float], float]:
+def _split_error(axis: OrderedAxis, workload: Rows, shape: TreeShape) -> Callable[[float], float]:
     """The expected error of the shape for the part of the loss that its running sums get."""
     tree = shape.tree(axis)
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from blowfishdb.errors import ParameterError, PlanError
 from blowfishdb.model.numbers import show, suggest
 
-Settings: TypeAlias = tuple[tuple[str, Fraction], ...]
+ParameterValues: TypeAlias = tuple[tuple[str, Fraction], ...]
 """The parameters of one request that were set, in the order of their names."""
 FINEST = 1000
 """Values are fractions with denominators up to this one, so that allowances stay short numbers."""
@@ -77,7 +77,7 @@ ParameterTable: TypeAlias = Mapping[str, tuple[Parameter, ...]]
 """The parameters of each mechanism that takes any."""
 
 
-def check_settings(table: ParameterTable, mechanism: str | None, settings: Settings) -> None:
+def check_settings(table: ParameterTable, mechanism: str | None, settings: ParameterValues) -> None:
     """ParameterError for a setting that the mechanism does not take, or that is outside its range."""
     if not settings:
         return
@@ -99,12 +99,12 @@ def check_settings(table: ParameterTable, mechanism: str | None, settings: Setti
             raise ParameterError(f"{name} of {mechanism} is {known[name].kind}{digits}, not {show(value)}")
 
 
-def arguments(table: ParameterTable, mechanism: str, settings: Settings) -> dict[str, Fraction | int]:
+def arguments(table: ParameterTable, mechanism: str, settings: ParameterValues) -> dict[str, Fraction | int]:
     """The arguments by which a mechanism is made to follow settings that were checked."""
     known = {one.name: one for one in table[mechanism]}
     return dict(known[name].argument(value) for name, value in settings)
 
 
-def settings_words(settings: Settings) -> str:
+def settings_words(settings: ParameterValues) -> str:
     """The settings as an expert writes them: split=0.3, rounds=2."""
     return ", ".join(f"{name}={show(value)}" for name, value in settings)

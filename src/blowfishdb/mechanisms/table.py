@@ -19,7 +19,7 @@ from blowfishdb.mechanisms import (
     ordered_hierarchy,
 )
 from blowfishdb.mechanisms.data_aware import DataAware, dawa, gated, kdtree, matching_transform
-from blowfishdb.mechanisms.parameters import ParameterTable, Settings, arguments
+from blowfishdb.mechanisms.parameters import ParameterTable, ParameterValues, arguments
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.plan.program import EXPONENTIAL_QUANTILES
 
@@ -51,7 +51,7 @@ DATA_AWARE: Mapping[str, DataAware] = MappingProxyType(
         kdtree.ADAPTIVE: kdtree.AdaptiveTree(),
         gated.NAME: gated.Gated(),
         kdtree.NAME: kdtree.KdTree(),
-        kdtree.CELLS: kdtree.Cells(),
+        kdtree.CELLS: kdtree.CellBased(),
     }
 )
 
@@ -71,18 +71,18 @@ PARAMETERS: ParameterTable = MappingProxyType(
 """What experts may set."""
 
 
-def mechanism_with(name: str, settings: Settings) -> Mechanism:
+def mechanism_with(name: str, settings: ParameterValues) -> Mechanism:
     """A data-independent mechanism that follows settings which were checked."""
     return _configured(name, settings) if settings else MECHANISMS[name]
 
 
 @lru_cache(maxsize=256)
-def _configured(name: str, settings: Settings) -> Mechanism:
+def _configured(name: str, settings: ParameterValues) -> Mechanism:
     """The same function for the same settings: rankings are cached by it."""
     return partial(MECHANISMS[name], **arguments(PARAMETERS, name, settings))
 
 
-def data_aware_with(name: str, settings: Settings) -> DataAware:
+def data_aware_with(name: str, settings: ParameterValues) -> DataAware:
     """A data-aware mechanism that follows settings which were checked."""
     mechanism = DATA_AWARE[name]
     if not settings:

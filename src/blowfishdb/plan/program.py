@@ -188,7 +188,7 @@ class SelectionNoise:
         return digest(("select", *content))
 
 
-class Selection(Stage, Protocol):
+class SelectionStage(Stage, Protocol):
     """A stage that publishes the candidate with the least noisy score, and nothing else.
 
     Its class derives the noise from the shape of the candidates, never from a caller's claim about sensitivities.
@@ -210,7 +210,7 @@ class Selection(Stage, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Ask:
+class StageRequest:
     """One access to the data that a script asks for: a stage over buckets of the cells, or over the cells themselves.
 
     `buckets` names the bucket of each cell, 0 to the number of buckets less 1; it is made of public things only.
@@ -218,7 +218,7 @@ class Ask:
     """
 
     name: str
-    stage: MeasurementStage | Selection
+    stage: MeasurementStage | SelectionStage
     buckets: Ints | None = None
     instead_of: tuple[str, ...] = ()
 

@@ -16,7 +16,7 @@ import numpy as np
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.errors import InvalidInput
 from blowfishdb.inference.consistency import Consistent
-from blowfishdb.mechanisms.parameters import Settings
+from blowfishdb.mechanisms.parameters import ParameterValues
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.query import COUNTS, KINDS, PUBLISHED, Kind
@@ -219,7 +219,7 @@ class Released:
     simultaneous: Bounds | None = None
     pointwise: Bounds | None = None
     stages: tuple[Allowance, ...] = ()
-    parameters: Settings = ()
+    parameters: ParameterValues = ()
     caveat: str = ""
     evidence: Evidence | None = None
     columns: tuple[AnswerColumn, ...] = ()

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Released, Run
 from blowfishdb.engine.points import PointPreview, PointWeights
-from blowfishdb.engine.postprocess import EVERYTHING, Selection, SortKey, Threshold, select_rows
+from blowfishdb.engine.postprocess import EVERYTHING, ColumnThreshold, Selection, SortKey, select_rows
 from blowfishdb.engine.preview import AnyPreview, Preview
 from blowfishdb.engine.request import AccuracyTarget, Number, Parameters, accuracy_target, spending_cap
 from blowfishdb.engine.synopsis import Synopsis
@@ -239,7 +239,7 @@ class Question:
         match self.selection:
             case Selection(None, (SortKey("count", True),), int(most), 0) if most > 0:
                 return replace(self.query, kind="selection", rows=None, most=most)
-            case Selection(Threshold("count", ">" | ">=" as op, value), (), None, 0) if value >= 1:
+            case Selection(ColumnThreshold("count", ">" | ">=" as op, value), (), None, 0) if value >= 1:
                 least = math.floor(value) + 1 if op == ">" else math.ceil(value)
                 return replace(self.query, kind="selection", rows=None, above=least)
         return None

@@ -47,9 +47,9 @@ class ColumnType:
     digits: int | None = None
 
 
-Column: TypeAlias = Sequence[object] | Ints | Floats
+FetchedColumn: TypeAlias = Sequence[object] | Ints | Floats
 """A column as a driver gives it: a list in which NULL is None, or an array of numbers without NULL."""
-Fetched: TypeAlias = Sequence[Column]
+Fetched: TypeAlias = Sequence[FetchedColumn]
 Counts = TypeVar("Counts", covariant=True)
 
 
@@ -109,7 +109,7 @@ class Count(Protocol[Counts]):
 
 Counting: TypeAlias = Count[Ints]
 """How many rows fall into each cell, row-major."""
-Tally: TypeAlias = Count[tuple[Ints, Ints]]
+PointCounting: TypeAlias = Count[tuple[Ints, Ints]]
 """The different points that occur (values by column) and how many rows each has, in no order."""
 
 
@@ -134,7 +134,7 @@ class Source(Protocol):
     def prepare_people(self, cells: Cells, unit: Person) -> Counting:
         """The count of the persons with a row in each cell, ready to run, under the same terms."""
 
-    def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
+    def prepare_points(self, points: Points, unit: Row | Person = ROW) -> PointCounting:
         """The count of the rows at each point that occurs, ready to run, under the same terms."""
 
 

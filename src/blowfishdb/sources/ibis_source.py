@@ -17,7 +17,7 @@ from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.domain import Attribute
 from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import ROW, Person, Row
-from blowfishdb.sources.base import ColumnType, Counting, Engine, Expr, Join, Kind, People, Tally, ibis
+from blowfishdb.sources.base import ColumnType, Counting, Engine, Expr, Join, Kind, People, PointCounting, ibis
 from blowfishdb.sources.location import Location, TableName, parse_location
 from blowfishdb.sources.statement import (
     IBIS_TYPES,
@@ -152,7 +152,7 @@ class IbisSource:
         sql = self._engine.write(statement.expression)
         return IbisCount(self._engine, self._identity, statement, sql, _cell_counts)
 
-    def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
+    def prepare_points(self, points: Points, unit: Row | Person = ROW) -> PointCounting:
         """The statement that counts the rows at each point that occurs; reads no rows."""
         return IbisCount(self._engine, self._identity, *self._statement(points, unit), _point_counts)
 

@@ -31,7 +31,7 @@ from blowfishdb.model.calendar import (
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import LARGEST, Floats, Ints
-from blowfishdb.sources.base import Column, ColumnType, Engine, Expr, Fetched, Kind, function, ibis
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Fetched, FetchedColumn, Kind, function, ibis
 from blowfishdb.sources.irregular import EdgeCells, common_grid, edge_cells
 
 
@@ -95,7 +95,7 @@ NUMBERS = {int, float, Decimal, type(None)}
 
 
 @dataclass(frozen=True)
-class Line:
+class OrderedColumn:
     """A column that compares like its declared values: the edge at each index, and whether it can be NaN."""
 
     value: Expr
@@ -126,7 +126,7 @@ def raw_key(attribute: Attribute, column: Expr) -> Key:
     return Key((column,), lambda fetched: attribute.encode(as_objects(fetched[0])))
 
 
-def as_objects(values: Column) -> object:
+def as_objects(values: FetchedColumn) -> object:
     """A column of Python objects; what is an array of numbers already stays one."""
     if isinstance(values, np.ndarray):
         return values
@@ -135,7 +135,7 @@ def as_objects(values: Column) -> object:
     return column
 
 
-def _doubles(values: Column) -> Floats:
+def _doubles(values: FetchedColumn) -> Floats:
     """A column of numbers as doubles; whatever is no number is NaN."""
     if isinstance(values, np.ndarray):
         return values.astype(np.float64)
@@ -366,7 +366,7 @@ CORRECTION_LIMIT = 2**50
 
 
 @dataclass(frozen=True)
-class Grid:
+class EvenSteps:
     """Steps [start + i * width, start + (i+1) * width) for i = 0 .. count-1, as multiples of 1/scale."""
 
     start: int
@@ -382,13 +382,13 @@ class Grid:
         return np.array((self.start + np.arange(self.count + 1) * self.width) / self.scale, dtype=np.float64)
 
 
-def grid_of(attribute: Integers | Bins, step: int) -> Grid:
+def grid_of(attribute: Integers | Bins, step: int) -> EvenSteps:
     """The declared values of an attribute with equal widths, `step` of them together."""
     if isinstance(attribute, Integers):
-        return Grid(attribute.low, step, 1, -(-attribute.size // step))
+        return EvenSteps(attribute.low, step, 1, -(-attribute.size // step))
     width = attribute.width if attribute.width is not None else Fraction(1)
     scale = math.lcm(attribute.start.denominator, width.denominator)
-    return Grid(int(attribute.start * scale), int(width * scale) * step, scale, -(-attribute.size // step))
+    return EvenSteps(int(attribute.start * scale), int(width * scale) * step, scale, -(-attribute.size // step))
 
 
 Formula = Callable[[Floats], Floats]
@@ -403,7 +403,7 @@ class Stepping:
     underflows: bool = False
 
 
-def stepping(grid: Grid) -> Stepping | None:
+def stepping(grid: EvenSteps) -> Stepping | None:
     """The cheapest arithmetic that agrees with the declared edges on every double; None when none is known to.
 
     Each formula is a chain of correctly rounded operations with positive constants, so it never decreases. It is
@@ -429,7 +429,7 @@ def stepping(grid: Grid) -> Stepping | None:
     return _corrected(grid, lambda x: _place(grid, x) + half) if furthest <= CORRECTION_LIMIT else None
 
 
-def _nearly(grid: Grid) -> list[tuple[Formula, Callable[[Expr], Expr]]]:
+def _nearly(grid: EvenSteps) -> list[tuple[Formula, Callable[[Expr], Expr]]]:
     """Quotients that may be slightly off: as they are, and with a factor that is the next double above."""
     choices: list[tuple[Formula, Callable[[Expr], Expr]]] = [(_candidates(grid)[0][0], lambda x: _place(grid, x))]
     if _is_aligned(grid):
@@ -439,14 +439,14 @@ def _nearly(grid: Grid) -> list[tuple[Formula, Callable[[Expr], Expr]]]:
     return choices
 
 
-def _is_never_low(grid: Grid, formula: Formula, edges: Floats) -> bool:
+def _is_never_low(grid: EvenSteps, formula: Formula, edges: Floats) -> bool:
     """Whether a formula gives i at edge i, and i-1 or i at the double before: so it is everywhere right or one more."""
     shifted = np.arange(edges.size) + _origin(grid)
     early = shifted - formula(np.nextafter(edges, -np.inf))
     return np.array_equal(formula(edges), shifted) and bool(np.all((early == 0) | (early == 1)))
 
 
-def _whole_numbers(grid: Grid) -> Stepping:
+def _whole_numbers(grid: EvenSteps) -> Stepping:
     """Rounds down to multiples of 1/scale, a power of two, and divides whole numbers.
 
     Doubling is exact, and edges are such multiples, so rounding down crosses none. The quotient of whole numbers below
@@ -462,7 +462,7 @@ def _whole_numbers(grid: Grid) -> Stepping:
     return Stepping(step, grid.start // grid.width if aligned else 0)
 
 
-def _candidates(grid: Grid) -> list[tuple[Formula, Stepping]]:
+def _candidates(grid: EvenSteps) -> list[tuple[Formula, Stepping]]:
     choices: list[tuple[Formula, Stepping]] = []
     width, scale = float(grid.width), float(grid.scale)
     if _is_aligned(grid):
@@ -474,22 +474,22 @@ def _candidates(grid: Grid) -> list[tuple[Formula, Stepping]]:
     return choices
 
 
-def _is_aligned(grid: Grid) -> bool:
+def _is_aligned(grid: EvenSteps) -> bool:
     """Whether the edges are multiples of the width, so that nothing need be subtracted."""
     return grid.start % grid.width == 0 and max(grid.width, grid.scale) <= LARGEST
 
 
-def _origin(grid: Grid) -> int:
+def _origin(grid: EvenSteps) -> int:
     """The number of step 0: where nothing is subtracted, that of its edge among the multiples of the width."""
     return grid.start // grid.width if _is_aligned(grid) else 0
 
 
-def _place(grid: Grid, x: Expr) -> Expr:
+def _place(grid: EvenSteps, x: Expr) -> Expr:
     """The number in steps, not yet rounded down."""
     return _multiple(grid, x) if _is_aligned(grid) else _quotient(grid, x)
 
 
-def _multiple(grid: Grid, x: Expr) -> Expr:
+def _multiple(grid: EvenSteps, x: Expr) -> Expr:
     return _divided(x if grid.scale == 1 else x * whole_double(grid.scale), grid.width)
 
 
@@ -497,11 +497,11 @@ def _divided(scaled: Expr, width: int) -> Expr:
     return scaled if width == 1 else scaled / whole_double(width)
 
 
-def _quotient(grid: Grid, x: Expr) -> Expr:
+def _quotient(grid: EvenSteps, x: Expr) -> Expr:
     return (x - exact_double(grid.edge(0))) / exact_double(Fraction(grid.width, grid.scale))
 
 
-def _corrected(grid: Grid, place: Callable[[Expr], Expr]) -> Stepping:
+def _corrected(grid: EvenSteps, place: Callable[[Expr], Expr]) -> Stepping:
     """An edge next to the number by arithmetic, less one where the number lies below it.
 
     The place was shown never to be low and at most one too high, or it is half a step more: numerators up to 2^50
@@ -546,14 +546,16 @@ def number_key(attribute: Integers | Bins, cut: Segments, column: Expr, kind: Co
     return _double_key(attribute, cut, _real(attribute, column.cast("float64"), _may_be_nan(kind, engine)), engine)
 
 
-def number_line(attribute: Integers | Bins, column: Expr, kind: ColumnType, engine: Engine) -> Line | None:
+def number_line(attribute: Integers | Bins, column: Expr, kind: ColumnType, engine: Engine) -> OrderedColumn | None:
     """The numbers as they are compared; None for types that the proxy reads."""
     if kind.kind not in (Kind.INTEGER, Kind.REAL, Kind.DECIMAL) or _is_read_by_proxy(attribute, kind, engine):
         return None
     if kind.kind == Kind.INTEGER and isinstance(attribute, Integers):
         low = attribute.low
-        return Line(column, lambda index: ibis().literal(low + index, "int64"))
-    return Line(column.cast("float64"), lambda index: exact_double(_edge(attribute, index)), _may_be_nan(kind, engine))
+        return OrderedColumn(column, lambda index: ibis().literal(low + index, "int64"))
+    return OrderedColumn(
+        column.cast("float64"), lambda index: exact_double(_edge(attribute, index)), _may_be_nan(kind, engine)
+    )
 
 
 def _may_be_nan(kind: ColumnType, engine: Engine) -> bool:
@@ -577,7 +579,7 @@ def _integer_key(attribute: Integers, column: Expr) -> Key:
     return Key((column,), lambda fetched: attribute.encode(_wholes(fetched[0])), finish, is_light=True)
 
 
-def _wholes(values: Column) -> object:
+def _wholes(values: FetchedColumn) -> object:
     """A column of whole numbers as an array where all of them are such, else as Python objects."""
     if isinstance(values, list) and set(map(type, values)) == {int}:
         with suppress(OverflowError):
@@ -586,7 +588,7 @@ def _wholes(values: Column) -> object:
 
 
 @dataclass(frozen=True)
-class Number:
+class RangedNumber:
     """A double, how to tell whether it lies at or above the first edge and below the last, and whether it can be NaN.
 
     `compared` is what the edges are compared with; for large whole numbers the double does not decide.
@@ -611,17 +613,19 @@ class Number:
         )
 
 
-def _real(attribute: Integers | Bins, value: Expr, nan: bool) -> Number:
-    return Number(value, value, exact_double(_edge(attribute, 0)), exact_double(_edge(attribute, attribute.size)), nan)
+def _real(attribute: Integers | Bins, value: Expr, nan: bool) -> RangedNumber:
+    return RangedNumber(
+        value, value, exact_double(_edge(attribute, 0)), exact_double(_edge(attribute, attribute.size)), nan
+    )
 
 
-def _whole(attribute: Integers, column: Expr) -> Number:
+def _whole(attribute: Integers, column: Expr) -> RangedNumber:
     """A whole number; next to 2^53 its double no longer tells whether it is declared."""
     low, high = ibis().literal(attribute.low, "int64"), ibis().literal(attribute.high + 1, "int64")
-    return Number(column.cast("float64"), column, low, high, False)
+    return RangedNumber(column.cast("float64"), column, low, high, False)
 
 
-def _double_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key:
+def _double_key(attribute: Integers | Bins, cut: Segments, number: RangedNumber, engine: Engine) -> Key:
     segments = int(cut.starts.size)
     search = _search_key(attribute, cut, number, engine)
     most = STEP_LIMIT if search is None else min(STEP_LIMIT, 4 * segments)
@@ -635,7 +639,7 @@ def _double_key(attribute: Integers | Bins, cut: Segments, number: Number, engin
     return raw_key(attribute, number.value)
 
 
-def _search_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key | None:
+def _search_key(attribute: Integers | Bins, cut: Segments, number: RangedNumber, engine: Engine) -> Key | None:
     """The number of edges at or below, by the engine's own search; the ends are edges too, so nothing else is asked.
 
     An engine that searches holds NaN to be the largest number: a last edge of NaN parts it from what lies above.
@@ -655,7 +659,7 @@ def _search_key(attribute: Integers | Bins, cut: Segments, number: Number, engin
     return None if search is None else Key((search,), without_nan)
 
 
-def _step_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine, most: int) -> Key | None:
+def _step_key(attribute: Integers | Bins, cut: Segments, number: RangedNumber, engine: Engine, most: int) -> Key | None:
     """Arithmetic, where the edges lie on a grid of equal widths and there are not far too many steps."""
     grid, firsts = _common_steps(attribute, cut)
     if grid is None or (grid.count > most and (cut.starts.size <= CHOICE_LIMIT or most < STEP_LIMIT)):
@@ -677,7 +681,7 @@ def _step_key(attribute: Integers | Bins, cut: Segments, number: Number, engine:
     return Key((number.value, number.compared, stepped), decode, place=place)
 
 
-def _common_steps(attribute: Integers | Bins, cut: Segments) -> tuple[Grid | None, Ints | int]:
+def _common_steps(attribute: Integers | Bins, cut: Segments) -> tuple[EvenSteps | None, Ints | int]:
     """The grid of the cuts, and the first value of each step or how many values each has."""
     if not isinstance(attribute, Bins) or attribute.width is not None:
         step = common_step(cut.starts, attribute.size)
@@ -685,10 +689,10 @@ def _common_steps(attribute: Integers | Bins, cut: Segments) -> tuple[Grid | Non
     common = common_grid([attribute.edge(int(start)) for start in cut.starts] + [attribute.edges[-1]], CORRECTION_LIMIT)
     if common is None:
         return None, 1
-    return Grid(common.start, common.width, common.scale, common.below.size), cut.starts[common.below - 1]
+    return EvenSteps(common.start, common.width, common.scale, common.below.size), cut.starts[common.below - 1]
 
 
-def _cell_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key | None:
+def _cell_key(attribute: Integers | Bins, cut: Segments, number: RangedNumber, engine: Engine) -> Key | None:
     """Cells of equal width, in each of which the number is compared with the edges that an engine looks up."""
     is_found = isinstance(attribute, Bins) and engine.entry(np.zeros(1), number.value) is not None
     if not isinstance(attribute, Bins) or not is_found or cut.starts.size < CELLS_FROM:
@@ -722,7 +726,7 @@ def _cell(cells: EdgeCells, number: Expr) -> Expr:
     return floor(distance * exact_double(Fraction(cells.factor))) + whole_double(1)
 
 
-def _met(cells: EdgeCells, number: Number, cell: Expr, whole: str, engine: Engine) -> Expr:
+def _met(cells: EdgeCells, number: RangedNumber, cell: Expr, whole: str, engine: Engine) -> Expr:
     """The cell, moved on by the number of all cells for each edge in it that lies at or below the number.
 
     Where all edges of a fullest cell do, all bits of the cell are turned: no sum can then be too large. Most cells hold

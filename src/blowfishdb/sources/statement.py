@@ -21,11 +21,11 @@ from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.predicate import Both, Either, Negation, Predicate, atoms
 from blowfishdb.model.projection import passing
-from blowfishdb.sources.base import Column, ColumnType, Engine, Expr, Fetched, Join, Kind, People, ibis
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Fetched, FetchedColumn, Join, Kind, People, ibis
 from blowfishdb.sources.keys import (
     LIST_LIMIT,
     Key,
-    Line,
+    OrderedColumn,
     Work,
     category_key,
     date_key,
@@ -116,7 +116,7 @@ class Statement(Generic[Places]):
         return codes, numbers
 
 
-def whole_numbers(values: Column) -> Ints:
+def whole_numbers(values: FetchedColumn) -> Ints:
     """Counts as an engine gives them, NULL as 0."""
     if isinstance(values, np.ndarray):
         return values.astype(np.int64)
@@ -463,7 +463,7 @@ def condition(cut: Segments, accepted: Bools, column: Expr, kind: ColumnType, en
         line = number_line(attribute, column, kind, engine)
         return None if line is None else _union(cut, accepted, line)
     if isinstance(attribute, Dates) and kind.kind in (Kind.DATE, Kind.TIMESTAMP):
-        return _union(cut, accepted, Line(column, day_literal(attribute, kind)))
+        return _union(cut, accepted, OrderedColumn(column, day_literal(attribute, kind)))
     return None
 
 
@@ -491,7 +491,7 @@ def _listed(
     return holds | value.isnull() if takes_null else holds
 
 
-def _union(cut: Segments, accepted: Bools, line: Line) -> Expr | None:
+def _union(cut: Segments, accepted: Bools, line: OrderedColumn) -> Expr | None:
     """A union of segments of the line, in the order below, each segment, above."""
     segments = int(cut.starts.size)
     numbers: Sequence[object] = [*range(-1, segments + 1), None]
@@ -511,7 +511,7 @@ def _union(cut: Segments, accepted: Bools, line: Line) -> Expr | None:
     return union
 
 
-def _segment(line: Line, edges: Sequence[int], first: int, after: int, segments: int) -> Expr:
+def _segment(line: OrderedColumn, edges: Sequence[int], first: int, after: int, segments: int) -> Expr:
     """Places `first` up to, not including, `after`: -1 lies below the first edge, `segments` above the last."""
     low = None if first < 0 else line.value >= line.edge(edges[first])
     if after <= segments:

@@ -10,7 +10,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from blowfishdb.engine.postprocess import AllOf, Computed, Op, Selection, SortKey, Threshold, formula_words
+from blowfishdb.engine.postprocess import AllOf, ColumnThreshold, Computed, Op, Selection, SortKey, formula_words
 from blowfishdb.engine.request import Relative
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.aggregates import Aggregate
@@ -371,7 +371,7 @@ class _Reader:
             return SortKey(axis.attribute, descending)
         raise QueryError(f"ORDER BY names what is selected, not {node_text(node.this)}")
 
-    def condition(self, node: exp.Expression) -> Threshold | AllOf:
+    def condition(self, node: exp.Expression) -> ColumnThreshold | AllOf:
         """What HAVING demands."""
         if isinstance(node, exp.Paren):
             return self.condition(node.this)
@@ -393,7 +393,7 @@ class _Reader:
             op = op if op == "<>" else cast(Op, TURNED[op])
         if column is None or number is None or isinstance(number, str | bool):
             raise QueryError(HAVING_HELP)
-        return Threshold(column, op, float(number))
+        return ColumnThreshold(column, op, float(number))
 
     def _by_alias(self, node: exp.Expression) -> exp.Expression:
         """The selected item that a name stands for, or the node itself."""

@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from blowfishdb.engine.request import Relative, TargetOptions, read_alpha, read_settings, short_number
 from blowfishdb.errors import AccuracyError, QueryError
-from blowfishdb.mechanisms.parameters import Settings, settings_words
+from blowfishdb.mechanisms.parameters import ParameterValues, settings_words
 from blowfishdb.model.conditions import check_depth, number, only, shown
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.sources.base import Join
@@ -79,7 +79,7 @@ class ColumnOptions:
 WITHIN = "within_"
 
 
-OptionValue: TypeAlias = Fraction | Relative | str | bool | Settings
+OptionValue: TypeAlias = Fraction | Relative | str | bool | ParameterValues
 
 
 def read_options(tokens: Sequence[Token]) -> tuple[TargetOptions, ColumnOptions]:
@@ -180,7 +180,7 @@ def _word(token: Token) -> str:
     return token.text
 
 
-def _settings(token: Token) -> Settings:
+def _settings(token: Token) -> ParameterValues:
     if token.token_type != TokenType.STRING:
         raise QueryError("parameters are a text: OPTIONS (mechanism = 'dawa', parameters = 'split=0.3')")
     return read_settings(token.text)

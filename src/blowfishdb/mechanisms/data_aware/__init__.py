@@ -16,7 +16,7 @@ from blowfishdb.errors import Declined, PlanError
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import Allowance, Ask, Measured, Program, Reply
+from blowfishdb.plan.program import Allowance, Measured, Program, Reply, StageRequest
 
 BIAS_BETA = 0.001
 """A bound on the bias, where a script gives one, fails for some answer with at most this probability."""
@@ -60,7 +60,7 @@ class Finding:
         return replace(self, answers=answers, variances=variances, bias=None, adjusted=adjusted)
 
 
-Script: TypeAlias = Generator[Ask, Reply, Finding]
+Script: TypeAlias = Generator[StageRequest, Reply, Finding]
 
 
 def hides_anything(graph: CellGraph) -> bool:

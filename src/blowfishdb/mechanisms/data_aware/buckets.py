@@ -11,7 +11,7 @@ import numpy as np
 
 from blowfishdb.errors import CannotCertify, Declined, PlanError, TooLarge
 from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered_hierarchy
-from blowfishdb.mechanisms.axis import GRID, Axis, EstimatingStrategy, Estimator, TreeCorrection, grow, read_axis
+from blowfishdb.mechanisms.axis import GRID, EstimatingStrategy, Estimator, OrderedAxis, TreeCorrection, grow, read_axis
 from blowfishdb.mechanisms.data_aware import Finding, Script, hides_anything, measured_rows
 from blowfishdb.mechanisms.hats import HatSolver
 from blowfishdb.mechanisms.optimized import SmoothShape, TreeShape, choose, level_plans
@@ -22,7 +22,7 @@ from blowfishdb.model.numbers import Floats, Ints, as_ints
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, as_intervals
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
-from blowfishdb.plan.program import Allowance, Ask, Measured, MeasurementStage, merge_graph
+from blowfishdb.plan.program import Allowance, Measured, MeasurementStage, StageRequest, merge_graph
 
 SHARES = np.linspace(0.0, 0.98, 50)
 """Parts of what is left that a node may take; 0 is always a local minimum, so all of them are tried."""
@@ -284,7 +284,7 @@ STEPS_PER_OCTAVE = 16
 """Each different weight costs the sampler a table, so weights are rounded to this many values per factor of two."""
 
 
-def weighted_tree(axis: Axis, greedy: GreedyTree) -> TreeCorrection:
+def weighted_tree(axis: OrderedAxis, greedy: GreedyTree) -> TreeCorrection:
     """The tree with the given weights on an axis that is one run of buckets; nodes of no weight are not measured."""
     sizes = tuple(2**height for height in range(1, max(axis.cells - 1, 0).bit_length()))
     tree = grow(axis, axis.runs, sizes)
@@ -371,12 +371,12 @@ def plan_buckets(graph: CellGraph, buckets: Buckets, workload: Rows, epsilon: Fr
     return weighted if float(weighted.answer_variances.sum()) < to_beat else planned
 
 
-def one_run(cells: int) -> Axis:
+def one_run(cells: int) -> OrderedAxis:
     """The axis of buckets of which nothing is known: any plan for it can be calibrated for any policy."""
     window = WindowGraph(np.arange(cells), np.empty(0, dtype=np.int64))
     graph = CellGraph((window,), "record", np.zeros(cells, dtype=np.bool_), "only")
     everything = np.zeros(1, dtype=np.int64)
-    return Axis(cells, everything, everything > 0, everything, window.reach, window.universal, graph.to_zero)
+    return OrderedAxis(cells, everything, everything > 0, everything, window.reach, window.universal, graph.to_zero)
 
 
 def _calibrated_buckets(
@@ -393,7 +393,7 @@ def _ends_everywhere(ranges: PartialRanges, count: int) -> bool:
     return count > FEW_BUCKETS and int(np.bincount(ends).max()) * PLACES < CROWDED * ends.size
 
 
-def _levels(axis: Axis, workload: Rows) -> Estimator:
+def _levels(axis: OrderedAxis, workload: Rows) -> Estimator:
     """Hats with the shares that suit a tree of the same sizes: within 1 % of shares tuned for hats."""
     fan_outs = SHORT_FAN_OUTS if axis.longest_run <= SHORT else FAN_OUTS
     best = level_plans(workload, axis.longest_run, free=axis.has_free_runs, fan_outs=fan_outs)[0]
@@ -518,10 +518,10 @@ def summed(allowances: Sequence[Allowance]) -> Fraction:
     return sum((allowance.epsilon for allowance in allowances), Fraction(0))
 
 
-def last_stage(plan: Plan | EdgePlan, of_cells: Ints | None, allowances: Sequence[Allowance]) -> Ask:
+def last_stage(plan: Plan | EdgePlan, of_cells: Ints | None, allowances: Sequence[Allowance]) -> StageRequest:
     """The measurement that spends all the allowances, its own being the last."""
     *instead_of, stage = (allowance.stage for allowance in allowances)
-    return Ask(stage, MeasurementStage(plan), of_cells, tuple(instead_of))
+    return StageRequest(stage, MeasurementStage(plan), of_cells, tuple(instead_of))
 
 
 def check_mixed(mechanism: str, problem: Problem) -> None:

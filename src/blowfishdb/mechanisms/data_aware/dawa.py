@@ -34,7 +34,7 @@ from blowfishdb.mechanisms.data_aware.partition import (
     worst_bucket,
 )
 from blowfishdb.mechanisms.data_aware.regions import (
-    Cover,
+    CellCover,
     HilbertCurve,
     NodeViews,
     RegionTree,
@@ -55,7 +55,7 @@ from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Intervals, Prefix, Rectangles, total
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Measurement, Plan, Problem
-from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, Reply, merge_graph
+from blowfishdb.plan.program import Allowance, MeasurementStage, Program, Reply, StageRequest, merge_graph
 
 NAME = "dawa"
 BOUNDED = "dawa-bounded"
@@ -122,7 +122,7 @@ class Dawa:
         uneven = 0.0 if left[0].stage == SELECT else None
         if left[0].stage == BIAS:
             stage = worst_bucket(cells, buckets.starts, problem.graph, left[0].epsilon)
-            level = np.asarray((yield Ask(BIAS, stage)))
+            level = np.asarray((yield StageRequest(BIAS, stage)))
             uneven, left = stage.bound(int(level[0]), BIAS_BETA), left[1:]
         return (yield from measured_buckets(problem, buckets, left, merged=buckets.count < cells, uneven=uneven))
 
@@ -135,14 +135,14 @@ def gated_program(name: str, epsilon: Fraction, select: Fraction, bias: Fraction
 
 def gated_buckets(
     problem: Problem, program: Program, *, for_ranges: bool = False
-) -> Generator[Ask, Reply, tuple[Buckets, Sequence[Allowance]]]:
+) -> Generator[StageRequest, Reply, tuple[Buckets, Sequence[Allowance]]]:
     """Publishes whether to merge and where; gives the buckets, single cells if not, and the allowances not used yet."""
     cells, (gate, select, *rest) = problem.graph.cells, program.allowances
     rule, refinement = (RANGE_GATE, range_refinement) if for_ranges else (GATE_RULE, l1_refinement)
-    outcome = yield Ask(GATE, gate_stage(problem, gate.epsilon, program.epsilon, rule))
+    outcome = yield StageRequest(GATE, gate_stage(problem, gate.epsilon, program.epsilon, rule))
     if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
         return Buckets(cells, np.arange(cells)), (select, *rest)
-    starts = yield Ask(SELECT, refinement(cells, problem.graph, select.epsilon))
+    starts = yield StageRequest(SELECT, refinement(cells, problem.graph, select.epsilon))
     return Buckets(cells, np.asarray(starts)), rest
 
 
@@ -189,14 +189,14 @@ def block_measurement(tree: RegionTree, weights: Ints) -> Measurement:
     return Measurement(Intervals(starts.size, low, high), weights[nodes])
 
 
-def predicted_error(tree: RegionTree, weights: Ints, cover: Cover, count: int) -> float:
+def predicted_error(tree: RegionTree, weights: Ints, cover: CellCover, count: int) -> float:
     """The mean variance of `count` queries where noise is alike, so that a node's variance is 1 / weight^2."""
     nodes = np.flatnonzero(weights)
     views = NodeViews.none(tree.nodes).add(nodes, np.zeros(nodes.size), (GRID / weights[nodes]) ** 2)
     return float(cover_variances(cover, count, least_squares(tree, views)).mean())
 
 
-def best_weights(tree: RegionTree, cover: Cover, count: int) -> Ints:
+def best_weights(tree: RegionTree, cover: CellCover, count: int) -> Ints:
     """The weights with the least predicted error for `count` queries."""
     return min((block_weights(tree, *each) for each in TRIED), key=lambda w: predicted_error(tree, w, cover, count))
 
@@ -206,7 +206,7 @@ def script_2d(problem: Problem, program: Program) -> Script:
     graph, workload = problem.graph, problem.workload
     curve = HilbertCurve((graph.shape[0], graph.shape[1]))
     select, measure, refine = program.allowances
-    starts = yield Ask(SELECT, l1_refinement(graph.cells, graph, select.epsilon), curve.positions)
+    starts = yield StageRequest(SELECT, l1_refinement(graph.cells, graph, select.epsilon), curve.positions)
     tree = block_tree(curve, np.asarray(starts))
     views = yield from _measured_tree(graph, tree, measure, _tried(as_boxes(workload, graph.shape), curve.shape))
     tree = cut_where_records_are(tree, views, noise_unit(graph, program.epsilon))
@@ -217,7 +217,7 @@ def script_2d(problem: Problem, program: Program) -> Script:
 
 def _measured_tree(
     graph: CellGraph, tree: RegionTree, allowance: Allowance, tried: Rectangles
-) -> Generator[Ask, Reply, NodeViews]:
+) -> Generator[StageRequest, Reply, NodeViews]:
     """The views of the buckets and the blocks above them, shares chosen by the error they predict for some boxes."""
     merged, none = merge_graph(graph, tree.labels), NodeViews.none(tree.nodes)
     if not hides_anything(merged):
@@ -227,7 +227,7 @@ def _measured_tree(
     # The number of records comes exactly where the policy makes it public.
     exact = total(merged.cells) if np.all(merged.components() == 0) else None
     plan, _ = calibrate(Plan(Fraction(1), (block_measurement(tree, weights),), exact), merged, allowance.epsilon)
-    measured = measured_rows((yield Ask(allowance.stage, MeasurementStage(plan), tree.labels)))
+    measured = measured_rows((yield StageRequest(allowance.stage, MeasurementStage(plan), tree.labels)))
     views = none.add(np.flatnonzero(weights), measured.noisy.astype(np.float64), row_variances(plan))
     return views.with_total(float(measured.exact[0]) if measured.exact.size else None)
 
@@ -284,7 +284,7 @@ class DawaTransform:
 def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
     strategy = ordered_hierarchy.propose_ordered(problem)
     plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)
-    measured = measured_rows((yield Ask(SUMS, MeasurementStage(plan))))
+    measured = measured_rows((yield StageRequest(SUMS, MeasurementStage(plan))))
     spread = row_variances(plan)
     cells, buckets, before = [], [], 0
     ends = strategy.roots

@@ -24,7 +24,7 @@ from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.workload import Identity, total
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Measurement, Plan, Problem
-from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, Reply
+from blowfishdb.plan.program import Allowance, MeasurementStage, Program, Reply, StageRequest
 
 NAME = "gated"
 RECORDS, BLOCKS = "records", "blocks"
@@ -89,7 +89,7 @@ def _inner(problem: Problem) -> DataAware:
     return DawaTransform() if isinstance(problem.workload, Identity) else Dawa()
 
 
-def _stands_clear(problem: Problem, allowance: Allowance, epsilon: Fraction) -> Generator[Ask, Reply, bool]:
+def _stands_clear(problem: Problem, allowance: Allowance, epsilon: Fraction) -> Generator[StageRequest, Reply, bool]:
     """Whether the published number of records is large; it is exact and free where no hidden move changes it."""
     graph = problem.graph
     everything = total(graph.cells)
@@ -98,16 +98,16 @@ def _stands_clear(problem: Problem, allowance: Allowance, epsilon: Fraction) -> 
         plan, _ = calibrate(counted, graph, allowance.epsilon)
     else:
         plan = Plan(Fraction(1), (), everything)
-    measured = measured_rows((yield Ask(allowance.stage, MeasurementStage(plan))))
+    measured = measured_rows((yield StageRequest(allowance.stage, MeasurementStage(plan))))
     records = int(measured.noisy[0]) if measured.noisy.size else int(measured.exact[0])
     return records * epsilon > CLEAR * graph.cells
 
 
-def _is_uneven(problem: Problem, allowance: Allowance, epsilon: Fraction) -> Generator[Ask, Reply, bool]:
+def _is_uneven(problem: Problem, allowance: Allowance, epsilon: Fraction) -> Generator[StageRequest, Reply, bool]:
     """Whether the counts in blocks along a Hilbert curve, which are squares, deviate much from their medians."""
     rows, columns = problem.graph.shape
     stage = gate_stage(problem, allowance.epsilon, epsilon, BLOCK_RULE)
-    outcome = yield Ask(allowance.stage, stage, HilbertCurve((rows, columns)).positions)
+    outcome = yield StageRequest(allowance.stage, stage, HilbertCurve((rows, columns)).positions)
     return bool(np.asarray(outcome)[0] == KEEP)
 
 

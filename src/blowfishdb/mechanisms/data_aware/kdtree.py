@@ -31,7 +31,7 @@ from blowfishdb.mechanisms.parameters import Parameter
 from blowfishdb.mechanisms.strategy import squared
 from blowfishdb.model.numbers import Floats
 from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import Ask, Program, Reply
+from blowfishdb.plan.program import Program, Reply, StageRequest
 
 CLEARANCE = Fraction(4)
 """How many standard deviations stand between what noise does and what is taken for a difference."""
@@ -117,7 +117,7 @@ CELLS = "cells"
 
 
 @dataclass(frozen=True)
-class Cells:
+class CellBased:
     """One noisy count for every cell. Serves every problem: the same counts whatever the queries."""
 
     name: ClassVar[str] = CELLS
@@ -284,7 +284,7 @@ class AdaptiveTree:
         tree, views = yield from self.grown(problem, program)
         return tree_finding(problem, tree, views)
 
-    def grown(self, problem: Problem, program: Program) -> Generator[Ask, Reply, tuple[RegionTree, NodeViews]]:
+    def grown(self, problem: Problem, program: Program) -> Generator[StageRequest, Reply, tuple[RegionTree, NodeViews]]:
         """The boxes of the last stage and what all stages counted."""
         tree, rule = whole(problem.graph.shape), RecordRule(float(self.per_piece), float(self.clearance))
         tree = cut(tree, tree.leaves, halvings(tree.low, tree.high, self.unseen_halvings))

@@ -18,7 +18,7 @@ from blowfishdb.model.graphs import CellGraph, by_first_appearance
 from blowfishdb.model.numbers import Ints, as_ints
 from blowfishdb.model.serialize import digest
 from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import WORD_BITS, Ask, Program, SelectionNoise, merge_graph
+from blowfishdb.plan.program import WORD_BITS, Program, SelectionNoise, StageRequest, merge_graph
 
 MOST_COMPLETE = 256
 """Up to this many buckets every pair is a candidate."""
@@ -307,6 +307,6 @@ class MatchingTransform:
             stage = matching_partition(cells_of, Fraction(0), merged, allowance.epsilon)
             scale = stage.unit / int(stage.noise.weights.min()) / stage.grid
             stage = replace(stage, saving=2 / measure.epsilon - self.caution * scale)
-            chosen = yield Ask(allowance.stage, stage, of_cells if number else None)
+            chosen = yield StageRequest(allowance.stage, stage, of_cells if number else None)
             of_cells = np.asarray(chosen)[of_cells]
         return (yield from measured_by_policy(problem, of_cells, [measure], with_own=True))

@@ -22,7 +22,7 @@ from blowfishdb.model.numbers import Bools, Floats, Ints, as_ints, consecutive, 
 from blowfishdb.model.workload import AXIS_LIMIT, AllRanges, Identity, Intervals, Rectangles, Rows, as_intervals
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Plan, Problem
-from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Reply, merge_graph
+from blowfishdb.plan.program import Allowance, MeasurementStage, Reply, StageRequest, merge_graph
 
 JUMPS_AT_ONCE = 2**22
 
@@ -404,11 +404,11 @@ VISITS = 200_000_000
 VISITS_AT_ONCE = 2_000_000
 
 
-Cover: TypeAlias = Callable[[Ints, Ints], Ints]
+CellCover: TypeAlias = Callable[[Ints, Ints], Ints]
 """How many cells of each node its query counts, for queries that count cells once; one query for each node."""
 
 
-def box_cover(tree: RegionTree, boxes: Rectangles) -> Cover:
+def box_cover(tree: RegionTree, boxes: Rectangles) -> CellCover:
     """Boxes of the grid over the regions of a tree."""
 
     def cells(queries: Ints, nodes: Ints) -> Ints:
@@ -430,7 +430,7 @@ def answer_variances(workload: Rows, estimate: TreeEstimate, views: NodeViews) -
     return cover_variances(box_cover(tree, boxes), boxes.shape[0], estimate)
 
 
-def cover_variances(cover: Cover, count: int, estimate: TreeEstimate) -> Floats:
+def cover_variances(cover: CellCover, count: int, estimate: TreeEstimate) -> Floats:
     """The variance of each of `count` queries, exact."""
     tree, levels = estimate.tree, estimate.tree.levels[0]
 
@@ -515,7 +515,7 @@ def cut_where_records_are(
 
 def bucket_counts(
     graph: CellGraph, buckets: Ints | None, allowance: Allowance
-) -> Generator[Ask, Reply, tuple[Floats, Floats, float | None]]:
+) -> Generator[StageRequest, Reply, tuple[Floats, Floats, float | None]]:
     """Every bucket (every cell where no buckets are given) measured alike, at the whole allowance.
 
     Gives the counts, their noise variances, and the number of records where the policy lets everybody know it. Buckets
@@ -530,7 +530,7 @@ def bucket_counts(
     plan = Plan(Fraction(1), strategy.plan(Fraction(1)).parts, Intervals(merged.cells, low, high) if low.size else None)
     if plan.parts:
         plan, _ = calibrate(plan, merged, allowance.epsilon)
-    measured = measured_rows((yield Ask(allowance.stage, MeasurementStage(plan), buckets)))
+    measured = measured_rows((yield StageRequest(allowance.stage, MeasurementStage(plan), buckets)))
     values, variances = np.zeros(merged.cells), np.zeros(merged.cells)
     values[noisy], values[alone] = measured.noisy, measured.exact[: alone.size]
     variances[noisy] = row_variances(plan)[0] if plan.parts else 0.0

@@ -17,7 +17,7 @@ from nicegui import ui
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.infer import Estimate
-from blowfishdb.engine.postprocess import Comparison, compare, has_two_groups
+from blowfishdb.engine.postprocess import AnswerComparison, compare, has_two_groups
 from blowfishdb.errors import BlowfishError, NotSignedIn, WaitsForApproval, sentence
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.chart import (
@@ -331,7 +331,7 @@ class AnswerChart:
         show_chart(chart, f"Chart of {answer.title}: {', '.join(filter(None, parts))}. The tab Table has the numbers.")
 
 
-def show_comparison(comparison: Comparison) -> None:
+def show_comparison(comparison: AnswerComparison) -> None:
     """What two groups, or two answers, say together: single numbers in large letters, others side by side."""
     first, second = comparison.first, comparison.second
     small(" ".join(comparison.words()), "margin:4px 0 14px;max-width:84ch")
@@ -366,7 +366,7 @@ def promises(answer: Answer) -> list[str]:
     return [words for words in (accuracy_words(answer), answer.counted) if words]
 
 
-def _differences(comparison: Comparison, difference: Estimate) -> Chart:
+def _differences(comparison: AnswerComparison, difference: Estimate) -> Chart:
     """The differences of many pairs as dots in their intervals; of too many, the largest."""
     places = largest(np.abs(difference.values), DETAIL.dots)
     values, low, high = (
