@@ -33,7 +33,7 @@ def rewrite(patch: pytest.MonkeyPatch, module: ModuleType, name: str, old: str, 
     if holders:
         patch.setattr(owner, last, property(changed) if isinstance(held, property | cached_property) else changed)
         return
-    for other in [other for key, other in sys.modules.items() if key.startswith("blowfishdb.")]:
+    for other in [other for key, other in sys.modules.items() if key.startswith(("blowfishdb.", "selfcheck."))]:
         for key, value in list(vars(other).items()):
             if value is held:
                 patch.setattr(other, key, changed)

@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import blowfishdb
 from blowfishdb.audit.cases import battery
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.noise import digit_violations
 from blowfishdb.audit.replay import Effort, replay, replay_account
 from blowfishdb.audit.report import Audit, CheckLine, Section, as_html, as_markdown, judged, write_report
-from blowfishdb.audit.run import AuditPlan, run_audit
+from blowfishdb.audit.run import AuditPlan, SelfCheck, _tasks, _without_self_check, run_audit
 from blowfishdb.audit.statistical import EventComparison, lower, power, upper
 from blowfishdb.cli import run
+from blowfishdb.cli.audit import find_self_check
 from blowfishdb.errors import InvalidInput
 
 pytestmark = pytest.mark.audit
@@ -92,13 +94,29 @@ def test_code_that_cannot_be_audited_does_not_pass(monkeypatch: pytest.MonkeyPat
 def test_a_bar_is_not_drawn_where_prints_are_listened_to(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def elsewhere(plan: AuditPlan, jobs: int, progress: object) -> defaultdict[int, list[CheckLine]]:
+    def elsewhere(plan: AuditPlan, jobs: int, *_: object) -> defaultdict[int, list[CheckLine]]:
         asked.append(jobs)
         return defaultdict(list)
 
     monkeypatch.setattr("blowfishdb.audit.run._in_several", elsewhere)
     run_audit(AuditPlan(quick=True, sections=("exact",)), jobs=1, progress=lambda name, done, total: None)
     assert asked == [1]
+
+
+def test_a_clone_adds_the_self_check_and_an_installed_package_says_that_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def names(self_check: SelfCheck | None) -> set[str]:
+        return {name for section, name, _ in _tasks(AuditPlan(quick=True, sections=("exact",)), self_check)}
+
+    self_check = find_self_check()
+    assert self_check is not None
+    assert names(self_check) > {"digests", "made-up points", "refusals"}
+    monkeypatch.setattr(blowfishdb, "__file__", str(tmp_path / "lib" / "site-packages" / "blowfishdb" / "__init__.py"))
+    assert find_self_check() is None
+    assert "digests" not in names(None)
+    (line,) = _without_self_check(AuditPlan())["exact"][0][1]()
+    assert (line.verdict, line.found) == ("not tested", "run the audit from a clone")
 
 
 def test_unknown_sections_are_refused() -> None:

@@ -11,10 +11,8 @@ import pytest
 from blowfishdb.accuracy.quote import forget
 from blowfishdb.audit import noise
 from blowfishdb.audit.cases import Case, battery
-from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import largest_ratio, people_lines, quantile_lines, selection_lines
-from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import digit_violations, key_violations
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.report import CheckLine
@@ -23,6 +21,8 @@ from blowfishdb.model.graphs import CellGraph, EdgeGraph
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.program import GroupSelection
+from selfcheck.digests import digest_lines, process_lines
+from selfcheck.ledger_drills import ledger_lines
 from tests.audit import faults
 from tests.audit.faults import Fault
 from tests.errata.exact import as_plan, within

@@ -11,19 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blowfishdb.audit.chains import chain_lines, session_chain_lines
 from blowfishdb.audit.drills import joined_lines, session_lines
 from blowfishdb.audit.exact import refusal_lines, threshold_lines
-from blowfishdb.audit.ledger_drills import ledger_lines
-from blowfishdb.audit.random_cases import (
-    WAYS,
-    account_lines,
-    certificate_checks,
-    declaration_lines,
-    graph_checks,
-    people_constraint_lines,
-    point_lines,
-)
 from blowfishdb.audit.report import CheckLine, judged
 from blowfishdb.audit.selections import choice_lines, refinement_lines
 from blowfishdb.catalog import policy_change
@@ -37,6 +26,17 @@ from blowfishdb.plan import loss as edge_noise
 from blowfishdb.plan import loss as product_loss
 from blowfishdb.plan.program import RefinementNoise
 from blowfishdb.sources import statement
+from selfcheck.chains import chain_lines, session_chain_lines
+from selfcheck.ledger_drills import ledger_lines
+from selfcheck.random_cases import (
+    WAYS,
+    account_lines,
+    certificate_checks,
+    declaration_lines,
+    graph_checks,
+    people_constraint_lines,
+    point_lines,
+)
 from tests.audit import faults
 from tests.audit.faults import Fault
 from tests.audit.rewritten import rewrite

@@ -11,22 +11,9 @@ import pytest
 from ibis.common.exceptions import IbisError
 
 from blowfishdb.audit.cases import battery
-from blowfishdb.audit.chains import chain_drill_lines
-from blowfishdb.audit.counting import counting_lines, truth_lines
-from blowfishdb.audit.digests import digest_lines
 from blowfishdb.audit.drills import drills, joined_lines, session_lines
 from blowfishdb.audit.exact import people_lines, refusal_lines
-from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import edge_violations, float_violations, levels_line, quantiles_line
-from blowfishdb.audit.random_cases import (
-    WAYS,
-    account_lines,
-    certificate_checks,
-    declaration_lines,
-    edge_lines,
-    graph_checks,
-    point_lines,
-)
 from blowfishdb.audit.report import CheckLine
 from blowfishdb.audit.run import DRILLED
 from blowfishdb.audit.selections import cost_lines
@@ -40,6 +27,19 @@ from blowfishdb.noise import coupling, quantile_sampler, sampler
 from blowfishdb.plan import certificate, loss, points
 from blowfishdb.session import local
 from blowfishdb.sources import duckdb, keys, statement
+from selfcheck.chains import chain_drill_lines
+from selfcheck.counting import counting_lines, truth_lines
+from selfcheck.digests import digest_lines
+from selfcheck.ledger_drills import ledger_lines
+from selfcheck.random_cases import (
+    WAYS,
+    account_lines,
+    certificate_checks,
+    declaration_lines,
+    edge_lines,
+    graph_checks,
+    point_lines,
+)
 from tests.audit.rewritten import rewrite
 
 pytestmark = pytest.mark.audit

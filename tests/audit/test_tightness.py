@@ -10,7 +10,6 @@ import pytest
 
 from blowfishdb.audit.cases import limited
 from blowfishdb.audit.definitions import MOST_TOGETHER
-from blowfishdb.audit.random_cases import PLANS, WAYS, certificate_checks, questions
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.policy import Policy, full
@@ -18,6 +17,7 @@ from blowfishdb.model.predicate import Column
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
+from selfcheck.random_cases import PLANS, WAYS, certificate_checks, questions
 
 pytestmark = pytest.mark.audit
 DECLARED = domain({"x": integers(0, 1, null=0), "y": integers(0, 1, null=0)})

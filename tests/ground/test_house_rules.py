@@ -22,7 +22,7 @@ LONGEST_FILE = 800
 def python_files() -> list[Path]:
     return [
         path
-        for folder in ("src", "papers", "benchmarks", "tools", "examples", "tests")
+        for folder in ("src", "papers", "selfcheck", "benchmarks", "tools", "examples", "tests")
         for path in (ROOT / folder).rglob("*.py")
     ]
 

@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def lint_copy(folder: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "papers", folder / "papers", ignore=shutil.ignore_patterns("__pycache__"))
+    for part in ("src", "papers", "selfcheck"):
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     for name, body in files.items():
         (folder / "src" / "blowfishdb" / name).write_text(body)
@@ -37,6 +37,7 @@ def test_the_project_keeps_its_contracts(tmp_path: Path) -> None:
         ("stray.py", "x = 1\n", "imports run downward only"),
         ("inference/extra.py", "import blowfishdb.noise.sampler\n", "only the engine draws noise"),
         ("analysis/extra.py", "def f():\n    import papers.data\n", "nothing needs the papers"),
+        ("audit/extra.py", "import selfcheck.tasks\n", "nothing needs the papers"),
         ("noise/extra.py", "import blowfishdb.model\n", "noise stands on errors alone"),
         ("mechanisms/extra.py", "import random\n", "know no database"),
         ("accuracy/extra.py", "def f():\n    import duckdb\n", "know no database"),

@@ -43,7 +43,9 @@ def test_the_wheel_is_whole(built: Path) -> None:
     for part in ("py.typed", "__main__.py", "data/adult.parquet", "data/README.md", "model/policy.schema.json"):
         assert f"blowfishdb/{part}" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert not [name for name in names if name.startswith(("tests", "papers", "benchmarks", "tools", "docs"))]
+    assert not [
+        name for name in names if name.startswith(("tests", "papers", "selfcheck", "benchmarks", "tools", "docs"))
+    ]
 
 
 def test_the_sources_are_whole(built: Path) -> None:
@@ -52,7 +54,7 @@ def test_the_sources_are_whole(built: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     for part in ("README.md", "LICENSE", "CHANGELOG.md", "Makefile", "mkdocs.yml", "constraints.txt", "Containerfile"):
         assert part in names
-    for folder in ("src/blowfishdb", "tests", "docs", "examples", "benchmarks", "tools", "papers"):
+    for folder in ("src/blowfishdb", "tests", "docs", "examples", "benchmarks", "tools", "papers", "selfcheck"):
         assert any(name.startswith(f"{folder}/") for name in names)
 
 

@@ -11,9 +11,6 @@ from functools import lru_cache, partial
 from importlib import metadata
 
 from blowfishdb.audit.cases import Subject, battery, dataset_cases
-from blowfishdb.audit.chains import chain_drill_lines, chain_lines, session_chain_lines
-from blowfishdb.audit.counting import counting_lines, truth_lines
-from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills, joined_lines, session_lines
 from blowfishdb.audit.exact import (
     exact_lines,
@@ -23,26 +20,17 @@ from blowfishdb.audit.exact import (
     selection_lines,
     threshold_lines,
 )
-from blowfishdb.audit.ledger_drills import ledger_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
-from blowfishdb.audit.random_cases import (
-    WAYS,
-    account_lines,
-    certificate_lines,
-    declaration_lines,
-    edge_lines,
-    graph_lines,
-    people_constraint_lines,
-    point_lines,
-)
 from blowfishdb.audit.replay import Effort, replay, replay_account
-from blowfishdb.audit.report import SECTIONS, Audit, CheckLine, Section, judged
+from blowfishdb.audit.report import SECTIONS, Audit, CheckLine, Section, judged, not_tested
 from blowfishdb.audit.selections import choice_lines, cost_lines, refinement_lines, selection_checks
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
 from blowfishdb.errors import InvalidInput
 
 DRILLED = ("identity, threshold, histogram", "dawa, threshold", "synopsis", "weights on points, record")
 Work = Callable[[], Iterable[CheckLine]]
+Works = dict[Section, list[tuple[str, Work]]]
+"""Pieces of work with their names, by section."""
 Progress = Callable[[str, int, int], None]
 """Hears what was done, how many tasks are done, and how many there are."""
 
@@ -64,8 +52,12 @@ class AuditPlan:
             raise InvalidInput("a seed is a whole number from 0 to 4294967295")
 
 
+SelfCheck = Callable[[AuditPlan], Works]
+"""Gives the checks of the project's own code, which are part of the source tree and not of the installed package."""
+
+
 @lru_cache(maxsize=4)
-def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
+def _tasks(plan: AuditPlan, self_check: SelfCheck | None) -> list[tuple[Section, str, Work]]:
     """Every piece of work with its section and its name, in the order of the report."""
     quick, seed, effort = plan.quick, plan.seed, Effort.of(quick=plan.quick)
     cases = battery(quick=quick) if plan.subject is None else dataset_cases(plan.subject)
@@ -76,26 +68,11 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             replays.append((case.name, partial(replay_account, case, seed)))
         if case.name in DRILLED or (plan.subject is not None and case is cases[0]):
             replays.append((f"drills: {case.name}", partial(drills, case, seed)))
-    # These have tables of their own, and tell nothing about a declared dataset.
-    general: list[tuple[str, Work]] = [
-        ("sessions that share noise", partial(session_chain_lines, quick=quick, seed=seed)),
-        ("answers without noise", partial(truth_lines, quick=quick, seed=seed)),
-        ("made-up tables", partial(counting_lines, quick=quick, seed=seed)),
-    ]
-    works: dict[Section, list[tuple[str, Work]]] = {
-        "replay": [
-            *replays,
-            ("drills: the ledger", ledger_lines),
-            ("drills: sessions", session_lines),
-            ("drills: shared noise", chain_drill_lines),
-            ("joined tables", joined_lines),
-            *([] if plan.subject is not None else general),
-        ],
+    works: Works = {
+        "replay": [*replays, ("drills: sessions", session_lines), ("joined tables", joined_lines)],
         "exact": [
             ("tiny domains, by hand", exact_lines),
-            ("levels that share noise", chain_lines),
             *((name, partial(_alone, check)) for name, check in selection_checks(quick=quick).items()),
-            ("digests", digest_lines),
             ("costs of selections", cost_lines),
             ("winners of selections", choice_lines),
             ("cuts of refinements", refinement_lines),
@@ -103,15 +80,7 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
             ("exponential quantiles", quantile_lines),
             ("names of groups", selection_lines),
             ("persons", people_lines),
-            ("several datasets in one process", process_lines),
-            ("constraints and people", people_constraint_lines),
             ("joint thresholds", threshold_lines),
-            *((f"made-up plans, {way}", partial(certificate_lines, way, quick=quick, seed=seed)) for way in WAYS),
-            *((f"plans on small graphs, {way}", partial(edge_lines, way, quick=quick, seed=seed)) for way in WAYS),
-            *((f"made-up graphs, {way}", partial(graph_lines, way, quick=quick, seed=seed)) for way in WAYS),
-            ("made-up declarations", partial(declaration_lines, quick=quick, seed=seed)),
-            ("made-up points", partial(point_lines, quick=quick, seed=seed)),
-            ("made-up accounts", partial(account_lines, quick=quick, seed=seed)),
         ],
         "statistical": [
             ("published histograms", partial(published, quick=quick)),
@@ -120,7 +89,18 @@ def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
         ],
         "noise": [("the sampler", partial(noise_lines, quick=quick))],
     }
-    return [(section, name, work) for section in plan.sections for name, work in works[section]]
+    further = (self_check or _without_self_check)(plan)
+    return [
+        (section, name, work)
+        for section in plan.sections
+        for name, work in (*works[section], *further.get(section, ()))
+    ]
+
+
+def _without_self_check(_: AuditPlan) -> Works:
+    """A line in the report for what an installed package cannot check."""
+    line = not_tested("random cases and drills of the project", "self-check", "run the audit from a clone")
+    return {section: [(line.subject, lambda: [line])] for section in ("replay", "exact")}
 
 
 def _alone(check: Callable[[], CheckLine]) -> list[CheckLine]:
@@ -128,24 +108,26 @@ def _alone(check: Callable[[], CheckLine]) -> list[CheckLine]:
     return [check()]
 
 
-def run_task(plan: AuditPlan, number: int) -> list[CheckLine]:
+def run_task(plan: AuditPlan, number: int, self_check: SelfCheck | None = None) -> list[CheckLine]:
     """The lines of one task; whatever goes wrong in it is a line as well, for an audit that fails shows nothing."""
-    _, name, work = _tasks(plan)[number]
+    _, name, work = _tasks(plan, self_check)[number]
     try:
         return list(work())
     except Exception as failure:  # noqa: BLE001  # the code under audit may fail in any way
         return [judged(name, "audit", [f"could not be audited: {type(failure).__name__}: {str(failure)[:160]}"])]
 
 
-def run_audit(plan: AuditPlan, *, jobs: int = 1, progress: Progress | None = None) -> Audit:
+def run_audit(
+    plan: AuditPlan, *, jobs: int = 1, progress: Progress | None = None, self_check: SelfCheck | None = None
+) -> Audit:
     """Runs every task of a plan and collects the lines in order."""
     started = time.monotonic()
-    tasks = _tasks(plan)
+    tasks = _tasks(plan, self_check)
     if jobs <= 1 and progress is None:
-        results = {number: run_task(plan, number) for number in range(len(tasks))}
+        results = {number: run_task(plan, number, self_check) for number in range(len(tasks))}
     else:
         # What a process prints is listened to, so a bar is never drawn in one that audits.
-        results = _in_several(plan, jobs, progress)
+        results = _in_several(plan, jobs, progress, self_check)
     sections: dict[Section, list[CheckLine]] = {section: [] for section in plan.sections}
     for number, (section, _, _) in enumerate(tasks):
         sections[section] += results[number]
@@ -163,13 +145,15 @@ def run_audit(plan: AuditPlan, *, jobs: int = 1, progress: Progress | None = Non
     )
 
 
-def _in_several(plan: AuditPlan, jobs: int, progress: Progress | None) -> dict[int, list[CheckLine]]:
-    tasks, results = _tasks(plan), dict[int, list[CheckLine]]()
+def _in_several(
+    plan: AuditPlan, jobs: int, progress: Progress | None, self_check: SelfCheck | None
+) -> dict[int, list[CheckLine]]:
+    tasks, results = _tasks(plan, self_check), dict[int, list[CheckLine]]()
     # New processes, because a fork would share connections and threads of this one.
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         # Long tasks first, so that no process ends up alone with them.
         order = sorted(range(len(tasks)), key=lambda number: tasks[number][0] == "replay")
-        waiting = {pool.submit(run_task, plan, number): number for number in order}
+        waiting = {pool.submit(run_task, plan, number, self_check): number for number in order}
         for done, future in enumerate(as_completed(waiting)):
             number = waiting[future]
             results[number] = future.result()

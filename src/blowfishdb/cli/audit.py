@@ -18,7 +18,7 @@ from blowfishdb.errors import InvalidInput
 
 if TYPE_CHECKING:
     from blowfishdb.audit.report import Audit
-    from blowfishdb.audit.run import Progress
+    from blowfishdb.audit.run import Progress, SelfCheck
 
 
 VIOLATION = 8
@@ -93,7 +93,7 @@ def audit(
     plan = AuditPlan(subject, quick, tuple(known), seed)
     processes = jobs or min(4, os.cpu_count() or 1)
     with _bar(quiet=as_json) as progress:
-        outcome = run_audit(plan, jobs=processes, progress=progress)
+        outcome = run_audit(plan, jobs=processes, progress=progress, self_check=find_self_check())
     paths = [] if report is None else write_report(outcome, report)
     if as_json:
         print_json(as_document(outcome))
@@ -168,7 +168,11 @@ def reproduce(
       blowfish reproduce --quick
       blowfish reproduce dawa-figure-3 thesis --data histograms --out figures
     """
-    _find_papers()
+    if not _find_in_clone("papers"):
+        raise InvalidInput(
+            "the papers' experiments are part of the source tree and not of the installed package: clone the "
+            "repository, run `make setup`, then `blowfish reproduce` there"
+        )
     from papers.command import ReproduceOptions, print_list, run
     from papers.experiments import chosen
 
@@ -180,13 +184,20 @@ def reproduce(
     run(options, as_json=as_json)
 
 
-def _find_papers() -> None:
-    """Puts the root of the source tree on the path, ahead of any other package called papers."""
+def _find_in_clone(package: str) -> bool:
+    """Puts the root of a source tree that has this package on the path, ahead of any other of the same name."""
     root = Path(blowfishdb.__file__).resolve().parents[2]
-    if not (root / "papers" / "experiments.py").is_file():
-        raise InvalidInput(
-            "the papers' experiments are part of the source tree and not of the installed package: clone the "
-            "repository, run `make setup`, then `blowfish reproduce` there"
-        )
+    if not (root / package / "__init__.py").is_file():
+        return False
     if sys.path[0] != str(root):
         sys.path.insert(0, str(root))
+    return True
+
+
+def find_self_check() -> SelfCheck | None:
+    """The checks of the project's own code, when the package runs from a clone."""
+    if not _find_in_clone("selfcheck"):
+        return None
+    from selfcheck.tasks import self_check_works
+
+    return self_check_works

@@ -29,21 +29,6 @@ from blowfishdb.audit.definitions import (
     sample_records,
     signatures,
 )
-from blowfishdb.audit.made_up import (
-    MOST_TIED,
-    PRESENCES,
-    PUBLIC,
-    made_up,
-    made_up_axis_graph,
-    made_up_buckets,
-    made_up_constraints,
-    made_up_part,
-    made_up_places,
-    made_up_policy,
-    made_up_query,
-    made_up_ties,
-    one_of,
-)
 from blowfishdb.audit.report import CheckLine, Losses, amount, judged
 from blowfishdb.audit.stages import cells_of_records, steps_of
 from blowfishdb.catalog.policy_change import policy_stretch
@@ -79,6 +64,21 @@ from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.points import PointAxis, PointPlan, calibrate_points, certify_points
 from blowfishdb.plan.program import merge_graph
 from blowfishdb.sources.base import Source
+from selfcheck.made_up import (
+    MOST_TIED,
+    PRESENCES,
+    PUBLIC,
+    made_up,
+    made_up_axis_graph,
+    made_up_buckets,
+    made_up_constraints,
+    made_up_part,
+    made_up_places,
+    made_up_policy,
+    made_up_query,
+    made_up_ties,
+    one_of,
+)
 
 PLANS, TIED_PLANS, MOST_RECORDS = 6, 6, 150
 """Plans for each made-up query, for each under public constraints, and records that are looked at."""

@@ -26,7 +26,6 @@ import numpy as np
 
 from blowfishdb.audit.cases import Limit, limited
 from blowfishdb.audit.definitions import begin_of
-from blowfishdb.audit.made_up import UNITS, made_up_axis, made_up_condition, made_up_times, one_of
 from blowfishdb.audit.report import CheckLine, broken, judged
 from blowfishdb.audit.scratch import Scratch, Watch, replaced, scratch, swapped, taped, watched_engine
 from blowfishdb.audit.stages import as_counts
@@ -63,6 +62,7 @@ from blowfishdb.sources.duckdb import SEPARATORS
 from blowfishdb.sources.ibis_source import IbisSource, open_source
 from blowfishdb.sources.location import TableName
 from blowfishdb.sources.sqlite import SQLite
+from selfcheck.made_up import UNITS, made_up_axis, made_up_condition, made_up_times, one_of
 
 NAME = "counted"
 ROWS = 60
