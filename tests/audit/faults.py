@@ -20,7 +20,7 @@ from blowfishdb.audit import cases
 from blowfishdb.audit.scratch import REAL
 from blowfishdb.engine import charge, combination, infer, measure, release, sharing, synopsis_release
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.ledger.records import Cursor
+from blowfishdb.ledger.records import LedgerCursor
 from blowfishdb.ledger.values import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
 from blowfishdb.mechanisms.data_aware import dawa, regions
@@ -213,7 +213,7 @@ def combined_with_other_rows(patch: pytest.MonkeyPatch) -> None:
 def chains_across_versions(patch: pytest.MonkeyPatch) -> None:
     """Answers of earlier versions and snapshots are built on."""
     patch.setattr(DatasetHandle, "versions", lambda self: {})
-    patch.setattr(Cursor, "end_chains", lambda self, account: None)
+    patch.setattr(LedgerCursor, "end_chains", lambda self, account: None)
 
 
 def sharing_where_it_is_off(patch: pytest.MonkeyPatch) -> None:
@@ -228,13 +228,13 @@ def charge_a_hundredth_short(patch: pytest.MonkeyPatch) -> None:
         def plus(self, amount: Fraction) -> Balance:
             return super().plus(amount * Fraction(99, 100))
 
-    usual = Cursor.balance
+    usual = LedgerCursor.balance
 
     def short(cursor: Any, account: str, analyst: str | None = None) -> Balance:
         balance = usual(cursor, account, analyst)
         return balance if analyst else Short(balance.units, balance.grid)
 
-    patch.setattr(Cursor, "balance", short)
+    patch.setattr(LedgerCursor, "balance", short)
 
 
 def read_before_charge(patch: pytest.MonkeyPatch) -> None:
@@ -364,14 +364,14 @@ def rankings_by_a_weak_hash(patch: pytest.MonkeyPatch) -> None:
 def balances_of_this_connection(patch: pytest.MonkeyPatch) -> None:
     """Accounts are not read again from the ledger before they are debited."""
     known: dict[str, Balance] = {}
-    usual = Cursor.balance
+    usual = LedgerCursor.balance
 
     def remembered(cursor: Any, account: str, analyst: str | None = None) -> Balance:
         if analyst:
             return usual(cursor, account, analyst)
         return known.setdefault(f"{id(cursor)} {account}", NOTHING)
 
-    patch.setattr(Cursor, "balance", remembered)
+    patch.setattr(LedgerCursor, "balance", remembered)
 
 
 def universal_forgotten_on_long_axes(patch: pytest.MonkeyPatch) -> None:

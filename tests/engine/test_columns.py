@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.accuracy.candidates import Columns
+from blowfishdb.accuracy.candidates import ColumnsGuarantee
 from blowfishdb.accuracy.columns import ColumnTails, column_alphas, columns_of
 from blowfishdb.accuracy.intervals import Assessment
 from blowfishdb.accuracy.quote import Quote, quote
@@ -168,7 +168,7 @@ def test_a_column_read_off_several_rows_holds_only_where_all_of_them_do() -> Non
     spread = Aggregate("stddev_pop", ("hours",), tolerance=Fraction(9))
     for parts, is_together in (((MEAN, spread), True), ((MEAN, COUNT), False)):
         guarantee = table(*parts).guarantee("per-query")
-        assert isinstance(guarantee, Columns)
+        assert isinstance(guarantee, ColumnsGuarantee)
         assert guarantee.together == is_together
     assert table(spread).guarantee("per-query") == "simultaneous"
     assert table(COUNT).guarantee("per-query") == "per-query"

@@ -13,7 +13,7 @@ from typing import Any
 
 from blowfishdb.ledger import Account, Charge, Ledger, Receipt, charges
 from blowfishdb.ledger import ledger as ledger_module
-from blowfishdb.ledger.records import Cursor
+from blowfishdb.ledger.records import LedgerCursor
 from blowfishdb.ledger.sqlite import SqliteCursor, SqliteStore
 from blowfishdb.ledger.values import Publication
 
@@ -44,7 +44,7 @@ def not_atomic(number: int) -> None:
     """Every statement commits by itself, and the first process dies between the debit and the entry."""
 
     @contextmanager
-    def write(self: SqliteStore) -> Iterator[Cursor]:
+    def write(self: SqliteStore) -> Iterator[LedgerCursor]:
         yield SqliteCursor(self._writer)
 
     append = SqliteCursor.append_body
@@ -89,7 +89,7 @@ def forgetful(number: int) -> None:
     """Says that an answer is on record and rolls the record back."""
 
     @contextmanager
-    def write(self: SqliteStore) -> Iterator[Cursor]:
+    def write(self: SqliteStore) -> Iterator[LedgerCursor]:
         self._writer.execute("BEGIN IMMEDIATE")
         try:
             yield SqliteCursor(self._writer)

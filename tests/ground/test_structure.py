@@ -102,6 +102,44 @@ def test_a_small_module_with_one_reader_is_noticed(tmp_path: Path) -> None:
     assert list(lonely(names)) == ["blowfishdb.plan.tiny belongs inside blowfishdb.plan.reader"]
 
 
+TWICE = {
+    "Axis",
+    "Cells",
+    "Choice",
+    "Comparison",
+    "Grid",
+    "Group",
+    "Level",
+    "Line",
+    "Measured",
+    "MeasuredBlock",
+    "Part",
+    "Pieces",
+    "Selection",
+    "Threshold",
+}
+"""Names of classes that still mean two things; to be emptied."""
+
+
+def repeated_classes(names: Mapping[str, Path]) -> dict[str, list[str]]:
+    """The class names that several modules define, with these modules."""
+    places: dict[str, list[str]] = {}
+    for module, path in names.items():
+        for name in re.findall(r"^ *class (\w+)", path.read_text(), re.MULTILINE):
+            places.setdefault(name, []).append(module)
+    return {name: modules for name, modules in places.items() if len(modules) > 1}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    assert set(repeated_classes(modules())) == TWICE
+
+
+def test_a_class_name_of_two_meanings_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("class Policy:\n    pass\n")
+    places = repeated_classes({**modules(), "blowfishdb.other": tmp_path / "other.py"})
+    assert places["Policy"] == ["blowfishdb.model.policy", "blowfishdb.other"]
+
+
 def wishes() -> list[tuple[str, list[str]]]:
     """The map of CONTRIBUTING.md: what somebody wants to change, and the files to open."""
     text = (ROOT / "CONTRIBUTING.md").read_text()

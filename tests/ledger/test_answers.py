@@ -11,7 +11,7 @@ import pytest
 
 from blowfishdb.errors import DigestMismatch, InvalidInput, LedgerCorrupt, TooLarge
 from blowfishdb.ledger import Ledger, charges
-from blowfishdb.ledger.records import Cursor
+from blowfishdb.ledger.records import LedgerCursor
 from tests.ledger.support import charge_of, opened
 
 
@@ -161,7 +161,7 @@ def test_lists_read_an_index_and_not_the_whole_ledger(ledger: Ledger, monkeypatc
         kind = type(cursor)
     stream = kind.stream
 
-    def recorded(self: Cursor, sql: str, *values: Any) -> Iterator[Any]:
+    def recorded(self: LedgerCursor, sql: str, *values: Any) -> Iterator[Any]:
         asked.append((sql, values))
         return stream(self, sql, *values)
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import AmountTooFine
 from blowfishdb.ledger import Account, Ledger, verification
-from blowfishdb.ledger.records import Cursor, charge_body, link
+from blowfishdb.ledger.records import LedgerCursor, charge_body, link
 from blowfishdb.ledger.values import ClassLosses
 from tests.ledger.support import charge_of, opened
 
-Damage = Callable[[Cursor], object]
+Damage = Callable[[LedgerCursor], object]
 
 
 def busy_ledger(ledger: Ledger) -> Account:
@@ -30,7 +30,7 @@ def busy_ledger(ledger: Ledger) -> Account:
     return ledger.account(account.id)
 
 
-def rechained(cursor: Cursor, sequence: int, old: str, new: str) -> None:
+def rechained(cursor: LedgerCursor, sequence: int, old: str, new: str) -> None:
     """Changes an entry and recomputes all hashes after it, as a patient forger would."""
     cursor.rows("UPDATE entry SET body = replace(body, ?, ?) WHERE sequence = ?", old, new, sequence)
     rows = cursor.rows("SELECT sequence, body, previous_hash FROM entry WHERE sequence >= ? ORDER BY 1", sequence)
@@ -169,7 +169,7 @@ def _fault_after(ledger: Ledger, damage: Damage) -> verification.Fault | None:
         return found
 
 
-def _without_references(cursor: Cursor, damage: Damage) -> None:
+def _without_references(cursor: LedgerCursor, damage: Damage) -> None:
     """A forger has no use for foreign keys; SQLite can put them off, PostgreSQL must drop them."""
     if hasattr(cursor.connection, "create_function"):
         cursor.rows("PRAGMA defer_foreign_keys = ON")

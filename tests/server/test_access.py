@@ -25,7 +25,7 @@ from blowfishdb.errors import InvalidInput, NotAllowed, UnknownDataset
 from blowfishdb.server.app import rest_app
 from blowfishdb.server.auth import grants as grants_module
 from blowfishdb.server.auth.database import Clock, open_database
-from blowfishdb.server.auth.grants import ACCOUNTS, ROLES, SCOPES, SCOPES_OF, Grants, Identity
+from blowfishdb.server.auth.grants import ACCOUNTS, ROLES, SCOPES, SCOPES_OF, Grants, Principal
 from blowfishdb.server.auth.users import Users
 from blowfishdb.server.state import AppState, open_app_state
 from tests.server.places import AGES, PEOPLE, Place, code, opened
@@ -434,14 +434,14 @@ def test_may_says_what_the_grants_say(granting: Grants, data: st.DataObject) -> 
                 grants.take(dataset, holder, role) if not gives else grants.give(dataset, holder, role, by="x")
         model = {one for one in model if one[0] != dataset} | held
     for name, account in PEOPLE.items():
-        identity = Identity(name, ROLES[ROLES.index(account)], frozenset(SCOPES))  # type: ignore[arg-type]
+        identity = Principal(name, ROLES[ROLES.index(account)], frozenset(SCOPES))  # type: ignore[arg-type]
         mine = {name, f"@{account}s"} | ({"@g"} if name in members else set())
         for dataset in ("d", "e"):
             held = {one for one in model if one[0] == dataset} or {(dataset, "@curators", "curator")}
             for scope in SCOPES:
                 expected = any(h in mine and scope in SCOPES_OF[r] for _, h, r in held)  # type: ignore[index]
                 assert grants.may(identity, dataset, scope) == expected
-                weak = Identity(name, identity.role, frozenset(SCOPES) - {scope})
+                weak = Principal(name, identity.role, frozenset(SCOPES) - {scope})
                 assert not grants.may(weak, dataset, scope)
 
 
@@ -449,14 +449,14 @@ def test_a_change_on_another_server_holds_within_a_second(tmp_path: Path) -> Non
     address, seconds = f"sqlite:///{tmp_path / 'users'}", [0.0]
     one, two = Grants(open_database(address)), Grants(open_database(address), seconds=lambda: seconds[0])
     Users(one.database, one).add("ana", "analyst", None)
-    ana = Identity("ana", "analyst", frozenset(SCOPES))
+    ana = Principal("ana", "analyst", frozenset(SCOPES))
     assert not two.may(ana, "d", "ask")
     one.give("d", "ana", "analyst", by="x", epsilon=Fraction(1, 2))
     assert one.may(ana, "d", "ask")
     assert not two.may(ana, "d", "ask")
     seconds[0] = 1.0
     assert two.may(ana, "d", "ask")
-    assert not two.may(Identity("ana", "analyst", frozenset(SCOPES), must_change=True), "d", "ask")
+    assert not two.may(Principal("ana", "analyst", frozenset(SCOPES), must_change=True), "d", "ask")
     (mine,) = one.to("ana")
     assert (mine.dataset, mine.epsilon) == ("d", Fraction(1, 2))
     for grants in (one, two):
@@ -469,7 +469,7 @@ def test_a_name_that_looks_like_a_group_has_nothing_of_it(tmp_path: Path) -> Non
     with pytest.raises(InvalidInput, match="begin with @"):
         users.add("@curators", "analyst", None)
     grants.give("d", "@curators", "curator", by="x")
-    assert not grants.may(Identity("@curators", "analyst", frozenset(SCOPES)), "d", "curate")
+    assert not grants.may(Principal("@curators", "analyst", frozenset(SCOPES)), "d", "curate")
     grants.database.close()
 
 

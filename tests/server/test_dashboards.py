@@ -11,7 +11,7 @@ import pytest
 from blowfishdb.errors import InvalidInput, TooLarge
 from blowfishdb.server import dashboards as module
 from blowfishdb.server.auth.database import open_database
-from blowfishdb.server.auth.grants import SCOPES_OF, Identity, Role
+from blowfishdb.server.auth.grants import SCOPES_OF, Principal, Role
 from blowfishdb.server.dashboards import MOST_TILES, Dashboard, Dashboards, DashboardTile
 
 
@@ -22,8 +22,8 @@ def store(tmp_path: Path) -> Iterator[Dashboards]:
     database.close()
 
 
-def somebody(name: str, role: Role) -> Identity:
-    return Identity(name, role, SCOPES_OF[role])
+def somebody(name: str, role: Role) -> Principal:
+    return Principal(name, role, SCOPES_OF[role])
 
 
 ANA, BEN = somebody("ana", "analyst"), somebody("ben", "analyst")

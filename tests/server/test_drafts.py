@@ -16,7 +16,7 @@ from blowfishdb.server.auth.grants import Grants
 from blowfishdb.server.auth.users import DRAFT_DAYS, LONGEST_DRAFT, Drafts, Users
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
-    AxisChoice,
+    AxisDraft,
     FilterChoice,
     QueryDraft,
     QuestionDraft,
@@ -78,23 +78,23 @@ def domain_of(name: str) -> Domain:
 
 
 QUESTIONS = [
-    QuestionDraft(QueryDraft("clinic", "histogram", (AxisChoice("age", "5"),))),
+    QuestionDraft(QueryDraft("clinic", "histogram", (AxisDraft("age", "5"),))),
     QuestionDraft(
         QueryDraft(
             "clinic",
             "marginals",
-            (AxisChoice("age", "10"), AxisChoice('ward "1"'), AxisChoice("day", "month")),
+            (AxisDraft("age", "10"), AxisDraft('ward "1"'), AxisDraft("day", "month")),
             (FilterChoice('ward "1"', "not among", values=("<b>",)), FilterChoice("age", "between", "18", "")),
         ),
         AccuracyDraft("budget", epsilon="1/3", confidence="0.99", mechanism="dawa"),
     ),
     QuestionDraft(
-        QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="1 to 2\n3 to 4"), AccuracyDraft(alpha="9")
+        QueryDraft("clinic", "ranges", (AxisDraft("age"),), spans="1 to 2\n3 to 4"), AccuracyDraft(alpha="9")
     ),
     QuestionDraft(QueryDraft("clinic", "sql"), sql="SELECT age, COUNT(*) FROM clinic GROUP BY age"),
-    QuestionDraft(QueryDraft("clinic", "cdf", (AxisChoice("age"),)), AccuracyDraft(mechanism=CHOICES[0], fresh=True)),
+    QuestionDraft(QueryDraft("clinic", "cdf", (AxisDraft("age"),)), AccuracyDraft(mechanism=CHOICES[0], fresh=True)),
     QuestionDraft(
-        QueryDraft("clinic", "cdf", (AxisChoice("age"),)),
+        QueryDraft("clinic", "cdf", (AxisDraft("age"),)),
         AccuracyDraft(mechanism="hierarchy", parameters=(("fan_out", "3"),)),
     ),
 ]
@@ -142,5 +142,5 @@ def test_no_text_of_an_address_breaks_the_page(text: str) -> None:
 
 
 def test_a_question_that_is_too_long_for_an_address_is_left_out() -> None:
-    draft = QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="1 to 2\n" * 2000)
+    draft = QueryDraft("clinic", "ranges", (AxisDraft("age"),), spans="1 to 2\n" * 2000)
     assert QuestionDraft(draft).text() == ""

@@ -263,7 +263,7 @@ def test_a_fault_of_ours_tells_an_incident_and_no_more(place: Place, monkeypatch
     sent = place.browser().get("/ready")
     assert code(sent) == "internal-error"
     assert "Lovelace" not in sent.text
-    monkeypatch.setattr("blowfishdb.server.rest.queries.read_ask", lambda *_: fail(None))
+    monkeypatch.setattr("blowfishdb.server.rest.queries.read_body", lambda *_: fail(None))
     assert code(place.program("ana").post(ANSWERS, json=AGES)) == "internal-error"
 
 

@@ -13,7 +13,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.errors import ParameterError
 from blowfishdb.server.pages.explore import runnable_query
-from blowfishdb.server.pages.query_draft import AccuracyDraft, AxisChoice, QueryDraft, QuestionDraft
+from blowfishdb.server.pages.query_draft import AccuracyDraft, AxisDraft, QueryDraft, QuestionDraft
 from tests.server.places import AGES, Place, code, opened
 from tests.server.wire.places import wire_place
 from tests.session.places import visits
@@ -76,7 +76,7 @@ def test_the_port_takes_them_as_a_setting_and_in_the_statement(tmp_path: Path) -
 
 
 def test_the_page_asks_with_them_and_shows_them_as_python(place: Place) -> None:
-    session, draft = place.app_state.session("ana"), QueryDraft("visits", "histogram", (AxisChoice("age"),))
+    session, draft = place.app_state.session("ana"), QueryDraft("visits", "histogram", (AxisDraft("age"),))
     accuracy = AccuracyDraft("budget", mechanism="dawa", parameters=(("split", "0.3"),))
     runnable = runnable_query(session, QuestionDraft(draft, accuracy), place.address)
     assert runnable.target.parameters == SETTINGS

@@ -19,7 +19,7 @@ from blowfishdb.server.pages.explore import runnable_query
 from blowfishdb.server.pages.query_draft import (
     FORMS,
     AccuracyDraft,
-    AxisChoice,
+    AxisDraft,
     FilterChoice,
     QueryDraft,
     QuestionDraft,
@@ -44,18 +44,18 @@ DOMAIN = domain(
         "day": bf.dates("2025-01-01", "2025-12-31", null="2025-01-01"),
     }
 )
-AGE = AxisChoice("age", "5")
+AGE = AxisDraft("age", "5")
 DRAFTS = [
     QueryDraft("clinic", "histogram", (AGE,)),
     QueryDraft(
-        "clinic", "histogram", (AxisChoice("day", "month"),), (FilterChoice("ward", "among", values=("A1", "A3")),)
+        "clinic", "histogram", (AxisDraft("day", "month"),), (FilterChoice("ward", "among", values=("A1", "A3")),)
     ),
     QueryDraft(
-        "clinic", "histogram", (AxisChoice("cost", "2.5"),), (FilterChoice("ward", "not among", values=("A2",)),)
+        "clinic", "histogram", (AxisDraft("cost", "2.5"),), (FilterChoice("ward", "not among", values=("A2",)),)
     ),
-    QueryDraft("clinic", "cdf", (AxisChoice("cost"),), (FilterChoice("age", "between", "18", "65"),)),
-    QueryDraft("clinic", "cdf", (AxisChoice("age"),), (FilterChoice("day", "between", "2025-02-01", ""),)),
-    QueryDraft("clinic", "heat", (AGE, AxisChoice("ward"))),
+    QueryDraft("clinic", "cdf", (AxisDraft("cost"),), (FilterChoice("age", "between", "18", "65"),)),
+    QueryDraft("clinic", "cdf", (AxisDraft("age"),), (FilterChoice("day", "between", "2025-02-01", ""),)),
+    QueryDraft("clinic", "heat", (AGE, AxisDraft("ward"))),
     QueryDraft(
         "clinic",
         "cdf",
@@ -63,23 +63,23 @@ DRAFTS = [
         (FilterChoice("ward", "among", values=("A2",)), FilterChoice("ward", "not among", values=("A1", "A3"))),
     ),
     QueryDraft("clinic", "ranges", (AGE,)),
-    QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="10 to 20\n30..45\n"),
-    QueryDraft("clinic", "marginals", (AGE, AxisChoice("ward"), AxisChoice("day", "quarter"))),
+    QueryDraft("clinic", "ranges", (AxisDraft("age"),), spans="10 to 20\n30..45\n"),
+    QueryDraft("clinic", "marginals", (AGE, AxisDraft("ward"), AxisDraft("day", "quarter"))),
     QueryDraft("clinic", "number", function="count"),
-    QueryDraft("clinic", "number", (AGE, AxisChoice("ward")), function="count"),
+    QueryDraft("clinic", "number", (AGE, AxisDraft("ward")), function="count"),
     QueryDraft("clinic", "number", of="cost", function="mean"),
     QueryDraft("clinic", "number", filters=(FilterChoice("ward", "among", values=("A1",)),), of="age", function="sum"),
     QueryDraft("clinic", "number", of="cost", function="stddev"),
-    QueryDraft("clinic", "number", (AxisChoice("ward"),), of="cost", function="mean"),
+    QueryDraft("clinic", "number", (AxisDraft("ward"),), of="cost", function="mean"),
     QueryDraft("clinic", "quantiles", of="cost", levels="2.5, 50 97.5"),
-    QueryDraft("clinic", "quantiles", (AxisChoice("ward"),), of="cost", levels="50", function="stddev"),
-    QueryDraft("clinic", "shares", (AxisChoice("ward"),)),
-    QueryDraft("clinic", "shares", (AxisChoice("ward"), AxisChoice("day", "quarter"))),
-    QueryDraft("clinic", "top", (AxisChoice("ward"),), most="2"),
-    QueryDraft("clinic", "compare", (AxisChoice("ward"),), of="cost", first=("A1",), second=("A2", "A3")),
-    QueryDraft("clinic", "compare", (AxisChoice("age"), AxisChoice("ward")), function="count", cut="40"),
-    QueryDraft("clinic", "compare", (AxisChoice("day"),), of="age", function="sum", cut="2025-07-01"),
-    QueryDraft("clinic", "compare", (AxisChoice("cost"),), of="age", cut="99.5"),
+    QueryDraft("clinic", "quantiles", (AxisDraft("ward"),), of="cost", levels="50", function="stddev"),
+    QueryDraft("clinic", "shares", (AxisDraft("ward"),)),
+    QueryDraft("clinic", "shares", (AxisDraft("ward"), AxisDraft("day", "quarter"))),
+    QueryDraft("clinic", "top", (AxisDraft("ward"),), most="2"),
+    QueryDraft("clinic", "compare", (AxisDraft("ward"),), of="cost", first=("A1",), second=("A2", "A3")),
+    QueryDraft("clinic", "compare", (AxisDraft("age"), AxisDraft("ward")), function="count", cut="40"),
+    QueryDraft("clinic", "compare", (AxisDraft("day"),), of="age", function="sum", cut="2025-07-01"),
+    QueryDraft("clinic", "compare", (AxisDraft("cost"),), of="age", cut="99.5"),
     QueryDraft("clinic", "histogram", (AGE,), (FilterChoice("age", "between"), FilterChoice("ward", "among"))),
 ]
 
@@ -117,15 +117,15 @@ def test_a_blank_filter_lets_everything_pass(db: Session) -> None:
         (QueryDraft("clinic", "histogram", (AGE,), (FilterChoice("age", "between", "many", ""),)), "no number"),
         (QueryDraft("clinic", "histogram", (AGE,), (FilterChoice("day", "between", "today", ""),)), "no date"),
         (QueryDraft("clinic", "ranges", (AGE,), spans="ten"), "no range"),
-        (QueryDraft("clinic", "histogram", (AxisChoice("age", "1e999999999"),)), "no number"),
-        (QueryDraft("clinic", "histogram", (AxisChoice("age", "NaN"),)), "no number"),
+        (QueryDraft("clinic", "histogram", (AxisDraft("age", "1e999999999"),)), "no number"),
+        (QueryDraft("clinic", "histogram", (AxisDraft("age", "NaN"),)), "no number"),
         (QueryDraft("clinic", "number"), "no attribute here has any"),
         (QueryDraft("clinic", "quantiles", of="age", levels="50, 100"), "between 0 and 100"),
         (QueryDraft("clinic", "quantiles", of="age", levels=" "), "between 0 and 100"),
         (QueryDraft("clinic", "top", (AGE,), most="0"), "1 to 1,000"),
         (QueryDraft("clinic", "top", (AGE,), most="all"), "1 to 1,000"),
-        (QueryDraft("clinic", "compare", (AxisChoice("ward"),), of="age", first=("A1",)), "values of both"),
-        (QueryDraft("clinic", "compare", (AxisChoice("ward"),), of="age", first=("A1",), second=("A1",)), "the same"),
+        (QueryDraft("clinic", "compare", (AxisDraft("ward"),), of="age", first=("A1",)), "values of both"),
+        (QueryDraft("clinic", "compare", (AxisDraft("ward"),), of="age", first=("A1",), second=("A1",)), "the same"),
         (QueryDraft("clinic", "compare", (AGE,), of="cost"), "at which value of age"),
         (QueryDraft("clinic", "sql"), "dataset itself"),
     ],

@@ -208,7 +208,7 @@ class QuotientColumn:
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnsGuarantee:
     """What is promised of the columns of a table; a single mean is a table of one quotient (docs/proofs/joint.md).
 
     The answers are rows in blocks of these `sizes`. Those of the blocks `boxed` stay within `reach` times alpha each,
@@ -230,13 +230,13 @@ class Columns:
 
 AnswerGuarantee = Literal["simultaneous", "per-query"]
 """What an analyst may ask to stay within alpha: all answers at once, or each by itself."""
-Guarantee = AnswerGuarantee | Columns
+Guarantee = AnswerGuarantee | ColumnsGuarantee
 """What stays within alpha: every answer, each answer, or the columns that are read off the answers."""
 
 
 def check_guarantee(guarantee: Guarantee) -> None:
     """AccuracyError for anything else."""
-    if not isinstance(guarantee, Columns) and guarantee not in ("simultaneous", "per-query"):
+    if not isinstance(guarantee, ColumnsGuarantee) and guarantee not in ("simultaneous", "per-query"):
         raise AccuracyError(f"a guarantee is 'simultaneous' or 'per-query', not {guarantee!r}")
 
 

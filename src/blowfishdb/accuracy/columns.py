@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from blowfishdb.accuracy.candidates import Candidate, Columns, QuotientColumn, least_passing
+from blowfishdb.accuracy.candidates import Candidate, ColumnsGuarantee, QuotientColumn, least_passing
 from blowfishdb.accuracy.tails import REFERENCE_BETA, ExactTails, Pairs
 from blowfishdb.mechanisms.strategy import NO_VARIABLE
 from blowfishdb.model.aggregates import AggregateTable, BlockRows, block_alphas, column_alpha
@@ -27,11 +27,11 @@ PAIRED = {"mean": ("sum", "count"), "sum": ("sum", "count"), "share": ("part", "
 """The blocks whose quotient, or weighted sum, a column is."""
 FEWEST = 2
 """The number of records from which on the noise of a quotient itself is quoted."""
-ONE_MEAN = Columns((1, 1), (), 1.0, (QuotientColumn(0, (0, 1), (1.0, 1.0), 1),))
+ONE_MEAN = ColumnsGuarantee((1, 1), (), 1.0, (QuotientColumn(0, (0, 1), (1.0, 1.0), 1),))
 """The promise for a single mean: both of its rows are in one unit."""
 
 
-def columns_of(table: AggregateTable) -> Columns | None:
+def columns_of(table: AggregateTable) -> ColumnsGuarantee | None:
     """How columns are bounded, and promised their tolerances where they have any, else what equal shares of beta give.
 
     None where no column is a quotient. They are to be kept `together` where another column is read off several rows.
@@ -77,10 +77,10 @@ def columns_of(table: AggregateTable) -> Columns | None:
     )
     sizes = tuple(block.rows.shape[0] for block in table.blocks)
     together = any(len(set(table.places[place].values())) > 1 for place in others)
-    return Columns(sizes, boxed, reach, quotients, together)
+    return ColumnsGuarantee(sizes, boxed, reach, quotients, together)
 
 
-def promised_columns(table: AggregateTable) -> Columns | None:
+def promised_columns(table: AggregateTable) -> ColumnsGuarantee | None:
     """The same; None also where a quotient is taken over a single record, and the box of all rows is promised."""
     columns = columns_of(table)
     is_single = table.size is not None and table.size < FEWEST
@@ -214,7 +214,7 @@ def block_noise(sizes: Sequence[int], scales: Floats | None) -> list[BlockNoise]
     return [tuple(zip(values.tolist(), counts.tolist(), strict=True)) for values, counts in pieces]
 
 
-def paired_noise(columns: Columns, noise: Sequence[BlockNoise] | None) -> dict[int, Pairs]:
+def paired_noise(columns: ColumnsGuarantee, noise: Sequence[BlockNoise] | None) -> dict[int, Pairs]:
     """The noise of each quotient, of those whose blocks have noise of one scale each."""
     pairs: dict[int, Pairs] = {}
     if noise is None:
@@ -243,7 +243,7 @@ FAIR = 0.5
 
 
 def divide(
-    columns: Columns,
+    columns: ColumnsGuarantee,
     noise: Sequence[BlockNoise] | None,
     tail: Mapping[int, Callable[[float], float]],
     wide: float,
@@ -297,7 +297,7 @@ class ColumnTails:
     """
 
     every: ExactTails
-    columns: Columns
+    columns: ColumnsGuarantee
 
     def least_epsilon(self, alpha: float, beta: float) -> Fraction:
         """The least grid epsilon that keeps the promise."""

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import erfc
 
-from blowfishdb.accuracy.candidates import Candidate, Columns, Guarantee, check_beta, check_guarantee
+from blowfishdb.accuracy.candidates import Candidate, ColumnsGuarantee, Guarantee, check_beta, check_guarantee
 from blowfishdb.accuracy.columns import ColumnTails, own_scales
 from blowfishdb.accuracy.simulation import LargeSimulation, Simulation, large_simulation
 from blowfishdb.accuracy.tails import (
@@ -132,7 +132,7 @@ class Assessment:
         if direct is None:
             return None
         every = ExactTails(self.candidate, direct, self._together)
-        return ColumnTails(every, self.guarantee) if isinstance(self.guarantee, Columns) else every
+        return ColumnTails(every, self.guarantee) if isinstance(self.guarantee, ColumnsGuarantee) else every
 
     @cached_property
     def bound(self) -> Bound | None:
@@ -166,7 +166,7 @@ class Assessment:
     @property
     def _box(self) -> float:
         """The part of alpha within which all answers keep what is promised."""
-        return self.guarantee.box if isinstance(self.guarantee, Columns) else 1.0
+        return self.guarantee.box if isinstance(self.guarantee, ColumnsGuarantee) else 1.0
 
     def _declined(self, reason: str) -> Declined:
         return Declined(self.candidate.strategy.mechanism, reason)

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from blowfishdb.accuracy.candidates import (
     Candidate,
     CertifiedCandidate,
-    Columns,
+    ColumnsGuarantee,
     Guarantee,
     certified_strategy,
     check_beta,
@@ -127,7 +127,7 @@ class Quote:
         """What a simulation has shown all answers to stay within; None where there was none."""
         if self.method != "simulated" or self.guarantee == "per-query":
             return None
-        return self.alpha * self.guarantee.box if isinstance(self.guarantee, Columns) else self.alpha
+        return self.alpha * self.guarantee.box if isinstance(self.guarantee, ColumnsGuarantee) else self.alpha
 
 
 def expected_rmse(candidate: CertifiedCandidate, epsilon: Fraction) -> float:

@@ -141,7 +141,7 @@ def server_state(config: Path) -> Iterator[AppState]:
 def server_console(config: Path) -> Iterator[Caller]:
     """Whoever types commands on the server's machine, to do what REST does: a curator of every dataset."""
     with server_state(config) as state:
-        from blowfishdb.server.auth.grants import SCOPES, Identity
+        from blowfishdb.server.auth.grants import SCOPES, Principal
         from blowfishdb.server.authentication import Caller
 
         class Console(Caller):
@@ -150,7 +150,7 @@ def server_console(config: Path) -> Iterator[Caller]:
             def curator(self) -> Curator:
                 return self.app_state.curator(self.name)
 
-        yield Console(Identity("console", "curator", frozenset(SCOPES)), state)
+        yield Console(Principal("console", "curator", frozenset(SCOPES)), state)
 
 
 def forget_access(config: Path, dataset: str) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse import csr_array, eye_array
 
-from blowfishdb.accuracy.candidates import CertifiedCandidate, Columns, certified_strategy, round_up
+from blowfishdb.accuracy.candidates import CertifiedCandidate, ColumnsGuarantee, certified_strategy, round_up
 from blowfishdb.accuracy.intervals import Assessment, noise_widths
 from blowfishdb.accuracy.quote import Quote
 from blowfishdb.accuracy.simulation import RoughSimulation
@@ -313,7 +313,7 @@ class Combined:
         candidate = self.at(level)
         if candidate is None:
             return math.inf
-        if isinstance(self.compiled.guarantee(target.guarantee), Columns):
+        if isinstance(self.compiled.guarantee(target.guarantee), ColumnsGuarantee):
             quote = self.quote(target, level)
             return math.inf if quote is None else quote.alpha
         rough = RoughSimulation(candidate, target.guarantee == "simultaneous", self.compiled.problem.digest())
@@ -533,7 +533,7 @@ def family_width(quote: Quote, past: CombinedMeasurement, compiled: Compiled) ->
     """
     if compiled.query in [part.query for part in past.compiled.query.parts]:
         # A question of a plan was chosen with it.
-        if not isinstance(quote.guarantee, Columns):
+        if not isinstance(quote.guarantee, ColumnsGuarantee):
             return quote.alpha
         return Assessment(quote.candidate, "simultaneous").alpha(quote.epsilon, quote.beta, simulate=True)[0]
     cells, scales = past.compiled.problem.graph.cells, past.candidate.scales(quote.epsilon)

@@ -14,7 +14,7 @@ from blowfishdb.errors import BackupRefused, LedgerCorrupt, LedgerRolledBack, pl
 from blowfishdb.ledger.charges import utc_now
 from blowfishdb.ledger.ledger import Ledger, count_restored, open_mark, open_store
 from blowfishdb.ledger.mark import HighWaterMark, new_identity
-from blowfishdb.ledger.records import Cursor, Field, Row, text
+from blowfishdb.ledger.records import Field, LedgerCursor, Row, text
 from blowfishdb.ledger.sqlite import open_sqlite
 from blowfishdb.ledger.store import Store
 from blowfishdb.ledger.values import Head, Seen, Spending, Spent, check_text, spending_fields
@@ -106,7 +106,7 @@ def _checked(copy: Store[Any], mark: Head | None) -> Seen:
         return cursor.seen({})
 
 
-def _copy(source: Cursor, target: Cursor, schema: Cursor) -> None:
+def _copy(source: LedgerCursor, target: LedgerCursor, schema: LedgerCursor) -> None:
     """All rows of one ledger in the place of those of another; `schema` is the one of them that is in SQLite."""
     tables = [text(row[0]) for row in schema.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")]
     tables.remove("head")
@@ -132,7 +132,7 @@ def _values(batch: list[Row], is_text: list[bool]) -> Iterator[str | int | bytes
             yield str(value) if wants_text and isinstance(value, int) else value
 
 
-def _set_aside(target: Cursor, head: Head, aside: Path | None) -> bool:
+def _set_aside(target: LedgerCursor, head: Head, aside: Path | None) -> bool:
     """Keeps what is to be replaced; whether there was anything."""
     if head.sequence == 0:
         return False
@@ -154,7 +154,7 @@ def _seen(mark: HighWaterMark) -> Seen | None:
 
 
 def _check_known(
-    source: Cursor, copied: Seen, marked: Seen | None, checkpoint: Seen | None, witnesses: list[Seen]
+    source: LedgerCursor, copied: Seen, marked: Seen | None, checkpoint: Seen | None, witnesses: list[Seen]
 ) -> None:
     """BackupRefused unless everything that was spent after the copy was made is known."""
     head = copied.head

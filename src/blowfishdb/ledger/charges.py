@@ -29,8 +29,8 @@ from blowfishdb.ledger.records import (
     DEBITED,
     ENTRY_COLUMNS,
     MARKED,
-    Cursor,
     Field,
+    LedgerCursor,
     StepHook,
     Value,
     charge_body,
@@ -97,7 +97,7 @@ class OpenLedger:
             return cursor.seen(self._declarations)
 
     @contextmanager
-    def _writing(self, account: str | None = None, analyst: str | None = None) -> Iterator[Cursor]:
+    def _writing(self, account: str | None = None, analyst: str | None = None) -> Iterator[LedgerCursor]:
         """One exclusive write on a sound ledger that its mark knows."""
         seen = self._sound(account, analyst)
         with self.store.write() as cursor:
@@ -343,7 +343,7 @@ class Charging(OpenLedger):
         return max(Fraction(0), left[0]), max(Fraction(0), left[1])
 
 
-def _published_mark(cursor: Cursor, receipt: Receipt, publication: Publication | None) -> str | None:
+def _published_mark(cursor: LedgerCursor, receipt: Receipt, publication: Publication | None) -> str | None:
     """The mark of an answer that joins its chain; None for one that publishes nothing there."""
     link = receipt.charge.link
     if link is None or publication is None:
@@ -355,7 +355,7 @@ def _published_mark(cursor: Cursor, receipt: Receipt, publication: Publication |
     return publication.mark if members else None
 
 
-def post_charge(cursor: Cursor, charge: Charge, body: str, reached: StepHook) -> Receipt:
+def post_charge(cursor: LedgerCursor, charge: Charge, body: str, reached: StepHook) -> Receipt:
     """The receipt of the charge: the one on record for its key, or a new one. Refusals leave no trace."""
     known = _find_by_key(cursor, charge)
     if known is not None:
@@ -380,7 +380,7 @@ def post_charge(cursor: Cursor, charge: Charge, body: str, reached: StepHook) ->
     return Receipt(entry.sequence, charge, entry.previous_hash, entry.hash)
 
 
-def _find_by_key(cursor: Cursor, charge: Charge) -> Receipt | None:
+def _find_by_key(cursor: LedgerCursor, charge: Charge) -> Receipt | None:
     """The receipt that this key already has; KeyReused when it paid for another request."""
     receipt = _receipt_by_key(cursor, charge.account, charge.analyst, charge.key)
     if receipt is not None and receipt.charge.request_digest != charge.request_digest:
@@ -388,12 +388,12 @@ def _find_by_key(cursor: Cursor, charge: Charge) -> Receipt | None:
     return receipt
 
 
-def _receipt_by_key(cursor: Cursor, account: str, analyst: str, key: str) -> Receipt | None:
+def _receipt_by_key(cursor: LedgerCursor, account: str, analyst: str, key: str) -> Receipt | None:
     entries = cursor.entries("account = ? AND analyst = ? AND charge_key = ?", account, analyst, key)
     return receipt_of(entries[0]) if entries else None
 
 
-def _balances(cursor: Cursor, account: Account, charge: Charge) -> list[Balance]:
+def _balances(cursor: LedgerCursor, account: Account, charge: Charge) -> list[Balance]:
     """What the account and the analyst will have spent; where classes of edges are told apart, the worst of them."""
     spenders = ((None, charge.epsilon), (charge.analyst, charge.received))
     if account.accounting == SUM:
@@ -407,7 +407,7 @@ def _balances(cursor: Cursor, account: Account, charge: Charge) -> list[Balance]
     return balances
 
 
-def ensure_analyst(cursor: Cursor, account: Account, name: str) -> AnalystBudget:
+def ensure_analyst(cursor: LedgerCursor, account: Account, name: str) -> AnalystBudget:
     """The analyst's budget on the account, opened with the default limit at the first question."""
     known = cursor.analyst(account.id, name)
     if known is not None:
@@ -439,19 +439,19 @@ def check_versions(seen: Account | Charge, known: Account) -> None:
             raise StaleVersion(what, version, in_force[what])
 
 
-def _answer(cursor: Cursor, receipt: Receipt) -> bytes | None:
+def _answer(cursor: LedgerCursor, receipt: Receipt) -> bytes | None:
     """The stored answer, if any; DigestMismatch unless every field of the receipt is what the chain has on record."""
     if _receipt_at(cursor, receipt.sequence) != receipt:
         raise DigestMismatch("this receipt is not on record. Charge first, and use the receipt that comes back.")
     return _load_payload(cursor, receipt.sequence)
 
 
-def _receipt_at(cursor: Cursor, sequence: int) -> Receipt | None:
+def _receipt_at(cursor: LedgerCursor, sequence: int) -> Receipt | None:
     entry = cursor.entry(sequence)
     return None if entry is None or entry.kind != "charge" else receipt_of(entry)
 
 
-def _load_payload(cursor: Cursor, charge: int) -> bytes | None:
+def _load_payload(cursor: LedgerCursor, charge: int) -> bytes | None:
     rows = cursor.rows("SELECT entry, payload FROM answer WHERE charge = ?", charge)
     if not rows:
         # An answer that the chain knows and that is gone: measuring again would publish a second draw.

@@ -30,8 +30,8 @@ from blowfishdb.ledger.mark import FileMark, HighWaterMark, check_guard, check_n
 from blowfishdb.ledger.records import (
     ACCOUNT_COLUMNS,
     ENTRY_COLUMNS,
-    Cursor,
     Field,
+    LedgerCursor,
     StepHook,
     declared,
     digest,
@@ -264,7 +264,7 @@ class Ledger(Charging, AbstractContextManager["Ledger"]):
         self.close()
 
 
-def _open(cursor: Cursor, account: str, terms: Terms, stamp: dict[str, Field]) -> None:
+def _open(cursor: LedgerCursor, account: str, terms: Terms, stamp: dict[str, Field]) -> None:
     cursor.rows(
         f"INSERT INTO account ({ACCOUNT_COLUMNS}, edge_books) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 1, 1, 1, ?, ?)",
         account,
@@ -289,7 +289,7 @@ def _open(cursor: Cursor, account: str, terms: Terms, stamp: dict[str, Field]) -
     cursor.append("account", account, {**stamp, **fields})
 
 
-def _lost_before(cursor: Cursor, account: str, terms: Terms) -> Fraction | None:
+def _lost_before(cursor: LedgerCursor, account: str, terms: Terms) -> Fraction | None:
     """What data without an account lost before the ledger was restored; None where nothing is known of it."""
     past = [
         spending_of(json.loads(entry.fields["spending"])).get(account)
@@ -309,7 +309,7 @@ def _lost_before(cursor: Cursor, account: str, terms: Terms) -> Fraction | None:
     return lost
 
 
-def count_restored(cursor: Cursor, account: str, lost: Fraction | None) -> None:
+def count_restored(cursor: LedgerCursor, account: str, lost: Fraction | None) -> None:
     """Counts what an account is known to have lost: every class of edges lost at least that, and something was charged.
 
     A limit below it was raised after the copy was made; it is raised to what is known of it.
@@ -327,12 +327,12 @@ def count_restored(cursor: Cursor, account: str, lost: Fraction | None) -> None:
         cursor.save_losses(ClassLosses(max(lost, losses.worst)), account)
 
 
-def _add_document(cursor: Cursor, account: str, kind: VersionKind, number: int, document: str) -> None:
+def _add_document(cursor: LedgerCursor, account: str, kind: VersionKind, number: int, document: str) -> None:
     insert = "INSERT INTO version (account, kind, number, document) VALUES (?, ?, ?, ?)"
     cursor.rows(insert, account, kind, number, document)
 
 
-def _load_document(cursor: Cursor, account: str, kind: VersionKind, number: int) -> str:
+def _load_document(cursor: LedgerCursor, account: str, kind: VersionKind, number: int) -> str:
     query = "SELECT document FROM version WHERE account = ? AND kind = ? AND number = ?"
     rows = cursor.rows(query, account, kind, number)
     if not rows:
@@ -340,11 +340,11 @@ def _load_document(cursor: Cursor, account: str, kind: VersionKind, number: int)
     return text(rows[0][0])
 
 
-def _document_in_force(cursor: Cursor, known: Account, kind: VersionKind) -> str:
+def _document_in_force(cursor: LedgerCursor, known: Account, kind: VersionKind) -> str:
     return _load_document(cursor, known.id, kind, known.version(kind))
 
 
-def _check_terms(cursor: Cursor, known: Account, terms: Terms) -> None:
+def _check_terms(cursor: LedgerCursor, known: Account, terms: Terms) -> None:
     if known.limit != terms.limit:
         raise AccountConflict("limit", f"Register it with {known.limit}, then renew if it should be more.")
     if known.analyst_limit != terms.analyst_limit:
@@ -356,7 +356,7 @@ def _check_terms(cursor: Cursor, known: Account, terms: Terms) -> None:
             raise AccountConflict(kind, f"Register it with the {kind} in force, then make a new version.")
 
 
-def _check_as_seen(cursor: Cursor, seen: Account) -> Account:
+def _check_as_seen(cursor: LedgerCursor, seen: Account) -> Account:
     """The account, if what a change was worked out for is still in force; StaleVersion or ChangeRefused if not."""
     known = cursor.account(seen.id)
     check_versions(seen, known)
@@ -375,7 +375,7 @@ def _written(number: Fraction | None) -> str | None:
 
 
 def _version_change(
-    cursor: Cursor, account: str, kind: VersionKind, document: str, stretch: Fraction | None
+    cursor: LedgerCursor, account: str, kind: VersionKind, document: str, stretch: Fraction | None
 ) -> VersionChange:
     """What a new version would do; changes nothing.
 
@@ -408,7 +408,9 @@ def _version_change(
     )
 
 
-def _refusal(cursor: Cursor, known: Account, kind: VersionKind, document: str, after: Balance | None) -> str | None:
+def _refusal(
+    cursor: LedgerCursor, known: Account, kind: VersionKind, document: str, after: Balance | None
+) -> str | None:
     if _document_in_force(cursor, known, kind) == document:
         return f"this {kind} is the one in force"
     if after is None:
@@ -424,7 +426,7 @@ def _refusal(cursor: Cursor, known: Account, kind: VersionKind, document: str, a
     return None
 
 
-def _carry_over(cursor: Cursor, account: str, stretch: Fraction) -> None:
+def _carry_over(cursor: LedgerCursor, account: str, stretch: Fraction) -> None:
     for analyst in (None, *(budget.analyst for budget in cursor.analysts(account))):
         cursor.save_balance(cursor.balance(account, analyst).times(stretch), account, analyst)
         losses = cursor.losses(account, analyst)

@@ -18,11 +18,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import HighWaterMark, is_known, new_identity, newest_of
-from blowfishdb.ledger.records import Cursor, Row, Value, digest, text, whole
+from blowfishdb.ledger.records import LedgerCursor, Row, Value, digest, text, whole
 from blowfishdb.ledger.store import PATIENCE, Store, announce_upgrade, migrate, pending
 from blowfishdb.ledger.values import FINEST, Charge, Head, Receipt, Seen, Spending, read_spending, spending_text
 
-Connection = psycopg.Connection[Row]
+PostgresConnection = psycopg.Connection[Row]
 SCHEMA = "blowfish_ledger"
 TYPES = {"whole": "BIGINT", "amount": "NUMERIC", "binary": "BYTEA"}
 MIGRATION_LOCK = 0x424C4F57
@@ -105,11 +105,11 @@ class WholeNumber(Loader):
 
 
 @dataclass(frozen=True)
-class PostgresCursor(Cursor):
+class PostgresCursor(LedgerCursor):
     """Runs statements on one connection."""
 
     payload_digest: ClassVar[str] = "pg_catalog.encode(pg_catalog.sha256(payload), 'hex')"
-    connection: Connection
+    connection: PostgresConnection
 
     def rows(self, sql: str, *values: Value) -> list[Row]:
         """The rows of a statement, none for a change."""
@@ -129,14 +129,14 @@ def _with_placeholders(sql: str) -> bytes:
 
 
 @dataclass(eq=False)
-class PostgresStore(Store[Connection]):
+class PostgresStore(Store[PostgresConnection]):
     """The ledger in one database, open in this process; a lost connection is made anew."""
 
     charges_quickly: ClassVar[bool] = True
     url: str
 
     @staticmethod
-    def _cursor(connection: Connection) -> Cursor:
+    def _cursor(connection: PostgresConnection) -> LedgerCursor:
         return PostgresCursor(connection)
 
     @staticmethod
@@ -198,7 +198,7 @@ class PostgresStore(Store[Connection]):
                     self._roll_back(self._writer)
                     raise
 
-    def _begin_read(self) -> Connection:
+    def _begin_read(self) -> PostgresConnection:
         while True:
             try:
                 reader, is_new = self._readers.pop(), False
@@ -212,7 +212,7 @@ class PostgresStore(Store[Connection]):
                 if is_new:
                     raise
 
-    def _roll_back(self, connection: Connection) -> None:
+    def _roll_back(self, connection: PostgresConnection) -> None:
         if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             connection.execute("ROLLBACK")
 
@@ -231,7 +231,7 @@ def open_postgres(url: str, patience: float = PATIENCE) -> PostgresStore:
         return PostgresStore(patience, writer, url)
 
 
-def _connect_writer(url: str, patience: float) -> Connection:
+def _connect_writer(url: str, patience: float) -> PostgresConnection:
     """A connection for writes, which the server ends when its client falls silent inside one.
 
     A client that froze, or whose network died, would otherwise keep the head row locked for hours; this way those who
@@ -240,7 +240,7 @@ def _connect_writer(url: str, patience: float) -> Connection:
     return connect(url, patience, more=f"-c idle_in_transaction_session_timeout={int(500 * patience)}")
 
 
-def connect(url: str, patience: float, schema: str = SCHEMA, more: str = "") -> Connection:
+def connect(url: str, patience: float, schema: str = SCHEMA, more: str = "") -> PostgresConnection:
     """A connection to a schema of ours whose commits are durable."""
     options = f"-c search_path={schema} -c synchronous_commit=on -c lock_timeout={int(1000 * patience)} {more}"
     options += r" -c default_transaction_isolation=read\ committed"
@@ -251,7 +251,7 @@ def connect(url: str, patience: float, schema: str = SCHEMA, more: str = "") -> 
     return connection
 
 
-def check_durable(connection: Connection) -> None:
+def check_durable(connection: PostgresConnection) -> None:
     """LedgerUnavailable for a server that may forget what it committed."""
     for setting in ("fsync", "full_page_writes"):
         (value,) = connection.execute("SELECT current_setting(%s)", (setting,)).fetchone() or ("off",)
@@ -259,7 +259,7 @@ def check_durable(connection: Connection) -> None:
             raise LedgerUnavailable(f"the server runs with {setting} = off and may forget spent budget. Turn it on.")
 
 
-def _prepare(cursor: Cursor) -> None:
+def _prepare(cursor: LedgerCursor) -> None:
     """Creates the tables of a new ledger, or applies the migrations that an old one lacks."""
     cursor.rows("SELECT pg_advisory_xact_lock(?)", MIGRATION_LOCK)
     if cursor.rows("SELECT to_regclass(?) IS NULL", f"{SCHEMA}.format")[0][0]:
@@ -278,7 +278,7 @@ def _prepare(cursor: Cursor) -> None:
         cursor.rows("UPDATE format SET version = ?", step + 1)
 
 
-def _keep_copy(cursor: Cursor, schema: str) -> None:
+def _keep_copy(cursor: LedgerCursor, schema: str) -> None:
     """The rows of a ledger before it is upgraded, in a schema of their own."""
     cursor.rows(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for (name,) in cursor.rows("SELECT tablename::text FROM pg_catalog.pg_tables WHERE schemaname = ?", SCHEMA):
@@ -309,7 +309,7 @@ class PostgresMark(HighWaterMark):
     name: str
     checkpoint_path: Path
     patience: float = PATIENCE
-    _connection: Connection | None = None
+    _connection: PostgresConnection | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> Head | None:
@@ -353,11 +353,11 @@ class PostgresMark(HighWaterMark):
         if self._connection is not None:
             self._connection.close()
 
-    def _row(self, cursor: Cursor) -> Row | None:
+    def _row(self, cursor: LedgerCursor) -> Row | None:
         rows = cursor.rows("SELECT identity, ledger, sequence, hash, spending FROM mark WHERE name = ?", self.name)
         return rows[0] if rows else None
 
-    def _write(self, cursor: Cursor, seen: Seen, identity: str) -> None:
+    def _write(self, cursor: LedgerCursor, seen: Seen, identity: str) -> None:
         head = seen.head
         cursor.rows(
             "INSERT INTO mark (name, identity, ledger, sequence, hash, spending) VALUES (?, ?, ?, ?, ?, ?) "
@@ -367,7 +367,7 @@ class PostgresMark(HighWaterMark):
         )
 
     @contextmanager
-    def _transaction(self) -> Iterator[Cursor]:
+    def _transaction(self) -> Iterator[LedgerCursor]:
         """One durable transaction, on a new connection when the old one is dead; LedgerUnavailable without one."""
         if not self._turn.acquire(timeout=self.patience):
             raise LedgerUnavailable("the high-water mark was busy for too long. Try again with the same key.")
@@ -385,7 +385,7 @@ def _marked_head(row: Row) -> Head:
     return Head(text(row[1]), whole(row[2]), text(row[3]))
 
 
-def _is_alive(connection: Connection) -> bool:
+def _is_alive(connection: PostgresConnection) -> bool:
     try:
         connection.execute("SELECT 1")
     except LOST:
@@ -393,7 +393,7 @@ def _is_alive(connection: Connection) -> bool:
     return not connection.closed
 
 
-def _connect_mark(url: str, patience: float) -> Connection:
+def _connect_mark(url: str, patience: float) -> PostgresConnection:
     connection = connect(url, patience, MARK_SCHEMA)
     try:
         check_durable(connection)

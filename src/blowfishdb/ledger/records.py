@@ -114,7 +114,7 @@ def limit_values(limit: Fraction | None) -> tuple[str | None, str | None]:
     return (None, None) if limit is None else (str(limit.numerator), str(limit.denominator))
 
 
-class Cursor(ABC):
+class LedgerCursor(ABC):
     """One transaction: SQL written with `?` for values, common to all stores, and what its rows say."""
 
     payload_digest: ClassVar[str]

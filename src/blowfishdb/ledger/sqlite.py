@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import in_turn
-from blowfishdb.ledger.records import Cursor, Row, Value
+from blowfishdb.ledger.records import LedgerCursor, Row, Value
 from blowfishdb.ledger.store import NEWEST, PATIENCE, Store, announce_upgrade, migrate, pending
 
 APPLICATION = 0x424C4F57
@@ -23,7 +23,7 @@ TYPES = {"whole": "INTEGER", "amount": "TEXT", "binary": "BLOB"}
 
 
 @dataclass(frozen=True)
-class SqliteCursor(Cursor):
+class SqliteCursor(LedgerCursor):
     """Runs statements on one connection."""
 
     payload_digest: ClassVar[str] = "payload_digest(payload)"
@@ -45,7 +45,7 @@ class SqliteStore(Store[sqlite3.Connection]):
     path: Path
 
     @staticmethod
-    def _cursor(connection: sqlite3.Connection) -> Cursor:
+    def _cursor(connection: sqlite3.Connection) -> LedgerCursor:
         return SqliteCursor(connection)
 
     @staticmethod

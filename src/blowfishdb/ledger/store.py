@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from blowfishdb.errors import LedgerUnavailable
-from blowfishdb.ledger.records import Cursor, genesis
+from blowfishdb.ledger.records import LedgerCursor, genesis
 from blowfishdb.ledger.values import Charge, Receipt
 
 log = logging.getLogger("blowfishdb.ledger")
@@ -142,7 +142,7 @@ def announce_upgrade(version: int, copy: str) -> None:
     )
 
 
-def migrate(cursor: Cursor, version: int, types: Mapping[str, str]) -> None:
+def migrate(cursor: LedgerCursor, version: int, types: Mapping[str, str]) -> None:
     """Brings a ledger from `version` to the next one. `types` names whole numbers, exact amounts and bytes."""
     for statement in MIGRATIONS[version]:
         cursor.rows(statement.format(**types))
@@ -151,7 +151,7 @@ def migrate(cursor: Cursor, version: int, types: Mapping[str, str]) -> None:
         cursor.rows("INSERT INTO head (id, ledger, sequence, hash) VALUES (1, ?, 0, ?)", ledger, genesis(ledger))
 
 
-class Connection(Protocol):
+class StoreConnection(Protocol):
     """A connection that commits each statement by itself unless told to begin."""
 
     def execute(self, sql: str, /) -> object:
@@ -161,7 +161,7 @@ class Connection(Protocol):
         """Ends the connection."""
 
 
-C = TypeVar("C", bound=Connection)
+C = TypeVar("C", bound=StoreConnection)
 
 
 @dataclass(eq=False)
@@ -177,7 +177,7 @@ class Store(ABC, Generic[C]):
     _guard: threading.Lock = field(default_factory=threading.Lock, kw_only=True)
 
     @contextmanager
-    def write(self) -> Iterator[Cursor]:
+    def write(self) -> Iterator[LedgerCursor]:
         """A transaction with every other writer kept out; durable when it ends, no trace when anything fails."""
         with self._exclusive(), self._translated():
             self._begin_write()
@@ -188,7 +188,7 @@ class Store(ABC, Generic[C]):
                 self._roll_back(self._writer)
 
     @contextmanager
-    def read(self) -> Iterator[Cursor]:
+    def read(self) -> Iterator[LedgerCursor]:
         """One consistent view of everything committed, on a connection of its own: long reads hold up nobody."""
         self._check_process()
         with self._translated():
@@ -230,7 +230,7 @@ class Store(ABC, Generic[C]):
 
     @staticmethod
     @abstractmethod
-    def _cursor(connection: C) -> Cursor:
+    def _cursor(connection: C) -> LedgerCursor:
         """The cursor of a connection."""
 
     @staticmethod

@@ -23,7 +23,7 @@ from blowfishdb.ledger.mark import check_not_rolled_back
 from blowfishdb.ledger.records import (
     CHARGE_COLUMNS,
     ENTRY_COLUMNS,
-    Cursor,
+    LedgerCursor,
     Row,
     charge_of,
     declared,
@@ -458,7 +458,7 @@ STRIDE = 500
 
 
 def verify_since(
-    cursor: Cursor, mark: Head | None, start: Checkpoint | None, progress: Progress | None = None
+    cursor: LedgerCursor, mark: Head | None, start: Checkpoint | None, progress: Progress | None = None
 ) -> tuple[Verification, Checkpoint]:
     """Replays the entries after a checkpoint, whose state it changes; the checkpoint that this reached.
 
@@ -473,7 +473,7 @@ def verify_since(
 
 
 def _replayed(
-    cursor: Cursor, mark: Head | None, first: Checkpoint, progress: Progress | None = None
+    cursor: LedgerCursor, mark: Head | None, first: Checkpoint, progress: Progress | None = None
 ) -> tuple[Checkpoint, Fault | None]:
     """How far the entries after a checkpoint follow each other and the rules, and the first that does not."""
     head, previous, count, state = cursor.head(), first.head.hash, first.head.sequence, first.state
@@ -587,7 +587,7 @@ READ_AHEAD = 64
 class StoredAnswers:
     """The stored answers, those of charges after a number read once, in the order of their charges."""
 
-    cursor: Cursor
+    cursor: LedgerCursor
     after: int
     _unclaimed: dict[int, Row] = field(default_factory=dict)
     _rows: Iterator[Row] | None = None
@@ -619,7 +619,7 @@ class StoredAnswers:
 
 
 def _check_answer(
-    cursor: Cursor, sequence: int, fields: Mapping[str, Any], charges: dict[int, str], answers: StoredAnswers
+    cursor: LedgerCursor, sequence: int, fields: Mapping[str, Any], charges: dict[int, str], answers: StoredAnswers
 ) -> None:
     """The answer is stored as it was and belongs to a charge; `charges` has the hashes of those not yet answered."""
     charge = fields["charge"] if type(fields["charge"]) is int else int(str(fields["charge"]))
@@ -635,7 +635,7 @@ def _check_answer(
         raise RuleBroken("the answer belongs to no charge")
 
 
-def _check_whole(cursor: Cursor, mark: Head | None, reached: Checkpoint) -> None:
+def _check_whole(cursor: LedgerCursor, mark: Head | None, reached: Checkpoint) -> None:
     """Nothing is there that the entries do not tell of, and every balance says what they add up to."""
     head = reached.head
     entries = as_whole(cursor.rows("SELECT count(*) FROM entry")[0][0])
@@ -650,7 +650,7 @@ def _check_whole(cursor: Cursor, mark: Head | None, reached: Checkpoint) -> None
 LABELS = {"spent": "spent budget", "analyst_limit": "limit per analyst", "charges": "number of charges"}
 
 
-def _check_balances(cursor: Cursor, state: LedgerState) -> None:
+def _check_balances(cursor: LedgerCursor, state: LedgerState) -> None:
     """The tables that decide about charges must say what the entries add up to."""
     stored = cursor.account_ids()
     if set(stored) != set(state.accounts):
@@ -677,7 +677,7 @@ def _check_balances(cursor: Cursor, state: LedgerState) -> None:
         raise RuleBroken("there are stored answers without an entry")
 
 
-def _check_account(cursor: Cursor, name: str, state: AccountState) -> None:
+def _check_account(cursor: LedgerCursor, name: str, state: AccountState) -> None:
     account, expected = vars(cursor.account(name)), vars(state.as_account(name))
     for column, value in account.items():
         if value != expected[column]:
@@ -687,7 +687,9 @@ def _check_account(cursor: Cursor, name: str, state: AccountState) -> None:
         raise RuleBroken(f"account {name}: the losses per class of edges are not what the entries say")
 
 
-def _check_analyst(cursor: Cursor, account: str, state: AccountState, name: str, budget: AnalystBudget | None) -> None:
+def _check_analyst(
+    cursor: LedgerCursor, account: str, state: AccountState, name: str, budget: AnalystBudget | None
+) -> None:
     if budget is None:
         if name in state.analysts or name in state.individual:
             raise RuleBroken(f"account {account}: the analyst {name!r} is missing")
@@ -701,7 +703,7 @@ def _check_analyst(cursor: Cursor, account: str, state: AccountState, name: str,
         raise RuleBroken(f"account {account}: the limit of {name!r} is not what the entries say")
 
 
-def _check_spender(cursor: Cursor, account: str, state: AccountState, analyst: str | None) -> None:
+def _check_spender(cursor: LedgerCursor, account: str, state: AccountState, analyst: str | None) -> None:
     _check_account(cursor, account, state)
     if analyst is not None:
         _check_analyst(cursor, account, state, analyst, cursor.analyst(account, analyst))

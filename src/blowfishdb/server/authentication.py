@@ -17,7 +17,7 @@ from blowfishdb.ledger import Charge
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.server.auth.audit_log import NOTHING, AuditEntry
-from blowfishdb.server.auth.grants import Identity, Scope
+from blowfishdb.server.auth.grants import Principal, Scope
 from blowfishdb.server.auth.session import LoginSession
 from blowfishdb.server.state import AppState
 from blowfishdb.session.session import Session
@@ -45,7 +45,7 @@ def secret_of(request: Request) -> str | None:
     return secret if secret and len(secret) <= LONGEST_SECRET else None
 
 
-def identity_of(request: Request) -> Identity | None:
+def identity_of(request: Request) -> Principal | None:
     """Whoever signed in with this browser; None for nobody. For pages, whose first request only reads."""
     secret = secret_of(request)
     identity = None if secret is None else app_state_of(request).logins.resume(secret)
@@ -63,7 +63,7 @@ def address_of(request: Request) -> str:
 class Caller:
     """Whoever sends a request, and what of the app state is theirs."""
 
-    identity: Identity
+    identity: Principal
     app_state: AppState
 
     @property

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from blowfishdb.errors import InvalidInput, TooLarge
 from blowfishdb.ledger.values import check_text
 from blowfishdb.model.serialize import write
-from blowfishdb.server.auth.database import Cursor, Database, Row
-from blowfishdb.server.auth.grants import Identity
+from blowfishdb.server.auth.database import AuthCursor, Database, Row
+from blowfishdb.server.auth.grants import Principal
 from blowfishdb.server.auth.users import new_password
 
 MOST_TILES = 24
@@ -83,7 +83,7 @@ class Dashboard:
         tiles.insert(min(max(place + by, 0), len(tiles)), tile)
         return replace(self, tiles=tuple(tiles))
 
-    def is_for(self, identity: Identity) -> bool:
+    def is_for(self, identity: Principal) -> bool:
         """Whether somebody may open it."""
         if identity.name == self.owner and identity.may("ask"):
             return True
@@ -120,7 +120,7 @@ class Dashboards:
         rows = self.database.rows(f"SELECT * FROM dashboard WHERE {condition} ORDER BY changed DESC, id", *values)
         return [_dashboard(row) for row in rows]
 
-    def open(self, dashboard: str, identity: Identity) -> Dashboard:
+    def open(self, dashboard: str, identity: Principal) -> Dashboard:
         """One that somebody may open; for one that they may not, the same error as for one that is not there."""
         known = _find(self.database, dashboard)
         if not known.is_for(identity):
@@ -171,7 +171,7 @@ def nowhere() -> InvalidInput:
     return InvalidInput("this link leads to no dashboard, or to one that is not shared")
 
 
-def _find(database: Database | Cursor, dashboard: str) -> Dashboard:
+def _find(database: Database | AuthCursor, dashboard: str) -> Dashboard:
     row = database.row("SELECT * FROM dashboard WHERE id = ?", dashboard)
     if row is None:
         raise nowhere()

@@ -23,7 +23,7 @@ from blowfishdb.model.query import query
 from blowfishdb.server.auth.approvals import ApprovalGuard, Approvals
 from blowfishdb.server.auth.audit_log import AuditEntry, AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
-from blowfishdb.server.auth.grants import CURATORS, EVERYONE, SCOPES, Grants, Identity, Scope
+from blowfishdb.server.auth.grants import CURATORS, EVERYONE, SCOPES, Grants, Principal, Scope
 from blowfishdb.server.auth.session import LoginSessions
 from blowfishdb.server.auth.users import Drafts, Tokens, Users
 from blowfishdb.server.dashboards import Dashboards
@@ -141,7 +141,7 @@ class AppState:
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _probe: Probe = field(default_factory=Probe, repr=False)
 
-    def backend_of(self, identity: Identity, *scopes: Scope) -> Backend:
+    def backend_of(self, identity: Principal, *scopes: Scope) -> Backend:
         """The backend of somebody over the datasets on which they have one of these rights, without any: one at all.
 
         To them every other dataset is one that was never declared.
@@ -158,20 +158,20 @@ class AppState:
 
         return self._backend(identity.name, wanted, now, gate)
 
-    def session_of(self, identity: Identity, *scopes: Scope) -> Session:
+    def session_of(self, identity: Principal, *scopes: Scope) -> Session:
         """The session of somebody over the same datasets; closing it closes nothing that others use."""
         return Session(self.backend_of(identity, *scopes))
 
-    def curator_of(self, identity: Identity, scope: Scope = "audit") -> Curator:
+    def curator_of(self, identity: Principal, scope: Scope = "audit") -> Curator:
         """The curator's side in somebody's name, of the datasets on which they have the right; one for each work."""
         return self.curator(identity.name, lambda dataset: self.grants.may(identity, dataset, scope))
 
-    def seen_dataset(self, identity: Identity, name: str) -> str:
+    def seen_dataset(self, identity: Principal, name: str) -> str:
         """The dataset that a name belongs to; UnknownDataset for one that they may not see, as if it were not there."""
         catalog = self._live.now().only(lambda dataset: self.grants.sees(identity, dataset, *SCOPES))
         return catalog.config.dataset(catalog.owner(name)).name
 
-    def reads(self, identity: Identity, line: AuditEntry) -> bool:
+    def reads(self, identity: Principal, line: AuditEntry) -> bool:
         """Whether somebody may read a line of the audit log: about a dataset they audit, or with their account."""
         catalog = self._live.now()
         dataset = catalog.owner(line.target)

@@ -21,10 +21,10 @@ from blowfishdb.sources.base import ColumnType, Counting, Engine, Expr, Join, Ki
 from blowfishdb.sources.location import Location, TableName, parse_location
 from blowfishdb.sources.statement import (
     IBIS_TYPES,
+    CountStatement,
     Places,
-    Statement,
-    Table,
     Tables,
+    TableSchema,
     caps_expression,
     make_statement,
     people_statement,
@@ -62,7 +62,7 @@ class IbisSource:
         self._table = engine.qualified(table)
         self._joins = tuple(joins)
         self._people = people
-        self._recent: tuple[tuple[tuple[object, ...], list[Attribute], Statement[Any], str], ...] = ()
+        self._recent: tuple[tuple[tuple[object, ...], list[Attribute], CountStatement[Any], str], ...] = ()
         """The newest statements: what each was written for, the statement, and its SQL."""
 
     def __repr__(self) -> str:
@@ -120,11 +120,11 @@ class IbisSource:
             tables.check_key(join, table)
         return tables
 
-    def _describe(self, table: TableName) -> Table:
+    def _describe(self, table: TableName) -> TableSchema:
         columns = _redacted(self._engine, lambda: self._engine.columns(table))
         if not columns:
             raise SourceError(f"there is no table {table.name!r} that this source may read")
-        return Table(table, columns)
+        return TableSchema(table, columns)
 
     def identity(self) -> str:
         """The same text for the same table, however its address is spelled; without credentials."""
@@ -156,7 +156,7 @@ class IbisSource:
         """The statement that counts the rows at each point that occurs; reads no rows."""
         return IbisCount(self._engine, self._identity, *self._statement(points, unit), _point_counts)
 
-    def _statement(self, places: Places, unit: Row | Person) -> tuple[Statement[Places], str]:
+    def _statement(self, places: Places, unit: Row | Person) -> tuple[CountStatement[Places], str]:
         """The statement that counts rows by these cells or at these points, and its SQL.
 
         One that was written before serves again where tables, filter and the cuts of the same attributes are equal.
@@ -206,7 +206,7 @@ class IbisCount(Generic[Places, Result]):
 
     engine: Engine = field(repr=False)
     source: str
-    statement: Statement[Places] = field(repr=False)
+    statement: CountStatement[Places] = field(repr=False)
     sql: str
     read: Callable[[Places, Mapping[str, Ints], Ints], Result] = field(repr=False)
 

@@ -56,7 +56,7 @@ MATCHED = (Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.DATE)
 
 
 @dataclass(frozen=True)
-class Table:
+class TableSchema:
     """A table's name and the types of its columns."""
 
     name: TableName
@@ -76,8 +76,8 @@ class Table:
 class Tables:
     """The main table and the tables that are joined to it."""
 
-    main: Table
-    joined: tuple[tuple[Join, Table], ...] = ()
+    main: TableSchema
+    joined: tuple[tuple[Join, TableSchema], ...] = ()
 
     def home(self, attribute: str) -> tuple[Join | None, str, ColumnType]:
         """The join (None for the main table), the column and the type behind an attribute of the domain."""
@@ -87,7 +87,7 @@ class Tables:
                 return join, column, table.find(column, tuple(Kind), f"the attribute {attribute}")
         return None, attribute, self.main.find(attribute, tuple(Kind), "an attribute of the domain")
 
-    def check_key(self, join: Join, table: Table) -> None:
+    def check_key(self, join: Join, table: TableSchema) -> None:
         """Refuses a join whose foreign key or key is missing, or which differ in kind."""
         given = ((one, other.attributes[join.foreign_key]) for other, one in self.joined if other.gives(join))
         owner, column = next(given, (self.main, join.foreign_key))
@@ -98,7 +98,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Statement(Generic[Places]):
+class CountStatement(Generic[Places]):
     """An expression ready to be written, and the keys that read its columns."""
 
     expression: Expr
@@ -125,7 +125,9 @@ def whole_numbers(values: FetchedColumn) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-def make_statement(tables: Tables, places: Places, unit: Row | Person | People, engine: Engine) -> Statement[Places]:
+def make_statement(
+    tables: Tables, places: Places, unit: Row | Person | People, engine: Engine
+) -> CountStatement[Places]:
     """The statement that counts the rows of the tables, or their people, in the cells or at the points of a query."""
     homes = {name: _home(tables, name, unit) for name in places.attributes}
     for name, (_, _, kind) in homes.items():
@@ -146,14 +148,14 @@ def make_statement(tables: Tables, places: Places, unit: Row | Person | People, 
         for name in left.attributes
     }
     placed = [_on_rows(key) if engine.shuffles else key for key in keys.values()]
-    return Statement(_counted(rows, placed) if keys else rows.aggregate(n=rows.count()), keys, left)
+    return CountStatement(_counted(rows, placed) if keys else rows.aggregate(n=rows.count()), keys, left)
 
 
 MOST_CELLS = 256
 """Cells of one attribute that a statement tells apart by conditions."""
 
 
-def people_statement(tables: Tables, cells: Cells, unit: Person, engine: Engine) -> Statement[Cells]:
+def people_statement(tables: Tables, cells: Cells, unit: Person, engine: Engine) -> CountStatement[Cells]:
     """The statement that counts the different persons in each cell; the engine decides every condition and group.
 
     Persons in two groups of rows that the proxy put together afterwards would count twice, so nothing is left to it.
@@ -177,11 +179,11 @@ def people_statement(tables: Tables, cells: Cells, unit: Person, engine: Engine)
     places = replace(cells, where=None, attributes=cells.axes)
     known = {name: key for name, key in keys.items() if key is not None}
     if not known:
-        return Statement(rows.aggregate(n=rows.person.nunique()), {}, places)
+        return CountStatement(rows.aggregate(n=rows.person.nunique()), {}, places)
     placed = rows.select("person", **_named([key.columns for key in known.values()]))
     names = [name for name in placed.columns if name != "person"]
     placed = placed.filter([placed[name].notnull() for name in names])
-    return Statement(placed.group_by(names).aggregate(n=placed.person.nunique()), known, places)
+    return CountStatement(placed.group_by(names).aggregate(n=placed.person.nunique()), known, places)
 
 
 def _cell_key(axis: AxisCells, condition_of: Callable[[Bools], Expr | None]) -> Key | None:
@@ -269,9 +271,9 @@ def _rows(
     return rows, where
 
 
-def _used(tables: Tables, homes: Mapping[str, tuple[Join | None, str, ColumnType]]) -> list[tuple[Join, Table]]:
+def _used(tables: Tables, homes: Mapping[str, tuple[Join | None, str, ColumnType]]) -> list[tuple[Join, TableSchema]]:
     """The joins that give an attribute, or the foreign key of one that does, in their order."""
-    used: list[tuple[Join, Table]] = []
+    used: list[tuple[Join, TableSchema]] = []
     wanted = set(homes)
     for join, table in reversed(tables.joined):
         if wanted & set(join.attributes):
@@ -280,7 +282,7 @@ def _used(tables: Tables, homes: Mapping[str, tuple[Join | None, str, ColumnType
     return used
 
 
-def _bounded(main: Expr, columns: Mapping[str, Expr], table: Table, unit: Row | Person, engine: Engine) -> Expr:
+def _bounded(main: Expr, columns: Mapping[str, Expr], table: TableSchema, unit: Row | Person, engine: Engine) -> Expr:
     """Of each person the first rows in the order of the key; a tie that does not fit whole is left out.
 
     The running count includes all rows with an equal key, so which rows stay never depends on anything but the keys.
@@ -292,7 +294,7 @@ def _bounded(main: Expr, columns: Mapping[str, Expr], table: Table, unit: Row | 
     return ranked.filter((ranked["rank"] <= unit.at_most) & ranked.person.notnull())
 
 
-def _ranked(main: Expr, columns: Mapping[str, Expr], table: Table, unit: Person, engine: Engine) -> Expr:
+def _ranked(main: Expr, columns: Mapping[str, Expr], table: TableSchema, unit: Person, engine: Engine) -> Expr:
     """The rows with their person and their rank: how many rows of the person come up to their key, ties included."""
     id_kind = table.find(unit.id, MATCHED, "the id of a person").kind
     order_kind = table.find(unit.order_by, ORDERED, "the order of rows").kind
@@ -302,7 +304,7 @@ def _ranked(main: Expr, columns: Mapping[str, Expr], table: Table, unit: Person,
     return keyed.select(*columns, "person", rank=keyed.count().over(window))
 
 
-def _people(table: Table, unit: People, engine: Engine) -> Expr:
+def _people(table: TableSchema, unit: People, engine: Engine) -> Expr:
     """One row for each person: the id, which further tables are found by, and how many rows the person has."""
     kind = table.find(unit.id, MATCHED, "the id of a person").kind
     rows = _ibis_table(table, {unit.id})
@@ -312,7 +314,7 @@ def _people(table: Table, unit: People, engine: Engine) -> Expr:
     return people.select(**{unit.id: people.person, unit.rows: people.n})
 
 
-def caps_expression(table: Table, unit: Person, caps: Sequence[int], engine: Engine) -> Expr:
+def caps_expression(table: TableSchema, unit: Person, caps: Sequence[int], engine: Engine) -> Expr:
     """The number of rows, of people and of rows of nobody; then for each cap the rows it counts and who has more."""
     ranked = _ranked(_ibis_table(table, {unit.id, unit.order_by}), {}, table, unit, engine)
     people = ranked.group_by("person").aggregate(
@@ -327,7 +329,7 @@ def caps_expression(table: Table, unit: Person, caps: Sequence[int], engine: Eng
     return people.aggregate(**numbers)
 
 
-def repeated_keys(table: Table, join: Join, engine: Engine) -> Expr:
+def repeated_keys(table: TableSchema, join: Join, engine: Engine) -> Expr:
     """One row where a key of a joined table occurs more than once, else none."""
     rows = _ibis_table(table, {join.key})
     keyed = rows.select(key=engine.comparable(rows[join.key], table.columns[join.key].kind))
@@ -336,7 +338,9 @@ def repeated_keys(table: Table, join: Join, engine: Engine) -> Expr:
     return groups.filter(groups.n > 1).limit(1)
 
 
-def _dimension(table: Table, join: Join, columns: Mapping[str, str], onward: Sequence[str], engine: Engine) -> Expr:
+def _dimension(
+    table: TableSchema, join: Join, columns: Mapping[str, str], onward: Sequence[str], engine: Engine
+) -> Expr:
     """The joined table by key, without keys that occur twice: they could multiply rows.
 
     `columns` names what is read of it; `onward` are attributes by which further tables are found.
@@ -355,7 +359,7 @@ def _dimension(table: Table, join: Join, columns: Mapping[str, str], onward: Seq
     return counted.filter((counted.same == 1) & counted["key"].notnull())
 
 
-def _ibis_table(table: Table, wanted: Iterable[str]) -> Expr:
+def _ibis_table(table: TableSchema, wanted: Iterable[str]) -> Expr:
     needed = {name: IBIS_TYPES[kind.kind] for name, kind in table.columns.items() if name in set(wanted)}
     # Ibis wants a column even where none is looked at.
     needed = needed or {next(iter(table.columns)): "int64"}

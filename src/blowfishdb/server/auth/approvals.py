@@ -13,7 +13,7 @@ from blowfishdb.engine.charge import BeforeCharge
 from blowfishdb.errors import ApprovalRefused, BlowfishError, InvalidInput, TooLarge, WaitsForApproval
 from blowfishdb.ledger import Charge
 from blowfishdb.server.auth.audit_log import AuditLog
-from blowfishdb.server.auth.database import Cursor, Database, Row
+from blowfishdb.server.auth.database import AuthCursor, Database, Row
 
 State: TypeAlias = Literal["waiting", "approved", "refused", "used"]
 DAYS = 14
@@ -116,7 +116,7 @@ class Approvals:
         with self.database.write() as cursor:
             _set_state(cursor, dataset, number, "approved")
 
-    def _newest(self, cursor: Cursor, dataset: str, analyst: str, digest: str) -> Row | None:
+    def _newest(self, cursor: AuthCursor, dataset: str, analyst: str, digest: str) -> Row | None:
         return cursor.row(
             "SELECT * FROM approval WHERE dataset = ? AND analyst = ? AND digest = ? AND ends > ?"
             " ORDER BY number DESC LIMIT 1",
@@ -124,7 +124,7 @@ class Approvals:
         )
 
     def _ask(
-        self, cursor: Cursor, dataset: str, analyst: str, digest: str, charges: Sequence[Charge], epsilon: Fraction
+        self, cursor: AuthCursor, dataset: str, analyst: str, digest: str, charges: Sequence[Charge], epsilon: Fraction
     ) -> Approval:
         """Puts a question on the list; what waited for the same at another price is replaced."""
         clock = self.database.clock
@@ -200,7 +200,7 @@ def _words(charge: Charge) -> str:
     return f"{certificate.get('question', '')} ({certificate.get('mechanism', '')})"
 
 
-def _set_state(cursor: Cursor, dataset: str, number: int, state: State) -> None:
+def _set_state(cursor: AuthCursor, dataset: str, number: int, state: State) -> None:
     cursor.rows("UPDATE approval SET state = ? WHERE dataset = ? AND number = ?", state, dataset, number)
 
 

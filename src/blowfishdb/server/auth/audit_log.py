@@ -11,7 +11,7 @@ from typing import TypeAlias
 from blowfishdb.errors import DatasetPaused
 from blowfishdb.ledger.records import digest
 from blowfishdb.ledger.values import check_text
-from blowfishdb.server.auth.database import Cursor, Database
+from blowfishdb.server.auth.database import AuthCursor, Database
 
 START = "blowfish actions"
 NOTHING: Mapping[str, str | int | None] = MappingProxyType({})
@@ -92,7 +92,7 @@ class AuditLog:
         return None
 
 
-def _end(cursor: Cursor) -> tuple[int, str]:
+def _end(cursor: AuthCursor) -> tuple[int, str]:
     row = cursor.row("SELECT number, hash FROM audit_log ORDER BY number DESC LIMIT 1")
     return (row["number"], row["hash"]) if row else (0, START)
 

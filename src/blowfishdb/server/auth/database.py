@@ -67,7 +67,7 @@ class Outcome(Protocol):
     def fetchall(self) -> list[tuple[Any, ...]]: ...
 
 
-class Connection(Protocol):
+class AuthConnection(Protocol):
     """A connection of either driver, as far as it is used here."""
 
     def execute(self, sql: str, values: Sequence[Value], /) -> Outcome: ...
@@ -75,10 +75,10 @@ class Connection(Protocol):
 
 
 @dataclass(frozen=True)
-class Cursor:
+class AuthCursor:
     """Statements over one connection, written with `?` for values."""
 
-    connection: Connection
+    connection: AuthConnection
     mark: str
 
     def rows(self, sql: str, *values: Value) -> list[Row]:
@@ -120,16 +120,16 @@ class Clock:
 class Database:
     """Two connections, one to write and one to read, each used in turn; a lost one is made anew."""
 
-    connect: Callable[[], Connection]
+    connect: Callable[[], AuthConnection]
     mark: str
     errors: tuple[type[Exception], ...]
     clock: Clock
-    _open: dict[str, Connection] = field(default_factory=dict)
+    _open: dict[str, AuthConnection] = field(default_factory=dict)
     _writing: threading.RLock = field(default_factory=threading.RLock)
     _reading: threading.RLock = field(default_factory=threading.RLock)
 
     @contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[Cursor]:
+    def write(self, *, durable: bool = True) -> Iterator[AuthCursor]:
         """One transaction, kept when the block ends well and undone when it does not.
 
         One that is not `durable` is there for everybody at once, and survives whatever happens to this process; it is
@@ -146,17 +146,17 @@ class Database:
                 # Both databases let one writer in at a time: a line of the log has one line before it.
                 if not is_sqlite:
                     connection.execute(TAKE_TURNS, ())
-                yield Cursor(connection, self.mark)
+                yield AuthCursor(connection, self.mark)
                 connection.execute("COMMIT", ())
             except BaseException:
                 connection.execute("ROLLBACK", ())
                 raise
 
     @contextmanager
-    def read(self) -> Iterator[Cursor]:
+    def read(self) -> Iterator[AuthCursor]:
         """What is committed, each statement by itself: whoever reads does not wait until a line is safely on disk."""
         with self._reading, self._connection("reader") as connection:
-            yield Cursor(connection, self.mark)
+            yield AuthCursor(connection, self.mark)
 
     def rows(self, sql: str, *values: Value) -> list[Row]:
         """The rows of one statement that only reads."""
@@ -188,7 +188,7 @@ class Database:
             self._forget("reader")
 
     @contextmanager
-    def _connection(self, use: str) -> Iterator[Connection]:
+    def _connection(self, use: str) -> Iterator[AuthConnection]:
         """The open connection for this use; AccountsUnavailable when the database does not answer on it."""
         try:
             if use not in self._open:
@@ -197,7 +197,7 @@ class Database:
                     connection.execute(table, ())
                 # Users who were there before mean an installation from before there were grants.
                 if not any(connection.execute(f"SELECT 1 FROM {one} LIMIT 1", ()).fetchall() for one in BEFORE):
-                    Cursor(connection, self.mark).insert("grants_since", {"at": self.clock.text()})
+                    AuthCursor(connection, self.mark).insert("grants_since", {"at": self.clock.text()})
                 self._open[use] = connection
             yield self._open[use]
         except self.errors:
@@ -225,7 +225,7 @@ def open_database(url: str, clock: Clock | None = None) -> Database:
     raise InvalidInput("users are kept at sqlite:///path or postgresql://user@host/database")
 
 
-def _sqlite(path: Path) -> Connection:
+def _sqlite(path: Path) -> AuthConnection:
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
@@ -233,7 +233,7 @@ def _sqlite(path: Path) -> Connection:
     return connection
 
 
-def _postgres(url: str) -> Connection:
+def _postgres(url: str) -> AuthConnection:
     import psycopg
 
     connection = psycopg.connect(url, autocommit=True)

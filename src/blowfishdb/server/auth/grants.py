@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger.values import check_text
-from blowfishdb.server.auth.database import Cursor, Database, Row
+from blowfishdb.server.auth.database import AuthCursor, Database, Row
 
 Role = Literal["curator", "analyst", "auditor"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -49,7 +49,7 @@ def role_of(role: str) -> Role:
 
 
 @dataclass(frozen=True)
-class Identity:
+class Principal:
     """Somebody who has shown who they are. `csrf_token` must come with every change made from a browser."""
 
     name: str
@@ -110,7 +110,7 @@ class Grants:
     _now: list[Granted] = field(default_factory=list, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def may(self, identity: Identity, dataset: str, *scopes: Scope) -> bool:
+    def may(self, identity: Principal, dataset: str, *scopes: Scope) -> bool:
         """Whether somebody has one of these rights on a dataset, by their roles there and with the token they sent.
 
         Every face asks here, or gets a session or a curator's side that did, and decides nothing by itself.
@@ -118,7 +118,7 @@ class Grants:
         allowed = identity.scopes.intersection(scopes)
         return not identity.must_change and self.sees(identity, dataset, *allowed)
 
-    def sees(self, identity: Identity, dataset: str, *scopes: Scope) -> bool:
+    def sees(self, identity: Principal, dataset: str, *scopes: Scope) -> bool:
         """Whether somebody's roles on a dataset include one of these rights, whatever their token may do."""
         now = self.now()
         held = now.roles.get(dataset, self.usual)
@@ -136,7 +136,7 @@ class Grants:
         """The grants of a dataset, by holder; those that hold because nothing was granted yet have no date."""
         return self._of(self.database, dataset)
 
-    def _of(self, database: Database | Cursor, dataset: str) -> list[Grant]:
+    def _of(self, database: Database | AuthCursor, dataset: str) -> list[Grant]:
         grants = _grants(database.rows(f"{GRANTS} WHERE dataset = ? ORDER BY holder, role", dataset))
         return grants or [Grant(dataset, holder, role) for holder, roles in self.usual.items() for role in roles]
 
@@ -276,7 +276,7 @@ class Grants:
         return Granted(roles, groups, read)
 
     @contextmanager
-    def _changing(self) -> Iterator[Cursor]:
+    def _changing(self) -> Iterator[AuthCursor]:
         """One transaction, after which grants are read anew."""
         with self.database.write() as cursor:
             yield cursor
@@ -298,7 +298,7 @@ def _grants(rows: Sequence[Row]) -> list[Grant]:
     ]
 
 
-def _write(cursor: Cursor, dataset: str, grants: Iterable[Grant]) -> None:
+def _write(cursor: AuthCursor, dataset: str, grants: Iterable[Grant]) -> None:
     """Replaces the grants of a dataset."""
     cursor.rows("DELETE FROM dataset_grant WHERE dataset = ?", dataset)
     for one in grants:

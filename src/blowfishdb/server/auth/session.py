@@ -15,8 +15,8 @@ import httpx
 
 from blowfishdb.errors import CatalogError, ExtraMissing, ProviderUnavailable, SignInRefused
 from blowfishdb.incidents import curator_log
-from blowfishdb.server.auth.database import Cursor, Database
-from blowfishdb.server.auth.grants import Identity, role_of
+from blowfishdb.server.auth.database import AuthCursor, Database
+from blowfishdb.server.auth.grants import Principal, role_of
 from blowfishdb.server.auth.users import Users, hash_secret, is_password
 
 FREE_TRIES = 5
@@ -34,7 +34,7 @@ class LoginSession:
     """A login session that has just begun: the secret for the cookie, and whose it is."""
 
     secret: str
-    identity: Identity
+    identity: Principal
     ends: int
 
 
@@ -79,10 +79,10 @@ class LoginSessions:
                 "login_session",
                 {"secret_hash": hash_secret(secret), "name": name, "csrf_token": csrf_token, "seen": now, "ends": ends},
             )
-        identity = Identity(name, user.role, self.users.grants.scopes(name, user.role), csrf_token, user.must_change)
+        identity = Principal(name, user.role, self.users.grants.scopes(name, user.role), csrf_token, user.must_change)
         return LoginSession(secret, identity, ends)
 
-    def resume(self, secret: str) -> Identity | None:
+    def resume(self, secret: str) -> Principal | None:
         """Whose login session this is; None when it ended."""
         now = self.database.clock.now()
         row = self.database.row(
@@ -96,20 +96,20 @@ class LoginSessions:
             self.database.change("UPDATE login_session SET seen = ? WHERE secret_hash = ?", now, hash_secret(secret))
         role = role_of(row["role"])
         scopes = self.users.grants.scopes(row["name"], role)
-        return Identity(row["name"], role, scopes, row["csrf_token"], bool(row["must_change"]))
+        return Principal(row["name"], role, scopes, row["csrf_token"], bool(row["must_change"]))
 
     def sign_out(self, secret: str) -> None:
         """Ends a login session."""
         self.database.change("DELETE FROM login_session WHERE secret_hash = ?", hash_secret(secret))
 
-    def _check_waiting(self, cursor: Cursor, parties: tuple[str, ...]) -> None:
+    def _check_waiting(self, cursor: AuthCursor, parties: tuple[str, ...]) -> None:
         now = self.database.clock.now()
         for party in parties:
             row = cursor.row("SELECT until FROM failure WHERE who = ?", party)
             if row and row["until"] > now:
                 raise SignInRefused(row["until"] - now)
 
-    def _note_failure(self, cursor: Cursor, party: str) -> None:
+    def _note_failure(self, cursor: AuthCursor, party: str) -> None:
         row = cursor.row("SELECT times FROM failure WHERE who = ?", party)
         times = (row["times"] if row else 0) + 1
         free = FREE_TRIES_OF_AN_ADDRESS if party.startswith("address ") else FREE_TRIES

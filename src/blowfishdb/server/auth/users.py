@@ -20,8 +20,8 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from blowfishdb.errors import InvalidInput, ProtocolViolation, SignInRefused, TokenCapReached
 from blowfishdb.ledger.values import check_text
-from blowfishdb.server.auth.database import Cursor, Database, Row
-from blowfishdb.server.auth.grants import GROUP, SCOPES, Grants, Identity, Role, Scope, role_of
+from blowfishdb.server.auth.database import AuthCursor, Database, Row
+from blowfishdb.server.auth.grants import GROUP, SCOPES, Grants, Principal, Role, Scope, role_of
 
 SHORTEST, LONGEST = 12, 200
 _hasher = PasswordHasher()
@@ -124,7 +124,7 @@ class Users:
             return _find(cursor, name)
 
 
-def _find(database: Database | Cursor, name: str) -> User:
+def _find(database: Database | AuthCursor, name: str) -> User:
     row = database.row("SELECT * FROM users WHERE name = ?", name)
     if row is None:
         raise InvalidInput("there is no user of that name")
@@ -210,11 +210,11 @@ class Tokens:
             cursor.insert("token_verifier", {"id": token.id, "name": name, **scram_keys(name, secret)})
         return secret, token
 
-    def resume(self, secret: str) -> Identity | None:
+    def resume(self, secret: str) -> Principal | None:
         """Whose token this is; None when it ended or never was."""
         return self._identity("t.secret_hash = ?", hash_secret(secret))
 
-    def holder(self, token: str) -> Identity | None:
+    def holder(self, token: str) -> Principal | None:
         """Who has the token of this id; None when it ended or was withdrawn."""
         return self._identity("t.id = ?", token)
 
@@ -223,7 +223,7 @@ class Tokens:
         rows = self.database.rows("SELECT id, stored_key, server_key FROM token_verifier WHERE name = ?", name)
         return [Verifier(row["id"], bytes.fromhex(row["stored_key"]), bytes.fromhex(row["server_key"])) for row in rows]
 
-    def _identity(self, condition: str, value: str) -> Identity | None:
+    def _identity(self, condition: str, value: str) -> Principal | None:
         row = self.database.row(
             "SELECT t.id, t.name, t.scopes, t.ends, p.role FROM token t JOIN users p ON p.name = t.name"
             f" WHERE {condition} AND p.disabled = 0",
@@ -233,7 +233,7 @@ class Tokens:
             return None
         role = role_of(row["role"])
         scopes = self.users.grants.scopes(row["name"], role).intersection(row["scopes"].split())
-        return Identity(row["name"], role, scopes, token=row["id"])
+        return Principal(row["name"], role, scopes, token=row["id"])
 
     def of(self, name: str) -> list[Token]:
         """Somebody's tokens."""
@@ -289,7 +289,7 @@ TOKENS = (
 )
 
 
-def _find_token(database: Database | Cursor, token: str) -> Token:
+def _find_token(database: Database | AuthCursor, token: str) -> Token:
     row = database.row(f"{TOKENS} WHERE t.id = ?", token)
     if row is None:
         raise InvalidInput("there is no such token")

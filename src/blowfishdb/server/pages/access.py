@@ -16,7 +16,7 @@ from blowfishdb.server.auth.grants import ACCOUNTS, GROUP, ROLES, SCOPES, Grant
 from blowfishdb.server.auth.users import Token, User
 from blowfishdb.server.pages.controls import (
     Cell,
-    Column,
+    Heading,
     ask_after_warning,
     ask_text,
     blaming,
@@ -66,8 +66,13 @@ async def access(context: PageContext) -> None:
         dataset_choice("/access", curator.datasets(), name)
     with card():
         heading(f"Who may use {name}")
-        columns = [Column("Who"), Column("Role"), Column("Limit", "is-number"), Column("Granted", "is-time is-spare")]
-        plain_table([*columns, Column("")], [_row(context, one) for one in grants], "Grants")
+        columns = [
+            Heading("Who"),
+            Heading("Role"),
+            Heading("Limit", "is-number"),
+            Heading("Granted", "is-time is-spare"),
+        ]
+        plain_table([*columns, Heading("")], [_row(context, one) for one in grants], "Grants")
     with card():
         heading("Grant it")
         _form(context, name, [*holders, *ACCOUNTS])
@@ -159,9 +164,9 @@ def _approvals(context: PageContext, asked: list[Approval]) -> None:
     if not asked:
         empty("hourglass_empty", "Nothing waits", "Questions above the price you set will stand here.")
         return
-    columns = [Column("No.", "is-number is-spare"), Column("Question"), Column("Epsilon", "is-number")]
+    columns = [Heading("No.", "is-number is-spare"), Heading("Question"), Heading("Epsilon", "is-number")]
     rows = [_approval_row(context, one) for one in sorted(asked, key=lambda one: one.state != "waiting")]
-    plain_table([*columns, Column("Your answer")], rows, "Approvals")
+    plain_table([*columns, Heading("Your answer")], rows, "Approvals")
     waiting = sum(one.state == "waiting" for one in asked)
     small(
         f"{plural(waiting, 'question')} to decide. A yes is good for one release within {DAYS} days.", "margin-top:8px"
@@ -232,8 +237,8 @@ async def users(context: PageContext) -> None:
         _user_form(context)
     with card():
         heading(plural(len(everybody), "user"))
-        since = Column("Since (UTC)", "is-time is-spare")
-        columns = [Column("Name"), Column("Role"), Column("State"), since, Column("")]
+        since = Heading("Since (UTC)", "is-time is-spare")
+        columns = [Heading("Name"), Heading("Role"), Heading("State"), since, Heading("")]
         plain_table(columns, [_user_row(context, user) for user in everybody], "Users")
     with card():
         with spread():
@@ -245,7 +250,7 @@ async def users(context: PageContext) -> None:
         small(text, "margin:2px 0 12px")
         if groups:
             rows = [_group_row(context, name, members) for name, members in groups.items()]
-            plain_table([Column("Group"), Column("Members"), Column("")], rows, "Groups")
+            plain_table([Heading("Group"), Heading("Members"), Heading("")], rows, "Groups")
     with card():
         heading("Tokens of tools")
         text = (
@@ -253,8 +258,13 @@ async def users(context: PageContext) -> None:
             "one, so much may be spent in all, by REST too, and no more."
         )
         small(text, "margin:2px 0 12px;max-width:84ch")
-        columns = [Column("Of"), Column("What for"), Column("Until", "is-time is-spare"), Column("Cap", "is-number")]
-        columns += [Column("Spent", "is-number"), Column("")]
+        columns = [
+            Heading("Of"),
+            Heading("What for"),
+            Heading("Until", "is-time is-spare"),
+            Heading("Cap", "is-number"),
+        ]
+        columns += [Heading("Spent", "is-number"), Heading("")]
         asking = [_token_row(context, token) for token in tokens if "ask" in token.scopes]
         if asking:
             plain_table(columns, asking, "Tokens")

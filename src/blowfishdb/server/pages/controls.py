@@ -159,7 +159,7 @@ def called(element: Element, label: str = "", test_id: str = "") -> Element:
 
 
 @dataclass(frozen=True)
-class Column:
+class Heading:
     """A column of a table: its heading and the classes of its cells.
 
     "is-number" and "is-time" say what it holds, "is-short" words are never broken, and "is-spare" ones are not shown on
@@ -247,7 +247,7 @@ def scrolled(label: str) -> ui.element:
     return called(ui.element("div").classes("bf-scroll").props("tabindex=0 role=region"), label)
 
 
-def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label: str) -> None:
+def plain_table(columns: Sequence[Heading], rows: Sequence[Sequence[Cell]], label: str) -> None:
     """A short table."""
     with scrolled(label), called(ui.element("table").classes("bf-table"), label):
         with ui.element("thead"), ui.element("tr"):

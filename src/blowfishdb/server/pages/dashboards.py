@@ -28,7 +28,7 @@ from blowfishdb.server.dashboards import (
 )
 from blowfishdb.server.pages.controls import (
     Cell,
-    Column,
+    Heading,
     ask_after_warning,
     blaming,
     called,
@@ -95,8 +95,8 @@ async def dashboards(context: PageContext) -> None:
         _form(context)
         with card():
             if listed:
-                columns = [Column("Dashboard"), Column("Answers", "is-number"), Column("Who may open it")]
-                columns.append(Column("Changed (UTC)", "is-time is-spare"))
+                columns = [Heading("Dashboard"), Heading("Answers", "is-number"), Heading("Who may open it")]
+                columns.append(Heading("Changed (UTC)", "is-time is-spare"))
                 plain_table(columns, [_row(one) for one in listed], "Your dashboards")
             else:
                 empty("dashboard", "No dashboard yet", "Name one above, then put answers of your history on it.")
@@ -111,7 +111,7 @@ def _offered(offered: list[Dashboard]) -> None:
         if not offered:
             empty("dashboard", "Nothing is offered", "Analysts offer dashboards here for you to publish.")
             return
-        columns = [Column("Dashboard"), Column("By"), Column("State"), Column("Changed (UTC)", "is-time is-spare")]
+        columns = [Heading("Dashboard"), Heading("By"), Heading("State"), Heading("Changed (UTC)", "is-time is-spare")]
         rows: list[list[Cell]] = [
             [partial(_link, one), one.owner, partial(_state, one), minute_words(one.changed)] for one in offered
         ]

@@ -43,8 +43,8 @@ from blowfishdb.model.graphs import Presence
 from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.server.pages.column_form import EVERYTHING, FIELD, FORMS, UNUSED, ColumnEditor, ColumnForm
 from blowfishdb.server.pages.controls import (
-    Column,
     Field,
+    Heading,
     ask_after_warning,
     blaming,
     called,
@@ -546,7 +546,7 @@ def draw_guidance(guidance: Guidance, missing: list[str]) -> None:
     """All columns with their protection at once, typical questions with their prices, and what becomes final."""
     if missing:
         small(f"Not declared yet: {', '.join(missing)}.", "margin:4px 0")
-    columns = [Column("Column"), Column("Hidden"), Column("Who suspects with 1 % could believe")]
+    columns = [Heading("Column"), Heading("Hidden"), Heading("Who suspects with 1 % could believe")]
     rows = [
         (column.name, column.hidden, ". ".join(one.words for one in column.beliefs) or TIED)
         for column in guidance.columns
@@ -554,9 +554,9 @@ def draw_guidance(guidance: Guidance, missing: list[str]) -> None:
     plain_table(columns, rows, "What is hidden of each column")
     small(f"{guidance.presence} {guidance.unit}", "margin:8px 0 14px;max-width:84ch")
     heads = [
-        Column("Question, every count within 100 (95 %)"),
-        Column("Epsilon", "is-number"),
-        *(Column(sentence(head).removesuffix("."), "is-number") for head in guidance.heads),
+        Heading("Question, every count within 100 (95 %)"),
+        Heading("Epsilon", "is-number"),
+        *(Heading(sentence(head).removesuffix("."), "is-number") for head in guidance.heads),
     ]
     prices = [(one.words, one.refusal or figure(one.epsilon), *guidance.times(one)) for one in guidance.questions]
     plain_table(heads, prices, "What typical questions cost")
@@ -621,7 +621,7 @@ def _ask_for_caps(draft: DatasetDraft) -> None:
         with blaming(draft.fields["at_most"]):
             seen = await context.run(partial(curator.look_at_caps, name, CAPS, person, draft.source))
             with opened_dialog("What caps drop", f"{plural(seen.rows, 'row')} of {seen.people:,} people."):
-                heads = [Column(head, "is-number") for head in ("At most", "Rows", "Dropped")]
+                heads = [Heading(head, "is-number") for head in ("At most", "Rows", "Dropped")]
                 rows = [(f"{one.at_most:,}", f"{one.counted:,}", f"{seen.dropped(one):,}") for one in seen.caps]
                 plain_table(heads, rows, "Rows that each cap counts and drops")
 

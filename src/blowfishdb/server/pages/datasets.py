@@ -21,7 +21,7 @@ from blowfishdb.server.auth.grants import GROUP
 from blowfishdb.server.authentication import Caller
 from blowfishdb.server.pages.controls import (
     Cell,
-    Column,
+    Heading,
     ask_reason,
     called,
     card,
@@ -83,7 +83,7 @@ def _card(context: PageContext, dataset: Dataset, account: Account) -> None:
         with ui.element("div").style("margin:14px 0 12px;max-width:560px"):
             limit_bar(account.spent, account.limit, f"Budget of {dataset.name}")
         rows = [column_words(dataset, name) for name in dataset.domain]
-        plain_table([Column("Attribute"), Column("The public may know"), Column("Hidden")], rows, "Attributes")
+        plain_table([Heading("Attribute"), Heading("The public may know"), Heading("Hidden")], rows, "Attributes")
 
 
 def _links(context: PageContext, name: str, *, is_paused: bool) -> None:
@@ -141,9 +141,9 @@ def pause_button(context: PageContext, name: str, *, is_paused: bool) -> None:
 
 
 SHOWN = 100
-NUMBER, WHEN = Column("No.", "is-number is-spare"), Column("When (UTC)", "is-time")
-LOG = (NUMBER, WHEN, Column("Who"), Column("What"), Column("Epsilon", "is-number"))
-AUDIT_LOG = (NUMBER, WHEN, Column("Who"), Column("Did", "is-short"), Column("To"), Column("Detail"))
+NUMBER, WHEN = Heading("No.", "is-number is-spare"), Heading("When (UTC)", "is-time")
+LOG = (NUMBER, WHEN, Heading("Who"), Heading("What"), Heading("Epsilon", "is-number"))
+AUDIT_LOG = (NUMBER, WHEN, Heading("Who"), Heading("Did", "is-short"), Heading("To"), Heading("Detail"))
 LIMITS = {
     "all": (
         "What {name} may lose in all",
@@ -257,8 +257,8 @@ def _analysts(context: PageContext, name: str, budgets: list[AnalystBudget], new
         ui.label("Nobody has asked yet.").classes("bf-quiet").style("margin-top:6px")
         return
     is_curator = context.curates(name)
-    limit = Column("Limit", "is-spare" if is_curator else "")
-    columns = [Column("Analyst"), Column("Spent"), limit, *([Column("")] if is_curator else [])]
+    limit = Heading("Limit", "is-spare" if is_curator else "")
+    columns = [Heading("Analyst"), Heading("Spent"), limit, *([Heading("")] if is_curator else [])]
     rows: list[list[Cell]] = []
     for budget in budgets:
         whose = "of their own" if budget.is_individual else "as everyone"

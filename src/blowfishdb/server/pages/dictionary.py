@@ -22,7 +22,7 @@ from blowfishdb.model.policy import Person, Policy, Public
 from blowfishdb.present.words import counted_words, question_words, shortened
 from blowfishdb.server.pages.controls import (
     Cell,
-    Column,
+    Heading,
     blaming,
     budget_left,
     bullets,
@@ -43,7 +43,7 @@ from blowfishdb.server.pages.controls import (
 from blowfishdb.server.pages.layout import PageContext, dataset_choice, page
 from blowfishdb.server.pages.query_draft import (
     AccuracyDraft,
-    AxisChoice,
+    AxisDraft,
     QueryDraft,
     QuestionDraft,
     Template,
@@ -61,8 +61,14 @@ SHOWN_VALUES = 30
 TEMPLATES: tuple[Template, ...] = ("histogram", "number", "quantiles", "shares", "top", "compare", "heat", "cdf")
 SMALL_PART = 20
 """An example question may cost so small a part of what is left."""
-TABLES = (Column("Table"), Column("Gives"), Column("Protected"), Column("In SQL"))
-COLUMNS = (Column("Column"), Column("Holds"), Column("Values that may occur"), Column("Hidden"), Column("NULL, others"))
+TABLES = (Heading("Table"), Heading("Gives"), Heading("Protected"), Heading("In SQL"))
+COLUMNS = (
+    Heading("Column"),
+    Heading("Holds"),
+    Heading("Values that may occur"),
+    Heading("Hidden"),
+    Heading("NULL, others"),
+)
 
 
 @page(
@@ -265,7 +271,7 @@ def example_words(draft: QueryDraft, title: str) -> str:
 
 
 MOST_ATTRIBUTES = 8
-PRICES = (Column("Question"), Column("Epsilon", "is-number"), Column("Your budget would do", "is-number"))
+PRICES = (Heading("Question"), Heading("Epsilon", "is-number"), Heading("Your budget would do", "is-number"))
 TYPICAL: dict[Template, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
 
 
@@ -324,7 +330,7 @@ def typical(session: Session, dataset: str, alpha: str) -> list[tuple[str, str, 
         for template, words in TYPICAL.items():
             if template == "cdf" and not attribute.ordered:
                 continue
-            axis = AxisChoice(name, usual_step(attribute) if template == "histogram" else "")
+            axis = AxisDraft(name, usual_step(attribute) if template == "histogram" else "")
             try:
                 preview = build_query(QueryDraft(dataset, template, (axis,)), table).preview(alpha)
             except BlowfishError:

@@ -25,7 +25,7 @@ from blowfishdb.server.auth.approvals import Approval
 from blowfishdb.server.dashboards import DashboardTile
 from blowfishdb.server.pages.controls import (
     Cell,
-    Column,
+    Heading,
     called,
     card,
     empty,
@@ -141,8 +141,8 @@ def _approvals(approvals: list[Approval]) -> None:
     with card():
         heading("Asked of a curator first")
         small("Nothing was charged for these. After a yes, ask the same again.", "margin:2px 0 10px")
-        columns = [Column("Dataset"), Column("No.", "is-number is-spare"), Column("Question")]
-        columns += [Column("Epsilon", "is-number"), Column("State")]
+        columns = [Heading("Dataset"), Heading("No.", "is-number is-spare"), Heading("Question")]
+        columns += [Heading("Epsilon", "is-number"), Heading("State")]
         rows: list[list[Cell]] = [
             [one.dataset, str(one.number), one.question, figure(one.epsilon), partial(approval_state, one)]
             for one in approvals

@@ -23,7 +23,7 @@ from blowfishdb.errors import BlowfishError, NotAllowed, NotSignedIn, sentence
 from blowfishdb.incidents import public_error, redact_errors
 from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.auth.audit_log import NOTHING
-from blowfishdb.server.auth.grants import Identity, Scope
+from blowfishdb.server.auth.grants import Principal, Scope
 from blowfishdb.server.authentication import Caller, app_state_of, identity_of, secret_of
 from blowfishdb.server.pages.controls import card, empty, heading, icon_button, link_button, paragraph
 from blowfishdb.server.problems import status_of
@@ -86,11 +86,11 @@ class PageContext:
 
     request: Request = field(repr=False)
     app_state: AppState = field(repr=False)
-    identity: Identity
+    identity: Principal
     secret: str = field(repr=False)
     alert: Alert = field(default_factory=Alert, repr=False)
 
-    def check(self, *scopes: Scope) -> Identity:
+    def check(self, *scopes: Scope) -> Principal:
         """The user as they are now; NotSignedIn when the session has ended, NotAllowed without one of the rights."""
         now = self.app_state.logins.resume(self.secret)
         if now is None:
@@ -249,7 +249,7 @@ class Place:
     is_everywhere: bool = False
     """Whether the account itself must have the right, not only on some dataset."""
 
-    def is_for(self, identity: Identity) -> bool:
+    def is_for(self, identity: Principal) -> bool:
         """Whether somebody finds it at the side."""
         return (identity.may_everywhere if self.is_everywhere else identity.may)(*self.scopes)
 
@@ -275,7 +275,7 @@ HOMES = {"analyst": "/explore", "curator": "/datasets", "auditor": "/ledger"}
 """Where each role lands."""
 
 
-def home_of(identity: Identity) -> str:
+def home_of(identity: Principal) -> str:
     """Where somebody lands after signing in."""
     return PASSWORD if identity.must_change else HOMES[identity.role]
 

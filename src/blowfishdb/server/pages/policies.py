@@ -74,7 +74,7 @@ from blowfishdb.server.pages.policy_form import (
     read_joint_form,
     usual_joint,
 )
-from blowfishdb.server.pages.query_draft import AxisChoice, steps_of
+from blowfishdb.server.pages.query_draft import AxisDraft, steps_of
 from blowfishdb.server.rest.datasets import NewAccounting, put_in_force, set_accounting, tag_of
 from blowfishdb.sources.base import ColumnType
 
@@ -166,7 +166,7 @@ class QuestionPicture:
 
     def _first_step(self, name: str) -> str:
         attribute = self._domain[name]
-        groups = {step: grouping(AxisChoice(name, step).axis(), attribute).count for step in steps_of(attribute)}
+        groups = {step: grouping(AxisDraft(name, step).axis(), attribute).count for step in steps_of(attribute)}
         return next(
             (step for step, count in groups.items() if count <= SHOWN_GROUPS), min(groups, key=groups.__getitem__)
         )
@@ -209,7 +209,7 @@ class QuestionPicture:
         if self._where.strip():
             constraint = read_constraint(f"count({self._where})")
             where = constraint.condition if isinstance(constraint, CountConstraint) else None
-        axes = [AxisChoice(name, step).axis() for name, step in zip(self._axes, self._steps, strict=True)]
+        axes = [AxisDraft(name, step).axis() for name, step in zip(self._axes, self._steps, strict=True)]
         return view_cells(compile_cells(self._domain, policy, axes, where))
 
     def draw(self, policy: Policy | None) -> None:

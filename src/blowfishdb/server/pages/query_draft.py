@@ -130,7 +130,7 @@ LONGEST = 15
 
 
 @dataclass(frozen=True)
-class AxisChoice:
+class AxisDraft:
     """An attribute and how finely it is grouped: a width, a calendar unit, or "" for every value."""
 
     attribute: str
@@ -186,7 +186,7 @@ class QueryDraft:
 
     dataset: str
     template: Template
-    chosen: tuple[AxisChoice, ...] = ()
+    chosen: tuple[AxisDraft, ...] = ()
     filters: tuple[FilterChoice, ...] = ()
     spans: str = ""
     of: str = ""
@@ -325,9 +325,9 @@ def usable_attributes(template: Template, domain: Domain) -> list[str]:
     return [name for name in domain if domain[name].ordered or not FORMS[template].is_ordered]
 
 
-def usual_axis(domain: Domain, name: str) -> AxisChoice:
+def usual_axis(domain: Domain, name: str) -> AxisDraft:
     """The attribute, grouped so that it is easy to read."""
-    return AxisChoice(name, usual_step(domain[name]))
+    return AxisDraft(name, usual_step(domain[name]))
 
 
 def with_template(draft: QueryDraft, template: Template, domain: Domain) -> QueryDraft:
@@ -475,7 +475,7 @@ def read_question(text: str, domain_of: Callable[[str], Domain]) -> QuestionDraf
         content = json.loads(text)
         accuracy = Field(vars(AccuracyDraft()) | content.pop("accuracy", {})).read(AccuracyDraft)
         sql = str(content.pop("sql", ""))
-        for part, usual in (("chosen", AxisChoice("")), ("filters", FilterChoice("", "among"))):
+        for part, usual in (("chosen", AxisDraft("")), ("filters", FilterChoice("", "among"))):
             content[part] = [vars(usual) | one for one in content.get(part, ())]
         draft = Field(vars(QueryDraft("", "sql")) | content).read(QueryDraft)
         is_usable = _is_usable_draft(draft, domain_of(draft.dataset)) and _is_usable_accuracy(accuracy)
@@ -522,7 +522,7 @@ def _candidates(query: Query, dataset: str) -> Iterator[QueryDraft]:
     if filters is None or any(axis.edges or axis.groups for axis in query.axes):
         return
     chosen = tuple(
-        AxisChoice(axis.attribute, axis.unit or ("" if axis.width is None else show(Fraction(str(axis.width)))))
+        AxisDraft(axis.attribute, axis.unit or ("" if axis.width is None else show(Fraction(str(axis.width)))))
         for axis in query.axes
     )
     templates: dict[str, tuple[Template, ...]] = {

@@ -24,7 +24,7 @@ from blowfishdb.server.pages.query_draft import (
     MOST_FILTERS,
     WORDS,
     AccuracyDraft,
-    AxisChoice,
+    AxisDraft,
     FilterChoice,
     QueryDraft,
     QuestionDraft,
@@ -248,7 +248,7 @@ class QueryForm:
             if can_drop:
                 icon_button("close", f"Leave out {axis.attribute}", lambda: self._drop(place))
 
-    def _with(self, place: int, axis: AxisChoice) -> tuple[AxisChoice, ...]:
+    def _with(self, place: int, axis: AxisDraft) -> tuple[AxisDraft, ...]:
         return (*self.draft.chosen[:place], axis, *self.draft.chosen[place + 1 :])
 
     def _choose_attribute(self, place: int, name: str) -> None:

@@ -13,7 +13,7 @@ from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import COLUMNS, SynopsisPreview
 from blowfishdb.errors import AccuracyError, BlowfishError, NotSignedIn, plural, sentence
 from blowfishdb.server.pages.controls import (
-    Column,
+    Heading,
     Tile,
     blame,
     card,
@@ -192,6 +192,6 @@ def show_errors(preview: SynopsisPreview) -> None:
     """Draws what a synopsis will answer and how far off, or says why nobody knows."""
     if preview.errors:
         first, *numbers = COLUMNS
-        columns = [Column(first), *(Column(name, "is-number") for name in numbers)]
+        columns = [Heading(first), *(Heading(name, "is-number") for name in numbers)]
         plain_table(columns, preview.rows(), "What it will answer")
     paragraph(preview.notes()[0]).classes("bf-small").style("margin-top:8px")

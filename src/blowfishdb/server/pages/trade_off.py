@@ -50,7 +50,7 @@ from blowfishdb.server.pages.controls import (
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, dataset_choice, page, wanted_dataset
 from blowfishdb.server.pages.policies import LONGEST_TEXT, NO_SECOND
 from blowfishdb.server.pages.policy_form import form_of
-from blowfishdb.server.pages.query_draft import AxisChoice, steps_of, usual_step
+from blowfishdb.server.pages.query_draft import AxisDraft, steps_of, usual_step
 
 ANCHORS = (Fraction(1, 10), Fraction(1))
 MOST_THETAS = 9
@@ -338,10 +338,10 @@ class TradeOffPage:
         return self._alpha if self._wants_epsilon else self._epsilon
 
     def _query(self) -> Query:
-        axis = AxisChoice(self._attribute, self._step).axis()
+        axis = AxisDraft(self._attribute, self._step).axis()
         if self._second == NO_SECOND:
             return query(self._kind, axis, levels=QUARTILES if self._kind == "quantiles" else None)
-        return query("histogram2d", [axis, AxisChoice(self._second, self._second_step).axis()])
+        return query("histogram2d", [axis, AxisDraft(self._second, self._second_step).axis()])
 
     def _policy(self, point: Point) -> Policy:
         """The policy in force with the point's family for this attribute."""

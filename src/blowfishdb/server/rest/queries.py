@@ -31,7 +31,7 @@ from blowfishdb.sql import merged, parse, split
 LONGEST_SQL = 100_000
 
 
-class Ask(Strict):
+class QueryBody(Strict):
     """One query as `write_query` writes it, or `sql`; its accuracy target, and the most that a release may charge."""
 
     query: dict[str, Any] | None = None
@@ -41,7 +41,7 @@ class Ask(Strict):
     spend: str | None = None
 
 
-def read_ask(caller: Caller, name: str, sent: Ask) -> tuple[Question, AccuracyTarget]:
+def read_body(caller: Caller, name: str, sent: QueryBody) -> tuple[Question, AccuracyTarget]:
     """The question and its accuracy target; QueryError or AccuracyError for what makes no sense."""
     table = caller.session("ask")[name]
     if (sent.query is None) == (sent.sql is None):
@@ -75,22 +75,22 @@ def reply(released: Released) -> Response:
 
 
 @router.post("/previews")
-async def preview(name: str, sent: Ask, caller: Analyst, request: Request) -> dict[str, Any]:
+async def preview(name: str, sent: QueryBody, caller: Analyst, request: Request) -> dict[str, Any]:
     """What a query would cost, by every mechanism. Reads nothing secret and costs nothing."""
 
     def work() -> dict[str, Any]:
-        question, target = read_ask(caller, name, sent)
+        question, target = read_body(caller, name, sent)
         return question.preview_at(target).to_dict()
 
     return await caller.quote(work, request)
 
 
 @router.post("/answers", responses=EITHER, response_class=Response)
-async def release(name: str, sent: Ask, caller: Analyst, request: Request, key: Key = None) -> Response:
+async def release(name: str, sent: QueryBody, caller: Analyst, request: Request, key: Key = None) -> Response:
     """The answer, synopsis or weights, charged before any data is read. The same key, or query, never pays twice."""
 
     def work() -> Response:
-        question, target = read_ask(caller, name, sent)
+        question, target = read_body(caller, name, sent)
         with Payment(caller, NOTES.get(question.query.kind, "asked for an answer"), name) as payment:
             run = Run(key, None, sent.deadline, spending_cap(sent.spend), payment)
             return reply(question.release_at(target, run))

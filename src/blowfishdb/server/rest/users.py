@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from blowfishdb.engine.request import spending_cap
 from blowfishdb.errors import InvalidInput, NotAllowed, ProviderUnavailable, SignInRefused
 from blowfishdb.model.serialize import write
-from blowfishdb.server.auth.grants import Identity
+from blowfishdb.server.auth.grants import Principal
 from blowfishdb.server.auth.session import Provider, address_to_ask, new_attempt, read_attempt, vouched_by
 from blowfishdb.server.auth.users import new_password
 from blowfishdb.server.authentication import (
@@ -170,7 +170,7 @@ def _provider(app_state: AppState) -> Provider:
     return provider
 
 
-def described(identity: Identity) -> Me:
+def described(identity: Principal) -> Me:
     """The user as the page sees them."""
     return Me.model_validate(vars(identity) | {"scopes": [] if identity.must_change else sorted(identity.scopes)})
 

@@ -28,7 +28,7 @@ from blowfishdb.incidents import curator_log
 from blowfishdb.model.conditions import check_depth
 from blowfishdb.model.domain import Attribute, Bins, Integers
 from blowfishdb.present.answer_values import software_version
-from blowfishdb.server.auth.grants import Identity
+from blowfishdb.server.auth.grants import Principal
 from blowfishdb.server.state import AppState
 from blowfishdb.server.wire.messages import BOOL, FLOAT8, INT4, INT8, TEXT, Cell, PortColumn
 from blowfishdb.sql.statement import LONGEST_SCRIPT, LONGEST_STATEMENT
@@ -273,7 +273,7 @@ class Listed:
     columns: tuple[tuple[str, int, str], ...]
 
 
-def listed_datasets(app_state: AppState, identity: Identity) -> tuple[Listed, ...]:
+def listed_datasets(app_state: AppState, identity: Principal) -> tuple[Listed, ...]:
     """The datasets that this analyst may ask now; what is paused or not in force does not show."""
     session = app_state.session_of(identity, "ask")
     datasets = []
@@ -374,7 +374,7 @@ class Catalogs:
     _ready: OrderedDict[str, tuple[tuple[Listed, ...], duckdb.DuckDBPyConnection]] = field(default_factory=OrderedDict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def rows(self, tree: exp.Expression, identity: Identity) -> tuple[tuple[PortColumn, ...], list[tuple[Cell, ...]]]:
+    def rows(self, tree: exp.Expression, identity: Principal) -> tuple[tuple[PortColumn, ...], list[tuple[Cell, ...]]]:
         """Columns and rows of a look-up."""
         if _is_empty(tree):
             return tuple(PortColumn(item.alias or _heading(item)) for item in cast(Any, tree).selects), []
@@ -399,7 +399,7 @@ class Catalogs:
             cursor.close()
         return columns, rows
 
-    def _catalog(self, identity: Identity) -> duckdb.DuckDBPyConnection:
+    def _catalog(self, identity: Principal) -> duckdb.DuckDBPyConnection:
         datasets, analyst = listed_datasets(self.app_state, identity), identity.name
         with self._turn:
             known = self._ready.pop(analyst, None)

@@ -22,7 +22,7 @@ from anyio import to_thread
 from blowfishdb import errors
 from blowfishdb.errors import BlowfishError, InvalidInput, NotAllowed, NotSignedIn, ProtocolViolation, SignInRefused
 from blowfishdb.incidents import public_error
-from blowfishdb.server.auth.grants import Identity
+from blowfishdb.server.auth.grants import Principal
 from blowfishdb.server.auth.users import MECHANISM, Exchange
 from blowfishdb.server.authentication import Caller
 from blowfishdb.server.middleware import RateLimit, log_request
@@ -261,7 +261,7 @@ class Connection:
         await self._ready(statements)
         return statements
 
-    async def _signed_in(self, name: str) -> Identity:
+    async def _signed_in(self, name: str) -> Principal:
         """Whoever has a token of this user, by SCRAM; SignInRefused, which never tells what was wrong."""
         app_state = self.server.app_state
         self.server.sign_ins.check(self.address)
