@@ -335,7 +335,7 @@ def test_joined_tables_are_declared_in_the_form(page: Page, lab: Place) -> None:
     page.get_by_test_id("address").fill("stays.csv")
     page.get_by_test_id("joins").fill("wards.csv by ward")
     page.get_by_test_id("read-columns").click()
-    expect(page.get_by_text("is no join; write TABLE on FOREIGN_KEY = KEY gives COLUMN")).to_be_visible()
+    expect(page.get_by_text("is not a join; write TABLE on FOREIGN_KEY = KEY gives COLUMN")).to_be_visible()
     page.get_by_test_id("joins").fill("wards.csv on ward = code gives floor")
     page.get_by_test_id("read-columns").click()
     expect(page.get_by_role("group", name="floor").get_by_text("varchar, joined")).to_be_visible()

@@ -463,7 +463,7 @@ def test_a_typed_form_is_there_again_and_errors_stand_beside_their_fields(page: 
         page.get_by_test_id("read-columns").click()
         beside = page.locator(".q-field", has=page.get_by_test_id("address")).get_by_role("alert")
         expect(beside).to_have_count(1)
-    expect(beside).to_contain_text("A password does not belong into the configuration")
+    expect(beside).to_contain_text("A password does not belong in the configuration")
     described = page.get_by_test_id("address").get_attribute("aria-describedby")
     assert described == beside.get_attribute("id"), "a screen reader reads it with the field"
     assert page.locator(".q-notification").count() == 0, "nothing piles up"

@@ -83,8 +83,8 @@ def test_what_cannot_work_is_refused_and_nothing_is_written(blowfish: Run, folde
     for wrong, said in (
         ((), "no column has a domain"),
         (("--domain", "aeg=0..99"), "did you mean 'age'"),
-        (("--domain", "age=many"), "age: 'many' is no domain"),
-        (("--domain", "age=0..99", "--policy", "age=near"), "is no policy"),
+        (("--domain", "age=many"), "age: 'many' is not a domain"),
+        (("--domain", "age=0..99", "--policy", "age=near"), "is not a policy"),
         (("--domain", "age=0..99", "--policy", "cost=full"), "no attribute 'cost'"),
         (("--domain", "age=0..99", "--epsilon", "much"), "epsilon is a number"),
         (("--document", "none.toml"), "cannot be read"),

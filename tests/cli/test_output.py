@@ -41,9 +41,9 @@ def test_each_column_is_asked_about(
     added = blowfish(*ADD)
     assert added.code == 0, added.err
     assert "Nothing is inferred from the data" in added.out
-    assert "'many' is no domain" in added.out
+    assert "'many' is not a domain" in added.out
     assert "write 0..110" in added.out
-    assert "'around 5' is no policy" in added.out
+    assert "'around 5' is not a policy" in added.out
     assert "did you mean 'cost'" in added.out
     assert "Budget: epsilon 3 in all, 0.5 per analyst" in added.out
     assert "Presence: secret. Nobody learns whether somebody is in the table." in added.out

@@ -124,7 +124,7 @@ def test_a_form_becomes_the_attribute_that_code_would_declare(
     ("said", "missing"),
     [
         (ColumnForm(WHOLE, "0", ""), "lowest and the highest"),
-        (ColumnForm(WHOLE, "none", "5"), "no whole number"),
+        (ColumnForm(WHOLE, "none", "5"), "not a whole number"),
         (ColumnForm(STEPS, "0", "5"), "how wide"),
         (ColumnForm(LISTED), "list the values"),
         (ColumnForm(LISTED, values="Ash, old\nElm"), "quotes"),

@@ -214,7 +214,7 @@ class Config:
         # Twice: an option of an address may hold escapes of its own.
         plain = unquote(unquote(place)).lower()
         if _files_of(place) & records or any(schema in plain for schema in OWN_SCHEMAS):
-            raise CatalogError("this is where BlowfishDB keeps its own records; they are no dataset")
+            raise CatalogError("this is where BlowfishDB keeps its own records; they are not a dataset")
         return place
 
     def scheme(self, address: str) -> str:

@@ -62,7 +62,7 @@ def refuse_password(source: str) -> None:
     password = PASSWORD.match(source)
     if password and not SECRET.fullmatch(password["password"]):
         raise CatalogError(
-            "a password does not belong into the configuration: write ${NAME} in its place and set NAME in the "
+            "a password does not belong in the configuration: write ${NAME} in its place and set NAME in the "
             "environment"
         )
 
@@ -438,7 +438,7 @@ def _listed(plain: str, kind: Kind | None, folder: Path) -> dict[str, Any]:
     elif "," in plain:
         texts = _items(plain, ",")
     else:
-        raise DomainError(f"{plain[:60]!r} is no domain; {HINT}")
+        raise DomainError(f"{plain[:60]!r} is not a domain; {HINT}")
     return {"kind": "categorical", "values": [typed_value(text, kind) for text in texts], "ordered": ordered}
 
 
@@ -486,7 +486,7 @@ def read_family(words: str, attribute: Attribute | None = None) -> Family:
         "public": public(),
     }
     if plain not in simple:
-        raise PolicyError(f"{plain[:60]!r} is no policy of an attribute; {POLICY_HINT}")
+        raise PolicyError(f"{plain[:60]!r} is not a policy of an attribute; {POLICY_HINT}")
     return simple[plain]
 
 
@@ -527,7 +527,7 @@ def _read_together(words: str, names: Sequence[str], domain: Domain) -> Grid | J
         return grid(names, theta, measures[metric.strip()])
     if kind in ("blocks", "edges") and rest.strip():
         return read_joint(_text(Path(rest.strip()).expanduser()), names, domain, is_pairs=kind == "edges")
-    raise PolicyError(f"{words[:60]!r} is no policy of several attributes; {TOGETHER_HINT}")
+    raise PolicyError(f"{words[:60]!r} is not a policy of several attributes; {TOGETHER_HINT}")
 
 
 def family_words(family: Family) -> str:
@@ -605,7 +605,7 @@ def read_join(words: str) -> Join:
     """The join that the words declare: `patients on patient = id gives age, sex = gender`."""
     parts = JOIN_WORDS.fullmatch(words)
     if parts is None:
-        raise CatalogError(f"{words[:80]!r} is no join; {JOIN_HINT}")
+        raise CatalogError(f"{words[:80]!r} is not a join; {JOIN_HINT}")
     attributes: dict[str, str] = {}
     for item in parts["given"].split(","):
         name, _, column = (side.strip() for side in item.partition("="))

@@ -42,7 +42,7 @@ FILL_IN = (
     "Whose data this is, and how they were told (articles 13 and 14)",
     "How long the data is kept",
     "Recipients in other countries (article 30(1)(e))",
-    "What those concerned or their representatives say (article 35(9))",
+    "The views of those concerned or their representatives (article 35(9))",
     "Who decided, and when",
 )
 FROM_WHOM = (
@@ -52,21 +52,21 @@ FROM_WHOM = (
     "Not from the curator, who declares the dataset, nor from whoever runs the machine or the database.",
 )
 ENFORCED = (
-    "No row is given out. Rows are counted, and given out are counts with random noise, and exact ones only of what "
-    "the policy leaves public.",
+    "No row is given out. Rows are counted, and counts are given out with random noise; exact counts only of what the "
+    "policy leaves public.",
     "The noise is drawn by exact arithmetic from a cryptographic generator. Its amount follows from a certificate that "
     "is computed for the question and the policy and checked again before the release.",
     "Each answer is paid for before data is read, in a ledger whose entries are chained by hashes and checked. A "
     "question that the budget does not cover is refused; budgets are raised on record only, with a name and a reason.",
     "Prices, refusals and error messages are made from declarations and the ledger, before a row is read.",
-    "A ledger that is taken back in time, changed or exchanged is noticed by a mark kept elsewhere, and not used.",
+    "A ledger that was rolled back, changed or exchanged is detected by a mark kept elsewhere, and not used.",
 )
 RIGHTS = (
     "The rows stay at their source: access, correction, erasure and objection are answered there. No table of them is "
     "kept elsewhere. Error messages of the database, which may quote a row, go to a log that only the account that "
     "runs this installation can read.",
-    "Once something is corrected or deleted at the source, the next answers count it so. Answers given before stay "
-    "given, and what is said here about odds holds for them.",
+    "Once something is corrected or deleted at the source, later answers count it that way. Earlier answers "
+    "stand, and what is said here about odds holds for them.",
     "A question that singles out one person is answered with the noise of any other question: it tells no more about "
     "that person than the odds above allow.",
 )
@@ -110,7 +110,7 @@ def record_page(curator: Curator, name: str, recipients: Recipients | None = Non
         *_section(
             "How is it enforced?", "Articles 5(1)(f), 25 and 32: integrity, protection by design, security", ENFORCED
         ),
-        *_section("What about the rights of those concerned?", "Articles 12 to 22 and 35(7)(d)", RIGHTS),
+        *_section("What are the rights of those concerned?", "Articles 12 to 22 and 35(7)(d)", RIGHTS),
         *_released(account, budgets, charges, entries, _restores(curator, account)),
         *_section("What is not protected?", "Article 35(7)(c): the risks that remain", _open(dataset)),
         *_checks(check),

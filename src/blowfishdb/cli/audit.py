@@ -27,26 +27,25 @@ MOST_SHOWN = 12
 
 Dataset = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[DATASET]", help="A declared dataset; else a built-in battery.", autocompletion=dataset_names
-    ),
+    typer.Argument(metavar="[DATASET]", help="A declared dataset. [the built-in cases]", autocompletion=dataset_names),
 ]
 Questions = Annotated[
     list[str] | None,
-    typer.Option("--query", metavar="SQL", help="A question to audit on the dataset; repeat it. Else the usual ones."),
+    typer.Option(
+        "--query", metavar="SQL", help="A question to audit on the dataset; may be repeated. [the usual ones]"
+    ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Under a minute, for every change of code; else some minutes.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run a short form, in under a minute instead of several.")]
 Only = Annotated[
     str | None,
-    typer.Option(metavar="SECTIONS", help="Only these: replay,exact,statistical,noise; several with commas."),
+    typer.Option(metavar="SECTIONS", help="Only these, separated by commas: replay,exact,statistical,noise."),
 ]
 Report = Annotated[
-    Path | None, typer.Option(metavar="PLACE", help="Write the report: a folder, or a file .html, .md or .json.")
+    Path | None,
+    typer.Option(metavar="PLACE", help="Where to write the report: a folder, or a .html, .md or .json file."),
 ]
 Seed = Annotated[int, typer.Option(metavar="NUMBER", help="Chooses the made-up tables and the neighbours.")]
-Jobs = Annotated[
-    int | None, typer.Option(metavar="NUMBER", help="Processes to use; as many as there are cores, up to 4.")
-]
+Jobs = Annotated[int | None, typer.Option(metavar="NUMBER", help="Processes to use. [one per core, at most 4]")]
 
 
 def audit(
@@ -78,7 +77,7 @@ def audit(
     from blowfishdb.catalog import read_config
 
     if queries and name is None:
-        raise InvalidInput("--query asks a dataset: name the dataset first")
+        raise InvalidInput("--query is about a dataset: name the dataset first")
     if report is not None:
         check_report(report)
     subject = None

@@ -169,14 +169,16 @@ def budget(
     name: Name,
     reason: Reason,
     epsilon: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="What the data may lose in all: more than before.")
+        str | None, typer.Option(metavar="NUMBER", help="What the data may lose in all; can only be raised.")
     ] = None,
     per_analyst: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="What each analyst may spend; 'none' for no limit of its own.")
+        str | None, typer.Option(metavar="NUMBER", help="What each analyst may spend; 'none' for no such limit.")
     ] = None,
     analyst: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help="What one analyst may spend; NAME=none: as everyone. Repeat it."),
+        typer.Option(
+            metavar="NAME=NUMBER", help="What one analyst may spend; NAME=none: the same as everyone. May be repeated."
+        ),
     ] = None,
     accounting: Annotated[
         str | None,
@@ -272,11 +274,11 @@ def caps(
     name: Name,
     at_most: Annotated[str, typer.Option(metavar="NUMBERS", help="Caps to compare, side by side.")] = "1,2,3,5,10,20",
     person: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="What tells people apart. [as the policy says]")
+        str | None, typer.Option(metavar="COLUMN", help="The column that tells people apart. [as the policy says]")
     ] = None,
     order_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="The row key. [as the policy says]")] = None,
     source: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where the rows are, of a table that is not added yet.")
+        str, typer.Option(metavar="ADDRESS", help="Where the rows are, for a table that is not added yet.")
     ] = "",
     by: CuratorOption = None,
     config: Config = USUAL_CONFIG,
@@ -300,7 +302,7 @@ def caps(
         raise CatalogError("--person and --order-by go together")
     unit = None if person is None or order_by is None else Person(person, 1, order_by)
     if source and unit is None:
-        raise CatalogError("of a table that is not added yet, say who is told apart how: --person and --order-by")
+        raise CatalogError("for a table that is not added yet, say how people are told apart: --person and --order-by")
     with new_or_existing(config, by) if source else existing(config, by) as curator:
         seen = curator.look_at_caps(name, numbers, unit, source)
     show_caps(name, seen, as_json=as_json)
@@ -311,7 +313,7 @@ def refreshed(
     name: Name,
     description: Annotated[str, typer.Option(metavar="TEXT", help="What changed, for the record.")],
     numbers_hold: Annotated[
-        bool, typer.Option("--numbers-hold", help="The numbers of public constraints are true of the new rows too.")
+        bool, typer.Option("--numbers-hold", help="The numbers of public constraints hold for the new rows too.")
     ] = False,
     by: CuratorOption = None,
     config: Config = USUAL_CONFIG,
@@ -332,7 +334,7 @@ def refreshed(
 @app.command()
 def record(
     name: Name,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to: a page for a browser, FILE.html.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it: a page for a browser, FILE.html.")],
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
@@ -375,7 +377,7 @@ def remove(
     with existing(config) as curator:
         account = curator.account(name)
         if not yes and not sys.stdin.isatty():
-            raise CatalogError("nobody can be asked here: add --yes to remove it")
+            raise CatalogError("this is not a terminal, so nobody can confirm: add --yes to remove it")
         if not yes:
             typer.confirm(f"Remove {name}? Analysts can no longer ask about it", abort=True)
         curator.remove(name)

@@ -53,7 +53,7 @@ from blowfishdb.sources.base import ColumnType, Join, Kind
 from blowfishdb.sources.ibis_source import CapsSeen
 
 NONE = "-"
-BELIEF = "who suspects with 1 % could believe"
+BELIEF = "somebody who suspects with 1 % could believe"
 NULL_HINT = "hidden among all values, public, or the value that it counts as, such as 0"
 Value = TypeVar("Value")
 USUAL_LIMIT = "1"
@@ -386,13 +386,13 @@ def agreed(
         "budget": lambda now: _with_limits(now, ask_limits(Limits(None, None), proposal.profile)),
         **{column: partial(_with_column, proposal, columns, column) for column in columns},
     }
-    hint = f"y: yes. n: nothing is added. To change it, one of {', '.join(parts)}"
+    hint = f"y: yes. n: add nothing. To change something, one of {', '.join(parts)}"
 
     def read(text: str) -> str:
         if text.lower() in ("", "n", "no", "y", "yes") and text not in parts:
             return text.lower()
         if text not in parts:
-            raise CatalogError(f"{text[:40]!r} is nothing that was declared; {suggest(text, parts)}")
+            raise CatalogError(f"{text[:40]!r} was not declared; {suggest(text, parts)}")
         return text
 
     while True:
@@ -424,9 +424,9 @@ def _with_column(proposal: TableProposal, columns: Mapping[str, ColumnType], col
 def ask_profile(name: str, columns: Mapping[str, ColumnType]) -> str:
     """Asks what the table is about: the name of a profile."""
     say(
-        f"{name}: {plural(len(columns), 'column')}, no rows read. Nothing is inferred from the data; say what the "
-        "public may know anyway.\n"
-        "Empty: what stands in brackets. -: none, not used. ?: what can be said.\n"
+        f"{name}: {plural(len(columns), 'column')}, no rows read. Nothing is inferred from the data: say what the "
+        "public may know.\n"
+        "Empty: what stands in brackets. -: none, not used. ?: possible answers.\n"
         "What is the table about?"
     )
     for profile, one in PROFILES.items():
@@ -470,8 +470,8 @@ def ask_unit(proposal: TableProposal, columns: Mapping[str, ColumnType]) -> Pers
         return name
 
     cap = (
-        "so many rows of each count, at most; the more, the dearer. How many each cap drops, in another terminal: "
-        "blowfish dataset caps NAME --source ADDRESS --person COLUMN --order-by COLUMN"
+        "at most this many rows of each person count; the more, the higher the price. How many rows each cap drops, "
+        "in another terminal: blowfish dataset caps NAME --source ADDRESS --person COLUMN --order-by COLUMN"
     )
     at_most = _ask(f"  rows of each that count, at most?  [{usual}]  ", cap, number)
     order_by = _ask(f"  the first ones by?  [{key or 'a row key'}]  ", "a column that no two rows share", row_key)

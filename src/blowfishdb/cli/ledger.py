@@ -38,7 +38,7 @@ SHOWN_HASH = 8
 @app.command()
 def show(
     name: OptionalName = None,
-    last: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="Print so many of the newest entries.")] = 20,
+    last: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="Print this many of the newest entries.")] = 20,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
@@ -264,7 +264,7 @@ def backup(
     ],
     keep: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", min=1, help="Of the backups in the folder, keep so many of the newest."),
+        typer.Option(metavar="NUMBER", min=1, help="Keep this many of the newest backups in the folder."),
     ] = None,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
@@ -303,7 +303,10 @@ def restore(
     ] = None,
     accept: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Restore although later spending may be unknown here; why, for the record."),
+        typer.Option(
+            metavar="TEXT",
+            help="Restore even though later spending may be unknown here; give the reason, for the record.",
+        ),
     ] = None,
     by: CuratorOption = None,
     config: Config = USUAL_CONFIG,
@@ -333,7 +336,7 @@ def restore(
     if datasets:
         lines.append(f"{config.name} declared no dataset; those of the backup were added: {', '.join(datasets)}.")
     lines += [
-        f"Mind: the ledger has no account of {name} at its address here. Put the data where it was (the same path "
+        f"Note: the ledger has no account of {name} at its address here. Put the data where it was (the same path "
         "or host): under another address nothing counts as spent."
         for name, account in _accounts(config).items()
         if account is None
@@ -396,10 +399,10 @@ def opened_backup(file: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile, zlib.error):
             is_whole = False
         if not is_whole:
-            raise CatalogError(f"the backup {file.name} is damaged or is none: take another one")
+            raise CatalogError(f"the backup {file.name} is damaged or is not a backup: take another one")
         head = check_copy(folder / LEDGER).head
         if vars(head) != {name: manifest[name] for name in vars(head)}:
-            raise CatalogError(f"the ledger in the backup {file.name} is not the one that its manifest tells of")
+            raise CatalogError(f"the ledger in the backup {file.name} is not the one that its manifest describes")
         yield folder, manifest
 
 

@@ -107,7 +107,7 @@ class AccuracyOptions:
     within: Annotated[
         str | None,
         typer.Option(
-            "--within", "--alpha", "--accuracy", metavar="NUMBER", help="Every answer this near the truth ..."
+            "--within", "--alpha", "--accuracy", metavar="NUMBER", help="Every answer within this of the truth ..."
         ),
     ] = None
     confidence: Confidence = None
@@ -197,19 +197,21 @@ class DatasetOptions:
     ] = None
     domain: Columns = None
     policy: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=WORDS", help="What is hidden about it; else everything.")
+        list[str] | None, typer.Option(metavar="COLUMN=WORDS", help="What is hidden about it. [everything]")
     ] = None
     presence: Annotated[
         str | None,
         typer.Option(metavar="HOW", help="Who is in the table is public, secret, or all that is hidden (only)."),
     ] = None
     document: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Domain and policy in a file, TOML or JSON, instead.")
+        Path | None, typer.Option(metavar="FILE", help="A file, TOML or JSON, with the domain and policy instead.")
     ] = None
     person: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Rows with the same value here belong to one person.")
     ] = None
-    at_most: Annotated[int | None, typer.Option(metavar="NUMBER", help="So many rows of each person count.")] = None
+    at_most: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="At most this many rows of each person count.")
+    ] = None
     order_by: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The row key that says which rows of a person count.")
     ] = None
@@ -235,7 +237,7 @@ class DatasetOptions:
 class RiskOptions:
     """Two values to tell apart, and either what is spent or which bound is wanted."""
 
-    pair: Annotated[str, typer.Option(metavar="A,B", help="The two values somebody would tell apart.")]
+    pair: Annotated[str, typer.Option(metavar="A,B", help="The two values that somebody tries to tell apart.")]
     epsilon: Annotated[
         list[str] | None, typer.Option(metavar="NUMBER", help="What a release costs; repeat it for several releases.")
     ] = None
@@ -247,7 +249,7 @@ class RiskOptions:
         str | None, typer.Option(metavar="NUMBER", help="Ask for the budget that keeps the belief below this.")
     ] = None
     releases: Annotated[int, typer.Option(metavar="NUMBER", help="Over so many releases.")] = 1
-    records: Annotated[int, typer.Option(metavar="NUMBER", help="So many rows of one person change together.")] = 1
+    records: Annotated[int, typer.Option(metavar="NUMBER", help="How many rows of one person change together.")] = 1
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw beliefs before and after: png, svg, pdf.")] = (
         None
     )

@@ -69,7 +69,7 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
 @app.command()
 def check(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A document with domain and policy; else the configuration.")
+        Path | None, typer.Argument(metavar="[FILE]", help="A document with domain and policy. [the configuration]")
     ] = None,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
@@ -105,9 +105,11 @@ def draw(
     name: Name,
     attribute: Annotated[str | None, typer.Option(metavar="NAME", help="The attribute to look at.")] = None,
     constraints: Annotated[bool, typer.Option("--constraints", help="The graph of the public constraints.")] = False,
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to: FILE.svg or FILE.dot.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write it: FILE.svg or FILE.dot.")
+    ] = None,
     around: Annotated[str | None, typer.Option(metavar="VALUE", help="Show the values around this one.")] = None,
-    values: Annotated[int, typer.Option(metavar="NUMBER", help="Show at most so many values.")] = 24,
+    values: Annotated[int, typer.Option(metavar="NUMBER", help="Show at most this many values.")] = 24,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
@@ -199,7 +201,9 @@ def what_if(
     attribute: Annotated[str, typer.Option(metavar="NAME", help="The attribute whose policy would change.")],
     within: Annotated[
         str,
-        typer.Option("--within", "--alpha", "--accuracy", metavar="NUMBER", help="Every count this near the truth ..."),
+        typer.Option(
+            "--within", "--alpha", "--accuracy", metavar="NUMBER", help="Every count within this of the truth ..."
+        ),
     ],
     confidence: Confidence = None,
     beta: Beta = None,
@@ -210,7 +214,8 @@ def what_if(
         list[str] | None, typer.Option(metavar="NUMBER", help="The same as --policy 'within NUMBER'; repeat it.")
     ] = None,
     pair: Annotated[
-        list[str] | None, typer.Option(metavar="A,B", help="Two values an adversary would tell apart; repeat it.")
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Two values that an adversary tries to tell apart; may be repeated."),
     ] = None,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
@@ -288,7 +293,9 @@ def edit(
     from blowfishdb.cli.declaration import ask_policy, ask_reason, ask_yes
 
     if not sys.stdin.isatty():
-        raise CatalogError(f"nobody can be asked here: use blowfish policy set {name} --policy COLUMN=WORDS")
+        raise CatalogError(
+            f"this is not a terminal, so nobody can be asked: use blowfish policy set {name} --policy COLUMN=WORDS"
+        )
     with existing(config, by) as curator:
         dataset = curator.dataset(name)
         new = ask_policy(dataset.domain, dataset.policy)

@@ -270,7 +270,7 @@ def check_port(host: str, port: int, option: str = "--port") -> None:
     if errno.EADDRINUSE in faults:
         why = "somebody listens there already"
     elif None not in faults:
-        why = "this machine does not let it"
+        why = "this machine does not allow it"
     else:
         return
     raise CatalogError(
@@ -333,7 +333,7 @@ STOPS = (
         ("release", "adult", "--histogram", "bin(age, 5)", "--within", "100", *ANALYST, "{plot}", "ages.png"),
     ),
     Stop(
-        "How many lost at most so much? All 4,357 running counts at once.",
+        "How many lost at most each amount? All 4,357 running counts at once.",
         ("release", "adult", "--cdf", "capital_loss", "--within", "150", *ANALYST, "{plot}", "capital_loss.png"),
     ),
     Stop(
@@ -347,9 +347,9 @@ STOPS = (
         "The same in SQL. The first question again is replayed: it costs nothing.",
         ("sql", "SELECT bin(age, 5), COUNT(*) FROM adult GROUP BY 1 OPTIONS (alpha = 100, beta = 0.05)", *ANALYST),
     ),
-    Stop("What is no counting question is refused.", ("sql", "SELECT * FROM adult", *ANALYST), code=3),
+    Stop("A question that is not about counts is refused.", ("sql", "SELECT * FROM adult", *ANALYST), code=3),
     Stop(
-        "What is too expensive is refused too, with what the rest of the budget buys.",
+        "One that is too expensive is refused too, with what the rest of the budget would buy.",
         ("release", "adult", "--histogram", "hours_per_week", "--within", "2", *ANALYST),
         code=4,
     ),
@@ -362,7 +362,7 @@ def demo(
     folder: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where to work; new or empty. [a temporary folder]")
     ] = None,
-    tour: Annotated[bool, typer.Option("--tour", help="A tour in the terminal in place of the web pages.")] = False,
+    tour: Annotated[bool, typer.Option("--tour", help="A tour in the terminal instead of the web pages.")] = False,
     port: Port = None,
     postgres: PostgresPort = None,
     browser: Annotated[bool, typer.Option(help="Open the pages in a browser.")] = True,

@@ -121,7 +121,7 @@ def make(
                 spend=run.spend,
             )
         published.save(path)
-        advice = f"Written: {path}. Ask it for ever: blowfish synopsis ask {path} --help"
+        advice = f"Written: {path}. Ask it as often as you like: blowfish synopsis ask {path} --help"
         print_result(_description(published) | {"file": str(path)}, *_lines(published), advice, as_json=as_json)
         if not as_json:
             show_remaining(session, name)

@@ -69,7 +69,7 @@ class RuleBroken(Exception):
 
 
 def in_units(amount: Fraction) -> int | None:
-    """The amount in parts of 1/EASY; None where it is no whole number of them."""
+    """The amount in parts of 1/EASY; None where it is not a whole number of them."""
     size = amount.denominator
     return None if EASY % size else EASY // size * amount.numerator
 
@@ -279,7 +279,7 @@ LONGEST_SHARED = 4096
 class SharedCharge:
     """What charges have in common that are alike but for who pays and for what: an amount that all classes lost.
 
-    `units` is the amount in parts of 1/EASY, None where it is no whole number of them.
+    `units` is the amount in parts of 1/EASY, None where it is not a whole number of them.
     """
 
     epsilon: Fraction

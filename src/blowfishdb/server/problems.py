@@ -62,8 +62,8 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
 
 ASTRAY = {
     400: ("unreadable-body", "the body of this request cannot be read: send JSON, in UTF-8"),
-    404: ("not-found", "there is no such route; /api/v1/openapi.json lists those that there are"),
-    405: ("method-not-allowed", "this route does not have that method; the header Allow lists those that it has"),
+    404: ("not-found", "there is no such route; /api/v1/openapi.json lists all routes"),
+    405: ("method-not-allowed", "this route does not allow that method; the header Allow lists those that it does"),
 }
 """What is said of a request that leads to no route or into none: its code and a sentence, by status."""
 
@@ -106,7 +106,7 @@ def add_handlers(app: FastAPI) -> None:
     async def misread(_: Request, error: Exception) -> JSONResponse:
         places = error.errors() if isinstance(error, RequestValidationError) else []
         where = "; ".join(".".join(map(str, place["loc"])) + f": {place['msg']}" for place in places[:5])
-        return _response(422, "invalid-input", f"this request is not as it should be: {where}"[:1000])
+        return _response(422, "invalid-input", f"this request is not valid: {where}"[:1000])
 
     async def nowhere(_: Request, error: Exception) -> JSONResponse:
         status = error.status_code if isinstance(error, HTTPException) else 500

@@ -64,7 +64,7 @@ def open_remote(
     http = needed("httpx", "client")
     base = address.rstrip("/") + "/api/v1"
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    foreign = f"{address} answers, and not as BlowfishDB does: look at the address and its port."
+    foreign = f"{address} answers, but not as BlowfishDB does: check the address and its port."
     timeout = http.Timeout(PATIENCE, connect=CONNECTING)
     client: httpx.Client = http.Client(base_url=base, headers=headers, timeout=timeout, follow_redirects=False)
 
@@ -178,7 +178,7 @@ def error_of(response: httpx.Response) -> BlowfishError:
         problem = response.json()
         kind, message, fields = KNOWN[problem["code"]], str(problem["detail"]), dict(problem["fields"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        return ServerUnreachable(f"the server answered {response.status_code}, and not as BlowfishDB does")
+        return ServerUnreachable(f"the server answered {response.status_code}, but not as BlowfishDB does")
     # Without the constructor, which would write the sentence again from fields that did not travel.
     error = kind.__new__(kind)
     BlowfishError.__init__(error, message)

@@ -115,7 +115,7 @@ def _grain(node: exp.Expression, context: ReadingContext) -> float:
     """The least size, other than 0, of what is divided by; 0 where it is never 0."""
     constant, above, below = _product(node)
     if constant == 0:
-        raise QueryError("nothing is divided by 0")
+        raise QueryError("a number cannot be divided by 0")
     if not above and not below:
         return 0.0
     if len(above) != 1 or below or isinstance(above[0], exp.Add | exp.Sub):
@@ -353,7 +353,7 @@ def _ratio(node: exp.Expression, context: ReadingContext) -> Aggregate:
             return replace(single, affine=((constant * first[0], constant * first[1]), *others))
     if len(above) != 1 or len(below) != 1:
         raise QueryError(
-            f"{node_text(node)} is no share. A share is written 100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), or "
+            f"{node_text(node)} is not a share. A share is written 100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), or "
             "1.0 * COUNT(*) FILTER (WHERE ...) / COUNT(*); other arithmetic is for the answer"
         )
     part = _single(above[0], context)
@@ -376,7 +376,7 @@ def _product(node: exp.Expression) -> tuple[Fraction, list[exp.Expression], list
         if isinstance(inner, exp.Mul):
             return one[0] * two[0], one[1] + two[1], one[2] + two[2]
         if two[0] == 0:
-            raise QueryError("nothing is divided by 0")
+            raise QueryError("a number cannot be divided by 0")
         return one[0] / two[0], one[1] + two[2], one[2] + two[1]
     number = value_of(inner)
     if isinstance(number, int | Fraction) and not isinstance(number, bool):

@@ -248,9 +248,9 @@ def _date_part(part: str, node: exp.Expression, names: Names) -> Axis:
 def _declared_days(name: str, declared: Domain) -> list[datetime.date]:
     attribute = declared.find(name)
     if not isinstance(attribute, Dates):
-        raise QueryError(f"{name} is no date; bin({name}, 10) groups numbers, and texts are grouped by themselves")
+        raise QueryError(f"{name} is not a date; bin({name}, 10) groups numbers, and texts are grouped by themselves")
     if attribute.by != "day":
-        raise QueryError(f"{name} is no date by day; DATE_TRUNC('month', {name}) groups it by period")
+        raise QueryError(f"{name} is not a date by day; DATE_TRUNC('month', {name}) groups it by period")
     if attribute.size > MOST_LISTED:
         raise QueryError(
             f"{name} has {attribute.size:,} declared days; DATE_TRUNC('month', {name}) groups them by period"

@@ -82,7 +82,7 @@ class Approvals:
         with self.database.write() as cursor:
             row = cursor.row("SELECT * FROM approval WHERE dataset = ? AND number = ?", dataset, number)
             if row is None or row["state"] != "waiting" or row["ends"] <= now:
-                raise InvalidInput(f"nothing waits as number {number} of {dataset}")
+                raise InvalidInput(f"no question waits as number {number} of {dataset}")
             state: State = "approved" if yes else "refused"
             change = "UPDATE approval SET state = ?, decided_by = ?, reason = ?, ends = ?"
             cursor.rows(

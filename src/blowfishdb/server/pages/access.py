@@ -45,7 +45,7 @@ from blowfishdb.server.rest import users as accounts
 DUTIES = {
     "analyst": "asks questions about it and spends its budget",
     "curator": "changes its policy and budget, grants it to others, says yes or no to questions",
-    "auditor": "reads its policy, its books and its log; asks and changes nothing",
+    "auditor": "reads its policy, its ledger and its log; asks and changes nothing",
 }
 """What a role on one dataset lets somebody do."""
 EVERYBODY = {group: f"all accounts of the role {role}" for group, role in ACCOUNTS.items()}
@@ -254,8 +254,8 @@ async def users(context: PageContext) -> None:
     with card():
         heading("Tokens of tools")
         text = (
-            "On the PostgreSQL port a tool spends nothing by itself, unless its token has a cap. With a token that has "
-            "one, so much may be spent in all, by REST too, and no more."
+            "On the PostgreSQL port a tool spends nothing by itself, unless its token has a cap. A token with a cap "
+            "may spend up to it in all, REST included."
         )
         small(text, "margin:2px 0 12px;max-width:84ch")
         columns = [
@@ -359,7 +359,10 @@ def _token_row(context: PageContext, token: Token) -> list[Cell]:
 def _ask_cap(context: PageContext, token: Token) -> None:
     """A dialog that sets the most to be spent with a token, or takes the cap away."""
     title = f"What may {token.label} of {token.name} spend?"
-    text = "In all, what was spent under a cap before included; the tool need not ask. Empty takes the cap away."
+    text = (
+        "In all, including what was spent under an earlier cap; the tool spends it without asking. Leave it empty to "
+        "remove the cap."
+    )
 
     async def set_cap(typed: str) -> None:
         await context.change_here(partial(accounts.set_cap, token.name, token.id, accounts.Cap(epsilon=typed or None)))

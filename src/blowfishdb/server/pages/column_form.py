@@ -164,7 +164,7 @@ def _whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise DomainError(f"{text[:40]!r} is no whole number") from None
+        raise DomainError(f"{text[:40]!r} is not a whole number") from None
 
 
 SAMPLES = {DAYS: ("2024-01-01", "2025-12-31"), MOMENTS: ("2024-01-01T00:00", "2025-01-01T00:00")}

@@ -85,7 +85,7 @@ def answer_on(app_state: AppState, owner: str, tile: DashboardTile) -> Answer:
     "Dashboards",
     "ask",
     "curate",
-    lead="Answers side by side on a page. To open one is free, for everybody.",
+    lead="Answers side by side on a page. Opening one is free, for everybody.",
 )
 async def dashboards(context: PageContext) -> None:
     """One's own, or for curators those that are offered."""
@@ -99,7 +99,7 @@ async def dashboards(context: PageContext) -> None:
                 columns.append(Heading("Changed (UTC)", "is-time is-spare"))
                 plain_table(columns, [_row(one) for one in listed], "Your dashboards")
             else:
-                empty("dashboard", "No dashboard yet", "Name one above, then put answers of your history on it.")
+                empty("dashboard", "No dashboard yet", "Name one above, then add answers from your history.")
     if identity.may("curate"):
         offered = await context.run(store.offered)
         _offered([one for one in offered if all(context.curates(tile.dataset) for tile in one.tiles)])
@@ -210,7 +210,7 @@ class DashboardPage:
             if self._is_editing:
                 self._settings()
         if not dashboard.tiles:
-            empty("dashboard", "Nothing on it yet", "Add answers of your history above.")
+            empty("dashboard", "Nothing on it yet", "Add answers from your history above.")
         with ui.element("div").classes("bf-two"):
             for place, (tile, answer) in enumerate(zip(dashboard.tiles, answers, strict=True)):
                 label = f"Answer {place + 1}"
@@ -301,7 +301,7 @@ class DashboardPage:
             small("Your history is empty: ask something in Explore first.", "margin-top:12px")
             return
         with in_row().style("align-items:flex-start;margin-top:14px"):
-            chosen = ui.select(options, label="An answer of your history", with_input=True)
+            chosen = ui.select(options, label="An answer from your history", with_input=True)
             chosen.style("min-width:min(420px,100%)").props('data-testid="past"')
 
             async def add() -> None:
@@ -335,7 +335,9 @@ class DashboardPage:
             self._context.note("deleted a dashboard", self._dashboard.id)
             ui.navigate.to("/dashboards")
 
-        text = "Its link leads nowhere then, and what is published of it is gone. The answers stay in your history."
+        text = (
+            "Its link will lead nowhere, and what was published of it is taken down. The answers stay in your history."
+        )
         with self._root:
             ask_after_warning("Delete this dashboard?", text, "Delete it", delete, "confirm-delete", is_grave=True)
 

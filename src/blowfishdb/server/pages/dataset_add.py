@@ -118,12 +118,12 @@ TIED = "public constraints tie records here"
 NOTHING_YET, WORKING = (
     partial(small, text, "margin-top:8px")
     for text in (
-        "It is shown as soon as a column is declared, and everything typed makes sense.",
+        "Shown as soon as a column is declared and everything typed makes sense.",
         "Being worked out from the declarations; no data is read …",
     )
 )
 """What stands in the place of the guidance until there is some."""
-WHO = {"": "Only I, until I grant it", "everyone": "All accounts, by their roles"}
+WHO = {"": "Only me, until I grant it", "everyone": "All accounts, by their roles"}
 
 
 @dataclass(eq=False)
@@ -252,7 +252,7 @@ class DatasetDraft:
 
     def _name(self) -> str:
         if not self.name.strip():
-            raise CatalogError("give the dataset a name; analysts will call it so")
+            raise CatalogError("give the dataset a name, which analysts will use")
         return self.name.strip()
 
     def _unit(self) -> Row | Person:
@@ -546,7 +546,7 @@ def draw_guidance(guidance: Guidance, missing: list[str]) -> None:
     """All columns with their protection at once, typical questions with their prices, and what becomes final."""
     if missing:
         small(f"Not declared yet: {', '.join(missing)}.", "margin:4px 0")
-    columns = [Heading("Column"), Heading("Hidden"), Heading("Who suspects with 1 % could believe")]
+    columns = [Heading("Column"), Heading("Hidden"), Heading("Somebody who suspects with 1 % could believe")]
     rows = [
         (column.name, column.hidden, ". ".join(one.words for one in column.beliefs) or TIED)
         for column in guidance.columns

@@ -254,7 +254,7 @@ CONSEQUENCES = {
     "secret": "Nobody learns whether somebody is in the table; any two records are then at most two steps apart.",
     "only": "Classical differential privacy: only whether a record is there is hidden.",
     "row": "Somebody with several rows is protected less. After the first answer this cannot become a person.",
-    "person": "All counted rows of somebody are one secret; answers about rows cost so many times more.",
+    "person": "All counted rows of a person are one secret; answers about rows cost that many times more.",
 }
 UNITS = {"row": "Each row", "person": "All rows of a person"}
 PERSON_FIELDS = ("Column that tells people apart", "Rows of each that count", "Row key: the first by it count")
@@ -607,7 +607,9 @@ class PolicyEditor:
             placeholder="count(age < 18) = 120\nmarginal(ward)",
             on_change=lambda event: self._set("_constraints", event.value),
         ).props('autogrow debounce=300 aria-label="Public constraints" data-testid="constraints"').classes("w-full")
-        small("Counts that everybody knows already. They tie records together, and what ties costs.", "margin-top:4px")
+        small(
+            "Counts that everybody already knows. They tie records together, and that raises prices.", "margin-top:4px"
+        )
 
     def _build_person(self) -> None:
         def type_in(place: int, value: object) -> None:

@@ -64,9 +64,9 @@ FAMILY_KINDS = (
         "threshold",
         "Within a distance",
         "swap_horiz",
-        "Values at most so far apart are hidden from each other.",
+        "Values at most this far apart are hidden from each other.",
         "Hidden up to this distance",
-        "say up to which distance values are hidden from each other",
+        "give the distance up to which values are hidden from each other",
     ),
     FamilyKind("line", "Neighbours only", "linear_scale", "Each value is hidden from the next one only."),
     FamilyKind(
@@ -206,9 +206,9 @@ JOINT_KINDS = {
             "within",
             "Within a distance",
             "swap_horiz",
-            "Places at most so far apart, all attributes counted, are hidden from each other.",
+            "Places at most this far apart, over all attributes, are hidden from each other.",
             "Hidden up to this distance",
-            "say up to which distance places are hidden from each other",
+            "give the distance up to which places are hidden from each other",
         ),
         FamilyKind(
             "blocks",
@@ -334,7 +334,7 @@ class JointEditor:
         try:
             text = (await event.file.read()).decode("utf-8-sig")
         except UnicodeDecodeError:
-            ui.notify("This file is no text in UTF-8: save it as CSV first.", position="top", type="warning")
+            ui.notify("This file is not text in UTF-8: save it as CSV first.", position="top", type="warning")
             return
         self._set(replace(self.form, text=text))
         redraw(self._field, self._draw)

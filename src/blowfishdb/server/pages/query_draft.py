@@ -126,7 +126,7 @@ FORMS: dict[Template, Form] = {
 FUNCTIONS: dict[Function, str] = {"count": "Count", "mean": "Mean", "sum": "Sum", "stddev": "Standard deviation"}
 MOST_GROUPS = 1_000
 LONGEST = 15
-"""Digits that a number may have before and behind its point."""
+"""Digits that a number may have before and after its point."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class QueryDraft:
                 raise QueryError("choose the values of both groups")
             names = [", ".join(values) for values in (self.first, self.second)]
             if len(set(names)) == 1:
-                raise QueryError("the two groups are the same; choose other values for one of them")
+                raise QueryError("the two groups are the same; choose different values for one of them")
             sides = [tuple(literal(attribute, value) for value in values) for values in (self.first, self.second)]
             return Axis(name, groups=tuple(zip(names, sides, strict=True)))
         if not self.cut.strip():
@@ -262,7 +262,7 @@ class QueryDraft:
         for line in filter(str.strip, self.spans.splitlines()):
             ends = SPAN.fullmatch(line)
             if ends is None:
-                raise QueryError(f"{line[:40]!r} is no range; write one on each line, such as 10 to 20")
+                raise QueryError(f"{line[:40]!r} is not a range; write one on each line, such as 10 to 20")
             spans.append((literal(attribute, ends[1]), literal(attribute, ends[2])))
         return spans or None
 
@@ -401,7 +401,7 @@ def literal(attribute: Attribute, text: str) -> object:
         try:
             return datetime.date.fromisoformat(plain) if is_day else datetime.datetime.fromisoformat(plain)
         except ValueError:
-            raise QueryError(f"{plain[:40]!r} is no date; write for example 2025-03-31") from None
+            raise QueryError(f"{plain[:40]!r} is not a date; write for example 2025-03-31") from None
     return number(plain)
 
 
@@ -410,9 +410,9 @@ def number(text: str) -> int | float:
     try:
         exact = Decimal(text.replace(" ", ""))
     except InvalidOperation:
-        raise QueryError(f"{text[:40]!r} is no number") from None
+        raise QueryError(f"{text[:40]!r} is not a number") from None
     if not exact.is_finite() or (exact and not -LONGEST < exact.adjusted() < LONGEST):
-        raise QueryError(f"{text[:40]!r} is no number that can be used here")
+        raise QueryError(f"{text[:40]!r} is not a number that can be used here")
     return int(exact) if exact == exact.to_integral_value() else float(exact)
 
 

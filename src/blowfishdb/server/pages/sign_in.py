@@ -16,11 +16,11 @@ from blowfishdb.server.pages.layout import PASSWORD, SIGN_IN, home_of, plain_pag
 OTHER_WAY = '<p class="bf-small"><a href="/api/v1/sessions/oidc">Sign in with your organisation</a></p>'
 REFUSED = {
     ProviderUnavailable.code: ProviderUnavailable().message,
-    SignInRefused.code: "the way over your organisation took longer than ten minutes or began in another browser, your "
-    "organisation does not vouch for you, or nobody gave you an account here. Try it once more; then ask your curator, "
+    SignInRefused.code: "signing in with your organisation took longer than ten minutes or began in another browser, "
+    "your organisation does not vouch for you, or you have no account here. Try once more; then ask your curator, "
     "or sign in with a name and a password.",
 }
-"""What the page says to those whom the way over their organisation led back here."""
+"""What the page says to those whom their organisation sent back without signing them in."""
 BACK = '<p class="bf-small"><a href="/account">Leave it as it is</a></p>'
 FOOT = '<p class="bf-foot">Counts with privacy that is proven, and accuracy that you choose.</p>'
 

@@ -254,7 +254,7 @@ def picture(
         ]
         flags = dict.fromkeys(in_force[:1], IN_FORCE)
         series.append(Series(line, row, dashed=line not in (NEAR, BLOCKS), flags=flags))
-    groups = ChartAxis("θ: values up to so far apart are hidden from each other", tuple(thetas))
+    groups = ChartAxis("θ: values at most this far apart are hidden from each other", tuple(thetas))
     return draw(Chart("lines", groups, height, tuple(series)))
 
 
@@ -658,7 +658,7 @@ def _price(view: PointView, price: PolicyPrice) -> None:
 def _meter(view: PointView, epsilon: Fraction) -> None:
     """How much better somebody can guess between two values after this one answer."""
     attribute = view.dataset.domain[view.attribute]
-    ui.label("Risk: how sure somebody may become, who was undecided between two values").classes("bf-label")
+    ui.label("Risk: how sure somebody may become who was undecided between two values").classes("bf-label")
     room = ui.element("div").classes("bf-stack")
 
     def draw(text: str) -> None:

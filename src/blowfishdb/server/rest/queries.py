@@ -50,7 +50,7 @@ def read_body(caller: Caller, name: str, sent: QueryBody) -> tuple[Question, Acc
         return table.question(read_query(sent.query)), read_target(sent.accuracy_target)
     statement = parse(sent.sql)
     if statement.table != name:
-        raise QueryError(f"this address asks {name}, and the statement another table")
+        raise QueryError(f"this address is for {name}, and the statement another table")
     question = stated_question(table, statement)
     options = merged(statement.options, read_target_options(sent.accuracy_target))
     return question, target_for(question.query, options)
@@ -195,7 +195,7 @@ def read_plan(caller: Caller, name: str, sent: AskPlan) -> QuestionPlan:
     if sent.sql is not None:
         statements = [parse(one) for one in split(sent.sql)]
         if any(statement.table != name for statement in statements):
-            raise QueryError(f"this address asks {name}, and one of the statements another table")
+            raise QueryError(f"this address is for {name}, and one of the statements another table")
         items += stated_items(session, statements, given)
     for one in sent.questions or ():
         target = accuracy_target(**with_own(read_target_options(one.accuracy_target), given))

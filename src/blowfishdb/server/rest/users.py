@@ -166,7 +166,7 @@ def change_password(sent: NewPassword, caller: Anybody, request: Request, respon
 def _provider(app_state: AppState) -> Provider:
     provider = app_state.settings.provider
     if provider is None:
-        raise InvalidInput("this server signs nobody in elsewhere; use a name and a password")
+        raise InvalidInput("this server has no OpenID provider; use a name and a password")
     return provider
 
 
@@ -211,7 +211,7 @@ def add(sent: NewUser, caller: AccountCurator) -> dict[str, Any]:
 def disable(name: str, sent: Disabled, caller: AccountCurator) -> dict[str, Any]:
     """Shuts somebody out at once, login sessions and tokens included, or lets them in again."""
     if name == caller.name:
-        raise InvalidInput("nobody shuts themselves out: ask another curator")
+        raise InvalidInput("you cannot shut yourself out: ask another curator")
     user = caller.app_state.users.disable(name, disabled=sent.disabled)
     caller.note("disabled a user" if sent.disabled else "enabled a user", name)
     return asdict(user)

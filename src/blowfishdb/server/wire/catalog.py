@@ -390,10 +390,10 @@ class Catalogs:
             )
             rows = [tuple(map(_cell, row)) for row in cursor.fetchmany(MOST_ROWS)]
         except (duckdb.InterruptException, duckdb.OutOfMemoryException):
-            raise TooExpensive("this look into the catalog takes too long. Ask for less.") from None
+            raise TooExpensive("this catalog query takes too long. Ask for less.") from None
         except duckdb.Error as error:
-            curator_log.info("a look into the catalog failed: %s", error)
-            raise QueryError("this look into the catalog is not known here: it shows tables, columns, types") from None
+            curator_log.info("a catalog query failed: %s", error)
+            raise QueryError("this catalog query is not supported: the catalog has tables, columns and types") from None
         finally:
             timer.cancel()
             cursor.close()
