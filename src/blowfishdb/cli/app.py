@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from blowfishdb.cli.audit import audit, reproduce
-from blowfishdb.cli.ledger import backup, restore
+from blowfishdb.cli.backup import backup, restore
 from blowfishdb.cli.mcp import mcp
 from blowfishdb.cli.query import mechanisms, preview, release, sql
 from blowfishdb.cli.serve import demo, serve

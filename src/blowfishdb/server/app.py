@@ -12,7 +12,7 @@ from http import HTTPMethod
 from importlib import import_module
 
 import uvicorn
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Response
 from fastapi.responses import HTMLResponse
 from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.middleware import Middleware
@@ -23,7 +23,7 @@ from blowfishdb.errors import BlowfishError, sentence
 from blowfishdb.incidents import public_error
 from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.auth.users import new_password
-from blowfishdb.server.authentication import COOKIE, CSRF_HEADER
+from blowfishdb.server.authentication import AUDITING, COOKIE, CSRF_HEADER, app_state_of
 from blowfishdb.server.middleware import ServerMiddleware
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, status_of
 from blowfishdb.server.rest import access, datasets, ledger, queries, users
@@ -63,6 +63,28 @@ DESCRIBED = [
 PROBLEM = {"description": "A problem with a stable code", "content": {MEDIA_TYPE: {}}}
 
 
+health_router = APIRouter(tags=["operations"])
+
+
+@health_router.get("/health")
+def health() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@health_router.get("/ready")
+def ready(request: Request) -> dict[str, str]:
+    """The ledger, the users' database and the data sources answer too; a problem with status 503 otherwise."""
+    app_state_of(request).check_ready()
+    return {"status": "ready"}
+
+
+@health_router.get("/metrics", response_class=Response, dependencies=[AUDITING])
+def metrics(request: Request) -> Response:
+    """Prometheus' text format, for those who may audit: how long things take may depend on the data."""
+    return Response(app_state_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
+
+
 def create_app(app_state: AppState) -> FastAPI:
     """REST and pages over one app state, which is closed when the server stops; pages are served once per process."""
     app = rest_app(app_state)
@@ -98,7 +120,7 @@ def rest_app(app_state: AppState) -> FastAPI:
     # Routes are tried in this order, once for each level: what is asked most comes first, and there is one level.
     for router in sorted(ROUTERS, key=lambda one: one not in (queries.router, datasets.budgets_router)):
         app.include_router(router, prefix="/api/v1", dependencies=DESCRIBED, responses={"default": PROBLEM})
-    app.include_router(ledger.health_router, responses={"default": PROBLEM})
+    app.include_router(health_router, responses={"default": PROBLEM})
 
     @cache
     def routes() -> list[tuple[re.Pattern[str], list[str]]]:

@@ -1,4 +1,4 @@
-"""The ledger, the audit log and the server's health, for those who keep or check them."""
+"""The ledger and the audit log, for those who keep or check them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from blowfishdb.catalog.record import record_page
 from blowfishdb.ledger import Entry
-from blowfishdb.server.authentication import AUDITING, LedgerReader, app_state_of
+from blowfishdb.server.authentication import LedgerReader
 from blowfishdb.server.rest import fields_of
 from blowfishdb.server.rest.access import recipients_of
 
@@ -80,25 +80,3 @@ def audit_log_verification(caller: LedgerReader) -> dict[str, Any]:
     """Whether a line is missing or was changed."""
     fault = caller.app_state.audit_log.first_fault()
     return {"sound": fault is None, "fault": fault}
-
-
-health_router = APIRouter(tags=["operations"])
-
-
-@health_router.get("/health")
-def health() -> dict[str, str]:
-    """The process answers."""
-    return {"status": "ok"}
-
-
-@health_router.get("/ready")
-def ready(request: Request) -> dict[str, str]:
-    """The ledger, the users' database and the data sources answer too; a problem with status 503 otherwise."""
-    app_state_of(request).check_ready()
-    return {"status": "ready"}
-
-
-@health_router.get("/metrics", response_class=Response, dependencies=[AUDITING])
-def metrics(request: Request) -> Response:
-    """Prometheus' text format, for those who may audit: how long things take may depend on the data."""
-    return Response(app_state_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
