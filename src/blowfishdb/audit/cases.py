@@ -188,7 +188,7 @@ SQUARE = domain({"x": integers(0, 7, null=0), "y": integers(0, 7, null=0)})
 
 
 def _squared(one: object, two: object) -> int:
-    """A distance that is no metric; a policy may be made of it all the same."""
+    """A distance that is not a metric; a policy may be made of it nevertheless."""
     return (int(str(one)) - int(str(two))) ** 2
 
 

@@ -137,7 +137,7 @@ def _of_person(joins: Sequence[Join], unit: Person) -> list[Join]:
 
 
 def read_in_force(dataset: Dataset, account: Account, ledger: Ledger) -> Dataset:
-    """The dataset with the domain, joins and policy that the ledger has in force, whatever the file says by now."""
+    """The dataset with the domain, joins and policy that the ledger has in force, whatever the file says now."""
     policy, domain = ledger.documents_in_force(account)
     return _declared(dataset, domain, policy)
 

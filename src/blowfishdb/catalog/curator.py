@@ -378,14 +378,14 @@ class Curator(AbstractContextManager["Curator"]):
         return account
 
     def limit_everyone(self, name: str, epsilon: Number | None, *, reason: str) -> Account:
-        """Sets what each analyst without a limit of their own may spend; None: only the data's limit holds."""
+        """Sets what each analyst without an individual limit may spend; None: only the data's limit holds."""
         limit = None if epsilon is None else short_number(epsilon, "epsilon")
         account = self.ledger.limit_everyone(self._catalog.account(name).id, limit, by=self._by, reason=reason)
         self._save(replace(self.config.dataset(name), per_analyst=limit))
         return account
 
     def limit_analyst(self, name: str, analyst: str, epsilon: Number | None, *, reason: str) -> AnalystBudget:
-        """Gives one analyst a limit of their own; None returns them to the limit of everyone."""
+        """Gives one analyst an individual limit; None returns them to the limit of everyone."""
         limit = None if epsilon is None else short_number(epsilon, "epsilon")
         account = self._catalog.account(name).id
         return self.ledger.limit_analyst(account, analyst.strip(), limit, by=self._by, reason=reason)
@@ -498,7 +498,7 @@ class Curator(AbstractContextManager["Curator"]):
         return account, new, policy_stretch(with_past_attributes(in_force.domain, past), in_force.policy, policy)
 
     def _domain_stretch(self, account: Account, in_force: Dataset, new: Dataset) -> Stretch:
-        """An attribute that comes back is no new one: it is compared with every domain that was asked."""
+        """An attribute that comes back is not a new one: it is compared with every domain that was asked."""
         past = read_asked_domains(in_force, account, self.ledger)
         stretches = [domain_stretch(one, new) for one in (*past, in_force)]
         return next((one for one in stretches if one.factor is None), stretches[-1])

@@ -138,7 +138,7 @@ class Dataset:
             check_parallel(self.domain, self.policy, attribute)
 
     def as_recorded(self, domain: Domain, policy: Policy, joins: Sequence[Join]) -> Dataset:
-        """The same data as the ledger has it in force, though the policy may be one that is refused by now.
+        """The same data as the ledger has it in force, though the policy may be one that is now refused.
 
         It can be looked at and replaced. Whatever else is made of it is checked again, and so is every release.
         """

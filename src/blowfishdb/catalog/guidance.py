@@ -167,7 +167,7 @@ class TableProposal:
 
 
 def read_profile(name: str) -> Profile:
-    """The profile of a name; CatalogError names those that there are."""
+    """The profile of a name; CatalogError lists the known names."""
     if name not in PROFILES:
         raise CatalogError(f"there is no profile {name[:40]!r}; {suggest(name, PROFILES)}")
     return PROFILES[name]

@@ -159,7 +159,7 @@ def reproduce(
 ) -> None:
     """Runs the papers' experiments again, from a clone. Gives tables, figures, and whether each claim holds.
 
-    What is finished is kept: the same command goes on where it was stopped.
+    What is finished is kept: the same command continues where it was stopped.
 
     \b
     Examples

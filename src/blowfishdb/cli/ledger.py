@@ -112,7 +112,7 @@ def checkpoint(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Signs how far the ledger has got. A start with this checkpoint refuses a ledger that was taken back behind it.
+    """Signs how far the ledger has got. A start with this checkpoint refuses a ledger rolled back to before it.
 
     \b
     Example

@@ -95,7 +95,7 @@ class Conversation:
         return self._answered(work)
 
     def history(self, dataset: str, before: int | None = None) -> dict[str, Any]:
-        """What was asked of a dataset before, newest first; `before` the last number it goes on. Free.
+        """Earlier answers about a dataset, newest first; `before` the last number gives the next ones. Free.
 
         `answer` opens one again, free too.
         """

@@ -1,4 +1,4 @@
-"""blowfish synopsis: preview and publish a private table once, then ask it and draw rows from it for ever, free."""
+"""blowfish synopsis: preview and publish a private table once, then ask it and draw rows from it, free."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def make(
     output: Output = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publishes a private table of counts. It is charged once; then anybody may ask it for ever.
+    """Publishes a private table of counts. It is charged once; then anybody may ask it, free.
 
     How far off its answers will be: blowfish synopsis preview.
 

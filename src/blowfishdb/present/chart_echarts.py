@@ -133,7 +133,7 @@ def _on_top(names: Options) -> Options:
 
 
 def _room(most: int) -> Options:
-    """Labels of so many letters at most; the picture leaves the room that they take."""
+    """Labels cut to a number of letters; the picture leaves the room that they take."""
     tail = most // 3
     return {"overflow": "none", ":formatter": BOTH_ENDS.format(most=most, head=most - 1 - tail, tail=tail)}
 

@@ -226,7 +226,7 @@ def draw(chart: Chart) -> str:
 
 
 def _targets(chart: Chart, frame: Frame) -> list[str]:
-    """Areas side by side across the plot; one for several marks tells of the largest, or of the last running count."""
+    """Areas side by side across the plot; one for several marks names the largest, or the last running count."""
     size, marks = len(chart.groups.labels), len(chart.marks)
     firsts = runs(marks, TARGETS)
     parts = []

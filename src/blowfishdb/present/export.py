@@ -105,7 +105,7 @@ def text_columns(answer: Released) -> dict[str, Labels]:
 
 
 def free_name(name: str, taken: set[str]) -> str:
-    """The name, with underscores behind it while an attribute is called the same."""
+    """The name, with underscores appended while an attribute is called the same."""
     while name in taken:
         name += "_"
     return name

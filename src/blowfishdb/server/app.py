@@ -1,4 +1,4 @@
-"""The app: REST under /api/v1 and the web pages behind one middleware; and how it runs until it is told to stop."""
+"""The app: REST under /api/v1 and the web pages behind one middleware; and how the server runs until it is stopped."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def rest_app(app_state: AppState) -> FastAPI:
 
     @app.api_route("/api/{path:path}", methods=list(HTTPMethod), include_in_schema=False)
     def nowhere(request: Request) -> None:
-        """Keeps what is no route of ours away from the pages; a method that a route does not have is told."""
+        """Keeps unknown routes under /api away from the pages; a method that a route lacks is a 405."""
         allowed = next((methods for path, methods in routes() if path.fullmatch(request.scope["path"])), None)
         if allowed is None:
             raise HTTPException(404)

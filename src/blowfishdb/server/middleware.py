@@ -127,7 +127,7 @@ MOST_PARTIES = 10_000
 
 @dataclass(frozen=True, eq=False)
 class RateLimit:
-    """At most so many requests a minute for each party; the longest silent are forgotten."""
+    """A limit of requests per minute for each party; the longest silent are forgotten."""
 
     per_minute: int
     seconds: Callable[[], float] = time.monotonic
@@ -289,7 +289,7 @@ async def _whole(receive: Receive) -> Receive:
 
 
 def route_of(scope: Scope) -> str:
-    """The route as it is declared, so that logs and metrics hold no names; pages all alike."""
+    """The route as it is declared, so that logs and metrics hold no names; one name for all pages."""
     declared = getattr(scope.get("route"), "path", None)
     if scope["path"].startswith(API):
         # A route knows its path below the prefix of the API, or all of it.

@@ -142,7 +142,7 @@ class AppState:
     _probe: Probe = field(default_factory=Probe, repr=False)
 
     def backend_of(self, identity: Principal, *scopes: Scope) -> Backend:
-        """The backend of somebody over the datasets on which they have one of these rights, without any: one at all.
+        """The backend of somebody over the datasets with one of these rights, or with any if none is named.
 
         To them every other dataset is one that was never declared.
         """

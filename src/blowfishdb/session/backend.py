@@ -37,7 +37,7 @@ MOST_LISTED = 1000
 
 @dataclass(frozen=True)
 class ListPart:
-    """The part of a list that is wanted: its newest entries, or where the list goes on, those before a number."""
+    """The part of a list that is wanted: its newest entries, or those before a number."""
 
     most: int = MOST_LISTED
     before: int | None = None
@@ -92,7 +92,7 @@ class Past:
 
 @dataclass(frozen=True)
 class Published:
-    """A synopsis that somebody paid for: everybody may ask it, for ever and free."""
+    """A synopsis that somebody paid for: everybody may ask it, free."""
 
     number: int
     dataset: str

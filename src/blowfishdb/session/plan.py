@@ -123,7 +123,7 @@ class QuestionPlan:
         return readable(float(self.one_by_one)), readable(float(self.total))
 
     def notes(self) -> list[str]:
-        """What there is to say below the questions, a sentence each."""
+        """Remarks below the questions, a sentence each."""
         sentences = [sentence(self.counted)] if self.counted else []
         sentences += [f"Why: {part.preview.why}" for part in self.joint]
         if not self.joint and len(self.questions) > 1:

@@ -70,7 +70,7 @@ class Session(AbstractContextManager["Session"]):
     def history(
         self, name: str, *, most: int = MOST_LISTED, before: int | None = None, key: str | None = None
     ) -> list[Past]:
-        """What this analyst asked of a dataset before, newest first; `before` the last number the list goes on.
+        """Earlier answers of this analyst about a dataset, newest first; `before` the last number gives the next ones.
 
         With a key, the charges of the plan that was released under it.
         """
@@ -81,11 +81,11 @@ class Session(AbstractContextManager["Session"]):
         return self._backend.reopen(name, number)
 
     def synopses(self, name: str, *, most: int = MOST_LISTED, before: int | None = None) -> list[Published]:
-        """The synopses of a dataset that somebody published, newest first; `before` the last number it goes on."""
+        """The published synopses of a dataset, newest first; `before` the last number gives the next ones."""
         return self._backend.synopses(name, ListPart(most, before))
 
     def synopsis(self, name: str, number: int) -> Synopsis:
-        """A published synopsis, to ask for ever and free."""
+        """A published synopsis; asking it is free."""
         return self._backend.synopsis(name, number)
 
     def sql(

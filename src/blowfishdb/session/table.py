@@ -383,7 +383,7 @@ class Question:
         deadline: float | None = None,
         spend: Number | None = None,
     ) -> Synopsis:
-        """A synopsis of this histogram: charged once, then asked for ever, free; `save` writes it to a file."""
+        """A synopsis of this histogram: charged once, then free to ask; `save` writes it to a file."""
         target = accuracy_target(epsilon=epsilon, mechanism=mechanism, parameters=parameters)
         run = Run(key, progress, deadline, spending_cap(spend))
         return expect(self._backend.release(self._synopsis_request(target), run), Synopsis)

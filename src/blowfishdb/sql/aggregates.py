@@ -61,7 +61,7 @@ DIVISORS = "a quotient is over a count or a sum: SUM(cost) / SUM(nights)"
 
 
 def is_formula(node: exp.Expression, context: ReadingContext) -> bool:
-    """Whether a node is arithmetic with aggregates that is no aggregate, share or mean itself."""
+    """Whether a node is arithmetic with aggregates, other than an aggregate, a share or a mean."""
     inner = bare(node)
     if type(inner) not in (*SIGNS, exp.Neg) or inner.find(exp.AggFunc) is None:
         return False
@@ -308,7 +308,7 @@ def _branches(node: exp.Case | exp.If, context: ReadingContext) -> tuple[Predica
 
 
 def _levels(node: exp.Expression, context: ReadingContext) -> list[Aggregate]:
-    """The quantiles that a call asks for; none where it is no such call."""
+    """The quantiles that a call asks for; none for any other call."""
     if isinstance(node, exp.Filter):
         condition = read_condition(node.expression.this, context.names)
         return [_filtered(part, condition) for part in _levels(bare(node.this), context)]

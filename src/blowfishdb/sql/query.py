@@ -435,7 +435,7 @@ CALLS = {
 
 
 LONGEST = 5_000
-"""Characters of a statement that somebody would go on from."""
+"""Characters of a statement to continue from."""
 
 
 def write_statement(dataset: str, query: Query, attributes: Iterable[str]) -> str | None:

@@ -122,7 +122,7 @@ class Pauses:
             cursor.insert("pause", {"dataset": dataset, "who": by, "at": at, "reason": reason})
 
     def resume(self, dataset: str) -> None:
-        """Lets a dataset go on."""
+        """Resumes a paused dataset."""
         self.database.change("DELETE FROM pause WHERE dataset = ?", dataset)
 
     def of(self, dataset: str) -> Pause | None:

@@ -237,7 +237,7 @@ class ColumnEditor:
         ui.run_javascript(f"document.getElementById('{self._verdict.html_id}').scrollIntoView({{block: 'center'}})")
 
     def content(self) -> dict[str, object]:
-        """What a draft keeps; what was read from the data is no part of it."""
+        """What a draft keeps; nothing that was read from the data."""
         form = replace(self.form, low="", high="", values="") if self.is_from_data else self.form
         kind = {"kind": self.column.kind.value, "native": self.column.native, "digits": self.column.digits}
         return {"name": self.name, **kind, "form": vars(form)}

@@ -128,7 +128,7 @@ WHO = {"": "Only me, until I grant it", "everyone": "All accounts, by their role
 
 @dataclass(eq=False)
 class DatasetDraft:
-    """What the forms declare so far; `fields` are those that a fault is told beside."""
+    """What the forms declare so far; faults are shown beside its `fields`."""
 
     context: PageContext
     source: str = ""
@@ -210,7 +210,7 @@ class DatasetDraft:
         )
 
     def blame(self) -> bool:
-        """Whether something that was typed makes no sense, which is then told beside it."""
+        """Whether something that was typed makes no sense; the reason is shown beside it."""
         for editor in self.columns:
             try:
                 _ = editor.attribute() if editor.form.is_used else None
@@ -247,7 +247,7 @@ class DatasetDraft:
         return Policy(families, presence=self.declared_presence(), unit=self._unit())
 
     def declared_presence(self) -> Presence:
-        """Whether it is hidden who is in the table; what is no such choice is the safe one."""
+        """Whether it is hidden who is in the table; the safe choice for any unknown text."""
         return next((presence for presence in PRESENCE_WORDS if presence == self.presence), SAFE_PRESENCE)
 
     def _name(self) -> str:

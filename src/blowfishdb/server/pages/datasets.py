@@ -126,7 +126,7 @@ def _upkeep(context: PageContext, name: str) -> None:
 
 
 def pause_button(context: PageContext, name: str, *, is_paused: bool) -> None:
-    """Pauses a dataset, with a reason that analysts read, or lets it go on."""
+    """Pauses a dataset, with a reason that analysts read, or resumes it."""
 
     async def pause(reason: str) -> None:
         await context.change_here(partial(rest.pause, name, rest.Reason(reason=reason)))
@@ -315,7 +315,7 @@ def _ask_limit(context: PageContext, name: str, whose: str, analyst: str = "") -
 
 
 def _meaning(dataset: Dataset, before: Fraction, text: str) -> str:
-    """What a new budget lets somebody believe; nothing about a text that is no budget."""
+    """What a new budget lets somebody believe; empty for a text that is not a budget."""
     try:
         return budget_words(dataset, before, short_number(text.strip(), "epsilon"))
     except BlowfishError:

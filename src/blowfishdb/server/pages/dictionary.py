@@ -60,7 +60,7 @@ SHOWN_VALUES = 30
 """A longer list of values is shown up to here, until it is opened."""
 TEMPLATES: tuple[Template, ...] = ("histogram", "number", "quantiles", "shares", "top", "compare", "heat", "cdf")
 SMALL_PART = 20
-"""An example question may cost so small a part of what is left."""
+"""The part of the remaining budget that an example question may cost."""
 TABLES = (Heading("Table"), Heading("Gives"), Heading("Protected"), Heading("In SQL"))
 COLUMNS = (
     Heading("Column"),

@@ -158,7 +158,7 @@ def approval_state(approval: Approval) -> None:
 
 
 def before_of(context: PageContext) -> int | None:
-    """The number of the entry before which a list goes on; None for its beginning."""
+    """The number of the entry before which a list continues; None for its beginning."""
     number = context.request.query_params.get("before", "")
     return int(number) if number.isdecimal() and len(number) <= LONGEST_NUMBER and int(number) else None
 

@@ -66,7 +66,7 @@ class Alert:
             self._box.clear()
 
     def end(self, path: str) -> None:
-        """Says, once, that the login session is over; what is on the page stays readable until they go on."""
+        """Says, once, that the login session is over; the page stays readable until they move on."""
         if self._has_ended:
             return
         self._has_ended = True
@@ -125,7 +125,7 @@ class PageContext:
         return await asyncio.get_running_loop().run_in_executor(WORKERS, inside.run, redact_errors, work)
 
     def compute(self, effort: Callable[[], int], function: Callable[..., Result], *arguments: object) -> Result:
-        """The result of arithmetic; what is heavy is done in a process, and ends when the page goes on to another."""
+        """The result of arithmetic; what is heavy is done in a process, and ends when the page starts another."""
         return self.app_state.heavy_work.compute(self.identity.name, effort, function, *arguments)
 
     async def change(self, work: Callable[[Caller], Result]) -> Result:
@@ -209,7 +209,7 @@ def address(asset: str) -> str:
 
 
 def plain_page(title: str, body: str, status: int = 200, *, is_wide: bool = False) -> HTMLResponse:
-    """A whole page of trusted markup around which there is no shell."""
+    """A whole page of trusted markup, without the navigation."""
     return HTMLResponse(
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · BlowfishDB</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

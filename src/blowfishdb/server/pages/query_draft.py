@@ -199,7 +199,7 @@ class QueryDraft:
 
     @property
     def measures(self) -> bool:
-        """Whether an attribute is measured: all that is no count needs one."""
+        """Whether an attribute is measured: everything but a count needs one."""
         return FORMS[self.template].is_measured and (self.template == "quantiles" or self.function != "count")
 
     def axes(self, domain: Domain) -> list[Axis]:
@@ -230,7 +230,7 @@ class QueryDraft:
         return Axis(name, edges=(low, literal(attribute, self.cut), high))
 
     def aggregates(self) -> list[Aggregate]:
-        """What is asked of every group, where that is no count of it."""
+        """What is asked of every group, where it is not a count."""
         if self.template == "shares":
             within = tuple(axis.attribute for axis in self.chosen[1:])
             return [Aggregate("share", of=within, times=PERCENT, name="percent")]
@@ -378,7 +378,7 @@ def is_numeric(attribute: Attribute) -> bool:
 
 
 def ends_of(attribute: Attribute) -> tuple[object, object]:
-    """The low end of an ordered attribute, and the end behind its last value."""
+    """The low end of an ordered attribute, and the end after its last value."""
     match attribute:
         case Integers(low=low, high=high):
             return low, high + 1

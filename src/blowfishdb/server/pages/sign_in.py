@@ -37,7 +37,7 @@ SOON = {
 
 
 def local_path(wanted: str) -> str:
-    """The path to go on to; anything that could lead to another site leads to the first page."""
+    """The path to continue to; anything that could lead to another site leads to the first page."""
     is_local = wanted.startswith("/") and not wanted.startswith("//") and "\\" not in wanted and wanted.isprintable()
     return wanted if is_local else "/"
 

@@ -1,4 +1,4 @@
-"""Synopses: noisy tables that somebody paid for once, and publishing one; everybody asks them for ever, free."""
+"""Synopses: noisy tables that somebody paid for once, and publishing one; asking them is free for everybody."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ groups_router = APIRouter(prefix="/groups", tags=["access"])
 class NewGrant(Strict):
     """A role on the dataset, and for analysts the most epsilon that the user, or each member of the group, may spend.
 
-    The limit holds before they first ask. Without one, what holds for them already goes on to hold.
+    The limit holds before they first ask. Without one, the limit that they already have stays.
     """
 
     role: str = "analyst"
@@ -187,7 +187,7 @@ def follow_provider(app_state: AppState, name: str, claimed: Sequence[str]) -> l
 
 
 def _limit_members(curator: Curator, grant: Grant, members: Sequence[str], before: Fraction | None = None) -> None:
-    """Gives members of a group the limit of its grant, but for those who have another one of their own."""
+    """Gives members of a group the limit of its grant, except those with an individual limit."""
     if grant.epsilon is None or grant.dataset not in curator.datasets():
         return
     limits = {one.analyst: one.limit for one in curator.analysts(grant.dataset) if one.is_individual}

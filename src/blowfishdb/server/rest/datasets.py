@@ -134,7 +134,7 @@ def remove(name: str, caller: DataCurator, reason: str = "") -> None:
 
 @router.put("/{name}/pause")
 def pause(name: str, sent: Reason, caller: DataCurator) -> dict[str, Any]:
-    """Pauses a dataset: no previews and no releases until it goes on."""
+    """Pauses a dataset: no previews and no releases until it is resumed."""
     caller.curator().dataset(name)
     caller.app_state.pauses.pause(name, by=caller.name, reason=sent.reason)
     caller.note("paused a dataset", name, {"reason": sent.reason})
@@ -143,7 +143,7 @@ def pause(name: str, sent: Reason, caller: DataCurator) -> dict[str, Any]:
 
 @router.delete("/{name}/pause", status_code=204)
 def go_on(name: str, caller: DataCurator) -> None:
-    """Lets a paused dataset go on."""
+    """Resumes a paused dataset."""
     caller.curator().dataset(name)
     caller.app_state.pauses.resume(name)
     caller.note("let a dataset go on", name)
@@ -211,7 +211,7 @@ def renew(name: str, sent: NewTotal, caller: DataCurator) -> dict[str, Any]:
 
 @budgets_router.put("/budgets/everyone")
 def limit_everyone(name: str, sent: NewLimit, caller: DataCurator) -> dict[str, Any]:
-    """Sets what each analyst without a limit of their own may spend."""
+    """Sets what each analyst without an individual limit may spend."""
     account = caller.curator().limit_everyone(name, sent.epsilon, reason=sent.reason)
     caller.note("limited every analyst", name, {"epsilon": sent.epsilon, "reason": sent.reason})
     return {"dataset": name, "per_analyst": write(account.analyst_limit)}
@@ -219,7 +219,7 @@ def limit_everyone(name: str, sent: NewLimit, caller: DataCurator) -> dict[str, 
 
 @budgets_router.put("/budgets/analysts/{analyst}")
 def limit_analyst(name: str, analyst: str, sent: NewLimit, caller: DataCurator) -> dict[str, Any]:
-    """Gives one analyst a limit of their own, or takes it away."""
+    """Gives one analyst an individual limit, or takes it away."""
     budget = caller.curator().limit_analyst(name, analyst, sent.epsilon, reason=sent.reason)
     action = "revoked an analyst" if budget.limit == 0 else "limited an analyst"
     caller.note(action, name, {"analyst": analyst, "epsilon": sent.epsilon, "reason": sent.reason})
@@ -349,7 +349,7 @@ def set_domain(
 
 @declaration_router.put("/accounting")
 def set_accounting(name: str, sent: NewAccounting, caller: DataCurator) -> dict[str, Any]:
-    """Adds up losses in another way; the worst so far then counts for all."""
+    """Changes how losses are added up; the worst so far then counts for all."""
     caller.curator().set_accounting(name, sent.accounting, reason=sent.reason)
     caller.note("changed the accounting", name, {"accounting": sent.accounting[:200]})
     return {"dataset": name, "accounting": sent.accounting}

@@ -102,7 +102,7 @@ async def release(name: str, sent: QueryBody, caller: Analyst, request: Request,
 def history(
     name: str, caller: Analyst, most: Most = MOST_LISTED, before: Before = None, key: str | None = None
 ) -> list[dict[str, Any]]:
-    """What one asked before, newest first; `before` the last number it goes on. `key`: of one plan alone."""
+    """Earlier answers of the caller, newest first; `before` the last number gives the next. `key`: those of one plan."""
     return [write(past) for past in caller.session("ask").history(name, most=most, before=before, key=key)]
 
 
@@ -124,7 +124,7 @@ class AskSynopsis(Strict):
 
 @synopses_router.get("")
 def synopses(name: str, caller: Reader, most: Most = MOST_LISTED, before: Before = None) -> list[dict[str, Any]]:
-    """The synopses of a dataset, newest first; `before` the last number it goes on."""
+    """The synopses of a dataset, newest first; `before` the last number gives the next ones."""
     return [write(one) for one in caller.session().synopses(name, most=most, before=before)]
 
 

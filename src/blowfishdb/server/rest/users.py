@@ -111,7 +111,7 @@ def back_from_provider(request: Request, state: str = "", code: str = "") -> Red
 
 
 def _or_back(request: Request, work: Callable[[], RedirectResponse]) -> RedirectResponse:
-    """Where the browser goes next: after a refusal, which programs get as it is, to the page that says so to people."""
+    """Where the browser goes next: after a refusal, to the page that explains it; programs get the refusal itself."""
     try:
         return work()
     except (ProviderUnavailable, SignInRefused) as refusal:

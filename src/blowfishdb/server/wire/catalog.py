@@ -305,7 +305,7 @@ def _shapes() -> dict[str, dict[str, str]]:
 TABLES = _shapes()
 FILLED = "pg_am pg_attribute pg_class pg_database pg_description pg_namespace pg_roles pg_settings pg_type"
 EMPTY = frozenset(TABLES).difference(FILLED.split())
-"""Tables of what there is none of here."""
+"""Tables that are always empty here."""
 NAMES = frozenset({*TABLES, *VIEWS})
 SCHEMAS = ("pg_catalog", "information_schema", "")
 
@@ -480,7 +480,7 @@ def allowed(tree: exp.Expression, analyst: str) -> exp.Query:
 
 
 def _is_empty(look_up: Any) -> bool:
-    """Whether a look-up asks for what there is none of here: indexes, constraints, publications."""
+    """Whether a look-up asks for what never exists here: indexes, constraints, publications."""
     if isinstance(look_up, exp.Table):
         return look_up.name in EMPTY
     if isinstance(look_up, exp.Subquery):

@@ -82,7 +82,7 @@ def _name(text: str) -> str:
 
 @dataclass(eq=False)
 class Cursor:
-    """Rows and the place of the last one that was read: 0 before the first, one more than there are behind the last."""
+    """Rows and the place of the last one that was read: 0 before the first, their number plus one after the last."""
 
     columns: tuple[PortColumn, ...]
     rows: Sequence[Sequence[Cell]]
@@ -235,7 +235,7 @@ def _parameters(text: str) -> list[tuple[int, int, int]]:
 
 @dataclass(frozen=True)
 class PortQuestion:
-    """A statement that is no setting: what it asks, and how a COPY of its rows is written."""
+    """A statement other than a setting: what it asks, and how a COPY of its rows is written."""
 
     text: str
     form: str | None
