@@ -102,7 +102,7 @@ async def release(name: str, sent: QueryBody, caller: Analyst, request: Request,
 def history(
     name: str, caller: Analyst, most: Most = MOST_LISTED, before: Before = None, key: str | None = None
 ) -> list[dict[str, Any]]:
-    """Earlier answers of the caller, newest first; `before` the last number gives the next. `key`: those of one plan."""
+    """Earlier answers of the caller, newest first; `before` the last number gives the next. `key`: one plan's."""
     return [write(past) for past in caller.session("ask").history(name, most=most, before=before, key=key)]
 
 
