@@ -130,7 +130,9 @@ def test_the_command_ends_with_code_8_on_a_violation(
     results = [an_audit({"noise": [judged("x", "law", wrong, "fine")]}) for wrong in ([], ["wrong"])]
     monkeypatch.setattr("blowfishdb.audit.run.run_audit", lambda *_, **__: results.pop(0))
     assert run(["audit", "--quick", "--report", str(tmp_path / "a.html")]) == 0
-    assert "No violation" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "No violation" in printed
+    assert "need a clone" not in printed
     assert run(["audit", "--quick", "--json"]) == 8
     assert json.loads(capsys.readouterr().out)["clean"] is False
 

@@ -90,14 +90,16 @@ def audit(
     if wrong:
         raise InvalidInput(f"an audit has no section {wrong[0]!r}; its sections are {', '.join(SECTIONS)}")
     plan = AuditPlan(subject, quick, tuple(known), seed)
-    processes = jobs or min(4, os.cpu_count() or 1)
+    processes, self_check = jobs or min(4, os.cpu_count() or 1), find_self_check()
     with _bar(quiet=as_json) as progress:
-        outcome = run_audit(plan, jobs=processes, progress=progress, self_check=find_self_check())
+        outcome = run_audit(plan, jobs=processes, progress=progress, self_check=self_check)
     paths = [] if report is None else write_report(outcome, report)
     if as_json:
         print_json(as_document(outcome))
     else:
         _show(outcome)
+        if self_check is None:
+            say("Not run: checks of the project's own code on random cases, which need a clone.", style="dim")
         for path in paths:
             say(f"Written: {path}", style="dim")
     if not outcome.is_clean:
