@@ -102,25 +102,6 @@ def test_a_small_module_with_one_reader_is_noticed(tmp_path: Path) -> None:
     assert list(lonely(names)) == ["blowfishdb.plan.tiny belongs inside blowfishdb.plan.reader"]
 
 
-TWICE = {
-    "Axis",
-    "Cells",
-    "Choice",
-    "Comparison",
-    "Grid",
-    "Group",
-    "Level",
-    "Line",
-    "Measured",
-    "MeasuredBlock",
-    "Part",
-    "Pieces",
-    "Selection",
-    "Threshold",
-}
-"""Names of classes that still mean two things; to be emptied."""
-
-
 def repeated_classes(names: Mapping[str, Path]) -> dict[str, list[str]]:
     """The class names that several modules define, with these modules."""
     places: dict[str, list[str]] = {}
@@ -131,7 +112,7 @@ def repeated_classes(names: Mapping[str, Path]) -> dict[str, list[str]]:
 
 
 def test_a_class_name_means_one_thing() -> None:
-    assert set(repeated_classes(modules())) == TWICE
+    assert repeated_classes(modules()) == {}
 
 
 def test_a_class_name_of_two_meanings_is_noticed(tmp_path: Path) -> None:
