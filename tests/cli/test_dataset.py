@@ -251,7 +251,7 @@ def test_joined_tables_and_caps(
     assert run([*look, "--person", "patient", "--order-by", "visit_id"]) == 0
     assert "1,235" in capsys.readouterr().out, "of a table that is not added yet"
     assert run([*added, "--join", "patients by id"]) != 0
-    assert "is no join" in capsys.readouterr().err
+    assert "is not a join" in capsys.readouterr().err
     assert run([*added, *join, *people]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "Joined: patients on patient = id gives age (protected with the rows of each person)" in shown

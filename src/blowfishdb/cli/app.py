@@ -47,7 +47,7 @@ For those who check the papers
 GROUPS = {
     "dataset": "Add, list, show and remove datasets; keep their budgets.",
     "policy": "See, check, compare and change what is hidden.",
-    "synopsis": "Publish a private table once, then ask it as often as you like, free.",
+    "synopsis": "Publish a private table once; asking it is free.",
     "ledger": "See, verify and export what was charged.",
     "user": "The people who may sign in to a server.",
     "access": "Who may use which dataset, and approvals.",
