@@ -189,6 +189,8 @@ class Engine(ABC):
     """SQL that makes the text x compare byte by byte; empty where text does so by itself."""
     shuffles = False
     """Whether groups move between machines, so that a second GROUP BY takes longer than two comparisons a row."""
+    streams = False
+    """Whether rows reach this process so fast that it places numbers among irregular edges sooner than the engine."""
     rewrite: Callable[[Expr], Expr] | None = None
     """What stands in place of each part of a statement that Ibis writes too narrowly for this engine."""
 
@@ -224,6 +226,11 @@ class Engine(ABC):
         """The columns of one statement; none where it has no row."""
         rows = self.fetch(sql, deadline)
         return [list(map(itemgetter(place), rows)) for place in range(len(rows[0]))] if rows else []
+
+    def stream(self, sql: str, deadline: float | None) -> Iterator[Floats]:
+        """The only column of a statement, doubles in which NULL is NaN, piece by piece; asked of `streams` alone."""
+        del sql, deadline
+        raise SourceError(f"{type(self).__name__} does not stream rows")
 
     def comparable(self, column: Expr, kind: Kind) -> Expr:
         """The column so that texts compare and group byte by byte."""

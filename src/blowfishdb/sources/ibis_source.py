@@ -214,7 +214,7 @@ class IbisCount(Generic[Places, Result]):
         """What was counted; SourceFailed when the engine fails or is too slow."""
 
         def count() -> Result:
-            codes, numbers = self.statement.codes(self.engine.fetch_columns(self.sql, deadline))
+            codes, numbers = self.statement.codes(self.statement.fetch(self.engine, self.sql, deadline))
             return self.read(self.statement.places, codes, numbers)
 
         return redact_errors(count, SourceFailed, self.source)

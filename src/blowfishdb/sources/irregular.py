@@ -1,13 +1,13 @@
 """Irregular edges: a grid that holds them all, or cells in which a number meets few of them.
 
 Both lead to the declared bin of every double without a search: an engine works out a small whole number for each row,
-and the proxy reads which bin it stands for.
+and the proxy reads which bin it stands for. Rows of an engine in this process may be placed here themselves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -23,6 +23,8 @@ FEW_IN_CELL, MOST_IN_CELL = 2, 15
 """Edges in the fullest cell: so few that no further bend is tried, and so many that other ways are faster."""
 MOST_CODES = 2**15 - 2
 """Cells, times the edges in the fullest one: such places fit into two bytes."""
+AT_ONCE = 2**14
+"""Numbers that are placed here at once: so few that all that is made of them stays in the caches of a core."""
 MOST_ROOTS = 5
 """Square roots in a row: the fifth bends powers of ten into nearly equal distances."""
 
@@ -83,6 +85,32 @@ class EdgeCells:
         cell, met = number % self.count, np.where(is_full, len(self.tables), number // self.count)
         below = np.where(number >= 0, self.before[cell] + met, np.where(is_full, math.inf, -1))
         return np.where(np.isnan(places), np.nan, below)
+
+    def tally(self, pieces: Iterable[Floats]) -> tuple[Floats, Ints]:
+        """What occurs of all that `edges_below` tells of numbers, and how many numbers each stands for."""
+        end = max(table[np.isfinite(table)].max() for table in self.tables)
+        below = np.add.outer(self.before, np.arange(len(self.tables) + 1)).ravel()
+        counts, beyond = np.zeros(below.size, dtype=np.int64), np.zeros(3, dtype=np.int64)
+        for piece in pieces:
+            for place in range(0, piece.size, AT_ONCE):
+                numbers = piece[place : place + AT_ONCE]
+                # The least and the largest are NaN where one number is.
+                if not (numbers.min() >= self.start and numbers.max() < end):
+                    is_outside = numbers < self.start, numbers >= end, np.isnan(numbers)
+                    beyond += [np.count_nonzero(mask) for mask in is_outside]
+                    numbers = numbers[~np.logical_or.reduce(is_outside)]
+                counts += np.bincount(self._met(numbers), minlength=counts.size)
+        numbers, counts = np.concatenate([[-1.0, np.inf, np.nan], below]), np.concatenate([beyond, counts])
+        return numbers[counts > 0], counts[counts > 0]
+
+    def _met(self, numbers: Floats) -> Ints:
+        """The cells of numbers within the range, each as many places apart as edges can be met in it, and one more."""
+        distance = _rooted(numbers - self.start if self.start else numbers, self.roots)
+        cells = (distance * self.factor).astype(np.int64)
+        places = cells * (len(self.tables) + 1)
+        for table in self.tables:
+            places += numbers >= table[cells]
+        return places
 
 
 def edge_cells(low: float, later: Floats) -> EdgeCells | None:

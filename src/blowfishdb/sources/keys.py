@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -119,6 +119,8 @@ class Key:
     place: Work | None = None
     is_light: bool = False
     """Whether `finish` only compares with two ends, so that it costs little for each row too."""
+    tally: Callable[[Iterable[Floats]], Fetched] | None = None
+    """Groups the rows here, where an engine streams them: the groups and how many rows each has."""
 
 
 def raw_key(attribute: Attribute, column: Expr) -> Key:
@@ -529,7 +531,9 @@ EXACT_DIGITS = 15
 """Decimals of up to this many digits keep their whole part when they become doubles."""
 
 
-def number_key(attribute: Integers | Bins, cut: Segments, column: Expr, kind: ColumnType, engine: Engine) -> Key:
+def number_key(
+    attribute: Integers | Bins, cut: Segments, column: Expr, kind: ColumnType, engine: Engine, *, is_alone: bool
+) -> Key:
     """The key of a numeric attribute."""
     if not engine.typed:
         # As a double, the whole number next to the largest exact one is that one.
@@ -543,7 +547,8 @@ def number_key(attribute: Integers | Bins, cut: Segments, column: Expr, kind: Co
         if attribute.size <= few:
             return _integer_key(attribute, column)
         return _double_key(attribute, cut, _whole(attribute, column), engine)
-    return _double_key(attribute, cut, _real(attribute, column.cast("float64"), _may_be_nan(kind, engine)), engine)
+    number = _real(attribute, column.cast("float64"), _may_be_nan(kind, engine))
+    return _double_key(attribute, cut, number, engine, is_streamed=is_alone and engine.streams)
 
 
 def number_line(attribute: Integers | Bins, column: Expr, kind: ColumnType, engine: Engine) -> OrderedColumn | None:
@@ -625,11 +630,14 @@ def _whole(attribute: Integers, column: Expr) -> RangedNumber:
     return RangedNumber(column.cast("float64"), column, low, high, False)
 
 
-def _double_key(attribute: Integers | Bins, cut: Segments, number: RangedNumber, engine: Engine) -> Key:
+def _double_key(
+    attribute: Integers | Bins, cut: Segments, number: RangedNumber, engine: Engine, *, is_streamed: bool = False
+) -> Key:
     segments = int(cut.starts.size)
     search = _search_key(attribute, cut, number, engine)
     most = STEP_LIMIT if search is None else min(STEP_LIMIT, 4 * segments)
-    key = _step_key(attribute, cut, number, engine, most) or search or _cell_key(attribute, cut, number, engine)
+    key = _step_key(attribute, cut, number, engine, most) or search
+    key = key or _cell_key(attribute, cut, number, engine, is_streamed=is_streamed)
     if key is not None:
         return key
     if segments <= CHOICE_LIMIT:
@@ -692,7 +700,9 @@ def _common_steps(attribute: Integers | Bins, cut: Segments) -> tuple[EvenSteps 
     return EvenSteps(common.start, common.width, common.scale, common.below.size), cut.starts[common.below - 1]
 
 
-def _cell_key(attribute: Integers | Bins, cut: Segments, number: RangedNumber, engine: Engine) -> Key | None:
+def _cell_key(
+    attribute: Integers | Bins, cut: Segments, number: RangedNumber, engine: Engine, *, is_streamed: bool
+) -> Key | None:
     """Cells of equal width, in each of which the number is compared with the edges that an engine looks up."""
     is_found = isinstance(attribute, Bins) and engine.entry(np.zeros(1), number.value) is not None
     if not isinstance(attribute, Bins) or not is_found or cut.starts.size < CELLS_FROM:
@@ -701,14 +711,15 @@ def _cell_key(attribute: Integers | Bins, cut: Segments, number: RangedNumber, e
     cells = edge_cells(low, np.array(later))
     if cells is None:
         return None
+    bins = step_decoder(attribute, cut.starts, 0)
+    if is_streamed:
+        return Key((number.value,), bins, tally=cells.tally)
     known = cells
     whole = engine.whole_type(~known.count, known.count * len(known.tables))
 
     def place(columns: Sequence[Expr]) -> tuple[Expr, ...]:
         value, cell = columns
         return (_met(known, replace(number, value=value, compared=value), cell, whole, engine),)
-
-    bins = step_decoder(attribute, cut.starts, 0)
 
     def decode(fetched: Fetched) -> Ints:
         return bins([known.edges_below(_doubles(fetched[0]))])

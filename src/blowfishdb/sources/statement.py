@@ -106,6 +106,11 @@ class CountStatement(Generic[Places]):
     places: Places
     """The question without what the statement has filtered already."""
 
+    def fetch(self, engine: Engine, sql: str, deadline: float | None) -> Fetched:
+        """The columns of the groups, by the engine or, where a key does so, put together here."""
+        tally = next((key.tally for key in self.keys.values() if key.tally is not None), None)
+        return engine.fetch_columns(sql, deadline) if tally is None else tally(engine.stream(sql, deadline))
+
     def codes(self, columns: Fetched) -> tuple[dict[str, Ints], Ints]:
         """The value codes of each fetched group by attribute, and its number of rows."""
         numbers = whole_numbers(columns[-1] if columns else [])
@@ -213,6 +218,8 @@ def _counted(rows: Expr, keys: Sequence[Key]) -> Expr:
     """The rows placed and grouped; groups that become equal by each key's finishing touch are put together."""
     columns = [key.columns for key in keys]
     placed = rows.select(**_named(columns))
+    if any(key.tally for key in keys):
+        return placed
     if any(key.place for key in keys):
         columns = _worked_out(placed, columns, [key.place for key in keys])
         placed = placed.select(**_named(columns))
@@ -402,7 +409,7 @@ def make_key(cut: Segments, column: Expr, kind: ColumnType, engine: Engine, *, i
     if isinstance(attribute, Timestamps):
         return timestamp_key(attribute, cut, column, kind, engine)
     if isinstance(attribute, Integers | Bins):
-        return number_key(attribute, cut, column, kind, engine)
+        return number_key(attribute, cut, column, kind, engine, is_alone=is_alone)
     raise SourceError(f"{type(attribute).__name__} attributes cannot be counted by a data source")
 
 
