@@ -99,6 +99,7 @@ IRREGULAR = [
         Case(f"500 edges, {name}", BINNED, {"x": bins(edges=edges, outside="cell")}, ("x",))
         for name, edges in EDGE_LISTS.items()
     ),
+    Case("500 edges, ends clamped", BINNED, {"x": bins(edges=EDGE_LISTS["powers"])}, ("x",)),
     Case("500 edges beside a category", BINNED, {"x": bins(edges=EDGE_LISTS["powers"]), "s": ["a", "b"]}, ("x", "s")),
     Case(
         "50 edges, filtered",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from blowfishdb.sources import keys, statement
+from blowfishdb.sources import irregular, keys, statement
 from blowfishdb.sources.duckdb import DuckDB
 from blowfishdb.sources.mysql import MySQL
 from tests.audit.rewritten import rewrite
 from tests.sources import stores
 from tests.sources.cases import CASES
 from tests.sources.tables import SAMPLES, WORDS
-from tests.sources.test_conformance import check
+from tests.sources.test_conformance import check, opened
 
 BY_NAME = {case.name: case for case in CASES}
 
@@ -22,6 +22,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def fails(url: str, name: str, *, finite: bool = False) -> None:
+    # A source would use the statement again that it wrote before the fault.
+    opened.cache_clear()
     with pytest.raises(AssertionError):
         check(url, BY_NAME[name], finite=finite)
 
@@ -68,8 +70,30 @@ def test_months_that_are_one_off(url: str, monkeypatch: pytest.MonkeyPatch) -> N
     ids=["NaN is above", "an edge is met too early", "below is above"],
 )
 def test_cells_that_are_misread(url: str, right: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DuckDB, "streams", False)
+    opened.cache_clear()
+    check(url, BY_NAME["500 edges, ends clamped"])
     rewrite(monkeypatch, keys, "_met", right, wrong)
-    fails(url, "500 edges, powers")
+    fails(url, "500 edges, ends clamped")
+
+
+@pytest.mark.parametrize(
+    ("place", "right", "wrong"),
+    [
+        ("tally", "np.inf, np.nan", "np.nan, np.inf"),
+        ("tally", "numbers < self.start, numbers >= end", "numbers >= end, numbers < self.start"),
+        ("_met", "numbers >= table", "numbers > table"),
+    ],
+    ids=["NaN is above", "below is above", "an edge is met too late"],
+)
+def test_streamed_numbers_that_are_misread(
+    url: str, place: str, right: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DuckDB, "streams", True)
+    opened.cache_clear()
+    check(url, BY_NAME["500 edges, ends clamped"])
+    rewrite(monkeypatch, irregular, f"EdgeCells.{place}", right, wrong)
+    fails(url, "500 edges, ends clamped")
 
 
 @pytest.mark.mariadb
