@@ -92,7 +92,7 @@ GROUPINGS = (
     Grouping("100 whole numbers", "age", ("age",)),
     Grouping("100 bins of a double", "floor(amount)", ("amount",)),
     Grouping(REGULAR, "floor(cost * 5)", ("cost",)),
-    # Nobody writes these where an engine has no search of its own; the raw statement of equal bins then stands for them.
+    # Nobody writes these where an engine has no search of its own; the statement of equal bins then stands for them.
     Grouping(IRREGULAR, "floor(price * 5)", ("price",)),
     Grouping("100 bins of width 0.1", "floor(weight * 10)", ("weight",)),
     Grouping("100 bins of width 0.01", "floor(fine * 100)", ("fine",)),
