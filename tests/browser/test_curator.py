@@ -229,9 +229,9 @@ def test_the_trade_off_reads_no_data_until_told_to(page: Page, lab: Place) -> No
     expect(page.get_by_text("How far off answers are")).to_be_visible()
     page.get_by_role("radio", name="What it costs").click()
     page.get_by_test_id("thetas").fill("3, 2.5")
-    expect(page.get_by_role("alert").filter(has_text="Theta counts whole steps")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="Theta is a number of whole steps")).to_be_visible()
     page.get_by_test_id("thetas").fill("20, 45")
-    expect(page.get_by_role("alert").filter(has_text="Theta counts whole steps")).to_have_count(0)
+    expect(page.get_by_role("alert").filter(has_text="Theta is a number of whole steps")).to_have_count(0)
     pick(page, "closer", "within 45")
     expect(page.get_by_test_id("point")).to_contain_text("Within 45")
 

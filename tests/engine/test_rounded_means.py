@@ -99,7 +99,7 @@ def test_a_promised_tolerance_has_room_for_the_rounding() -> None:
         (alpha,) = column_alphas(table.table, quote.alpha)
         assert alpha is not None
         assert table.table.blocks[0].coarse / table.table.blocks[0].scale < alpha <= tolerance
-    with pytest.raises(QueryError, match=r"rounded values, which moves it by up to 14\.5"):
+    with pytest.raises(QueryError, match=r"rounded values, which can move it by up to 14\.5"):
         compiled(replace(MEAN, tolerance=Fraction(14)), rows=1000)
 
 

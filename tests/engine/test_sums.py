@@ -258,7 +258,7 @@ def test_constants_scale_the_price() -> None:
         ("SUM(price / discount)", "divided by numbers"),
         ("SUM(price / 0)", "divided by numbers"),
         ("SUM(3)", "COUNT"),
-        ("SUM(0 * price)", "adds nothing up"),
+        ("SUM(0 * price)", "nothing to add up"),
         ("SUM(price * price)", "different attributes"),
         ("SUM(10000000000 * price)", "nine digits"),
     ],

@@ -153,7 +153,7 @@ def test_other_spellings_become_the_stored_one(text: str, stored: str) -> None:
         ("count(age in (select 1))", "cannot be read|list of values|no plain value"),
         ("count(age like 'x')", "cannot be|attribute|not matched"),
         ("count(t.age = 1)", "no attribute"),
-        ("sum(age)", "'sum' is no kind of constraint"),
+        ("sum(age)", "'sum' is not a kind of constraint"),
         ("count(age < 18", "bracket is left open"),
         ("count(age < 'x)", "quote"),
         ("rows 12", "not expected"),

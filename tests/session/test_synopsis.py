@@ -145,7 +145,7 @@ def test_a_changed_file_is_noticed(synopsis: bf.Synopsis, tmp_path: Path) -> Non
     with pytest.raises(DocumentError, match="changed"):
         bf.open_synopsis(path)
     parquet.write_table(pa.table({"a": [1]}), path)
-    with pytest.raises(DocumentError, match="no synopsis"):
+    with pytest.raises(DocumentError, match="not a synopsis"):
         bf.open_synopsis(path)
     path.write_bytes(to_bytes(synopsis.artefact)[:-20])
     with pytest.raises(DocumentError):

@@ -58,7 +58,7 @@ class Assessment:
         if best is None:
             raise self._declined(TOO_LARGE)
         if best > highest:
-            raise self._declined("the noise this accuracy allows is finer than the sampler serves")
+            raise self._declined("this accuracy needs noise that is finer than the sampler can draw")
         return max(best, lowest), method
 
     def alpha(self, epsilon: Fraction, beta: float, *, simulate: bool) -> tuple[float, Method]:

@@ -406,9 +406,7 @@ def propose_quantiles(
         counted = replace(plan, unit=rows / (epsilon * (1 - part)), count_unit=rows / (epsilon * part))
         plan = min(plan, counted, key=lambda one: one.unit)
     if not all(MIN_SCALE <= unit <= MAX_SCALE for unit in (plan.unit, plan.count_unit or plan.unit)):
-        raise Declined(
-            EXPONENTIAL_QUANTILES, "so large or so small an epsilon asks for a scale that the sampler does not serve"
-        )
+        raise Declined(EXPONENTIAL_QUANTILES, "this epsilon needs a noise scale outside the range of the sampler")
     return plan
 
 
@@ -451,7 +449,7 @@ def quantiles_within(
 ) -> QuantileQuote:
     """The quote of the least epsilon, rounded up, that promises all ranks within alpha."""
     if alpha <= 0:
-        raise Declined(EXPONENTIAL_QUANTILES, "it promises ranks within a positive alpha only")
+        raise Declined(EXPONENTIAL_QUANTILES, "it needs a positive alpha")
     # The promise is in proportion to 1 / epsilon, but for whole-number noise, which a little more makes up for.
     epsilon = round_up(Fraction(quantiles_at(graph, cells, levels, Fraction(1), beta, axis).alpha / alpha))
     quote = quantiles_at(graph, cells, levels, epsilon, beta, axis)
@@ -498,16 +496,14 @@ def select_at(plan: GroupSelection, graph: CellGraph, epsilon: Fraction, beta: f
         raise Declined(GROUP_SELECTION, "no move is hidden, so all counts are exact and free")
     scaled = replace(plan, unit=replace(plan, unit=Fraction(1)).loss(graph) / epsilon)
     if not MIN_SCALE <= scaled.unit <= MAX_SCALE:
-        raise Declined(
-            GROUP_SELECTION, "so large or so small an epsilon asks for a scale that the sampler does not serve"
-        )
+        raise Declined(GROUP_SELECTION, "this epsilon needs a noise scale outside the range of the sampler")
     return SelectionQuote(scaled, certify_selection(scaled, graph), beta)
 
 
 def select_within(plan: GroupSelection, graph: CellGraph, alpha: float, beta: float) -> SelectionQuote:
     """The quote of the least epsilon, rounded up, whose list is as good as that of counts within alpha."""
     if alpha <= 0:
-        raise Declined(GROUP_SELECTION, "it promises lists within a positive alpha only")
+        raise Declined(GROUP_SELECTION, "it needs a positive alpha")
     steps = math.floor(alpha * (2 if plan.most is not None else 1)) + 1
     chances = selection_chances(plan) / beta
     # To begin with, ties count as failures: half of the noise would do, and more noise makes them likelier still.

@@ -89,7 +89,7 @@ def learn_parity(synopsis: Synopsis, label: str) -> Parity:
     if label not in artefact.names:
         raise QueryError(f"{label} is not in this synopsis; it has {', '.join(artefact.names)}")
     if any(axis.cells.cells != 2 or axis.cells.plain != 2 for axis in artefact.axes):
-        raise QueryError("parities are learnt of attributes with exactly two values each, NULL and outside excluded")
+        raise QueryError("a parity needs attributes with exactly two values each, without cells for NULL and outside")
     if len(artefact.axes) > MOST_ATTRIBUTES:
         raise TooLarge("attributes of a parity", len(artefact.axes), MOST_ATTRIBUTES, "Publish fewer attributes.")
     counts = np.moveaxis(artefact.counts.reshape(artefact.shape), artefact.names.index(label), -1)

@@ -209,7 +209,7 @@ def sufficient_budget(
     """The most epsilon with which the odds between two values change by no more than `odds`, or a belief of `prior`
     stays at or below `posterior`; PolicyError where no budget can, because the policy does not hide them."""
     if (odds is None) == (posterior is None):
-        raise AccuracyError("say which bound is wanted: odds, such as 3, or a posterior, such as 0.6")
+        raise AccuracyError("give one bound: odds, such as 3, or a posterior, such as 0.6")
     _check_count("releases", releases)
     _check_count("records", records)
     steps = _steps(declared, attribute, one, two)

@@ -64,12 +64,12 @@ class SyntheticRows:
 def synthetic_rows(synopsis: Synopsis, *, rows: int | None = None, seed: int = 0) -> SyntheticRows:
     """Records with the synopsis' counts; `rows` fixes their number, which is otherwise the estimated total."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise InvalidInput("a seed is a whole number from 0 on")
+        raise InvalidInput("a seed is a whole number, 0 or more")
     artefact = synopsis.artefact
     weights = np.maximum(artefact.counts, 0.0)
     total = max(0, round(float(artefact.counts.sum()))) if rows is None else rows
     if isinstance(total, bool) or not isinstance(total, int) or total < 0:
-        raise InvalidInput("the number of rows is a whole number from 0 on")
+        raise InvalidInput("the number of rows is a whole number, 0 or more")
     if total > MOST_ROWS:
         raise TooLarge("synthetic rows", total, MOST_ROWS, "Ask for fewer with rows=.")
     if synopsis.filter is not None:

@@ -568,7 +568,7 @@ def stored_document(payload: str | bytes) -> Any:
     """The plain data of what is stored, long lists as columns; ValueError for what is no document."""
 
     def refuse(name: str) -> float:
-        raise ValueError(f"{name} is no number of an answer")
+        raise ValueError(f"{name} is not a number of an answer")
 
     if isinstance(payload, str) or not payload.startswith(ARROW):
         return json.loads(payload, parse_constant=refuse)

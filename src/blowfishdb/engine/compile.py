@@ -415,7 +415,7 @@ def cell_ends(cells: Cells, name: str) -> tuple[Floats, Floats]:
             return firsts, lasts
         case Bins():
             return attribute.edge_doubles(axis.firsts), attribute.edge_doubles(axis.lasts + 1)
-    raise QueryError(f"quantiles of {name} are no numbers; ask for its cdf instead")
+    raise QueryError(f"quantiles of {name} are not numbers; ask for its cdf instead")
 
 
 MOST_COMMON = 2**16

@@ -206,9 +206,9 @@ def from_bytes(content: bytes) -> Artefact:
         file = parquet.ParquetFile(io.BytesIO(content))
         description = json.loads((file.schema_arrow.metadata or {})[KEY])
     except (pa.ArrowException, OSError, KeyError, ValueError, RecursionError):
-        raise DocumentError("this is no synopsis: it was not written by BlowfishDB, or it is damaged") from None
+        raise DocumentError("this is not a synopsis: it was not written by BlowfishDB, or it is damaged") from None
     if not isinstance(description, dict) or description.get("schema") != SCHEMA:
-        raise DocumentError(f"this is no synopsis in the form {SCHEMA!r}", path="schema")
+        raise DocumentError(f"this is not a synopsis in the form {SCHEMA!r}", path="schema")
     try:
         fields = Field(description, "the synopsis", DocumentError).fields()
         totals = fields.optional("totals", lambda totals: totals.each(Field.whole))

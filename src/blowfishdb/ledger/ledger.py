@@ -143,7 +143,7 @@ class Ledger(Charging, AbstractContextManager["Ledger"]):
         with self._writing() as cursor:
             known = _check_as_seen(cursor, seen)
             if if_uncharged and known.charges:
-                raise ChangeRefused("not refreshed: meanwhile a release was charged; look at the account again")
+                raise ChangeRefused("not refreshed: a release was charged meanwhile; look at the account again")
             number = known.snapshot + 1
             cursor.rows("UPDATE account SET snapshot = ? WHERE id = ?", number, known.id)
             cursor.end_chains(known.id)
@@ -361,7 +361,7 @@ def _check_as_seen(cursor: LedgerCursor, seen: Account) -> Account:
     known = cursor.account(seen.id)
     check_versions(seen, known)
     if seen.accounting != known.accounting:
-        raise ChangeRefused(f"meanwhile the account counts {known.accounting!r}; look at it again")
+        raise ChangeRefused(f"the account has changed to {known.accounting!r} meanwhile; look at it again")
     return known
 
 

@@ -334,7 +334,7 @@ class JointStrategy(Strategy):
         """The block of a group of questions."""
         block = self.blocks[place]
         if not isinstance(block, SharedBlock):
-            raise Declined(NAME, "the blocks of a table are no questions of their own")
+            raise Declined(NAME, "the blocks of a table are not questions of their own")
         return block
 
     def _pieces(self) -> Iterator[tuple[DirectBlock | SharedBlock, slice, slice]]:

@@ -145,7 +145,7 @@ def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple
             if noise > 2.0 * min(offer.predicted for offer in listed):
                 break
     if not listed:
-        raise AccuracyError(f"epsilon {float(epsilon):g} is beyond the noise that can be drawn; use one nearer to 1")
+        raise AccuracyError(f"epsilon {float(epsilon):g} is beyond the noise that can be drawn; use one closer to 1")
     return tuple(sorted(listed, key=lambda offer: offer.predicted))
 
 

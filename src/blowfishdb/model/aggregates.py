@@ -115,12 +115,12 @@ class Aggregate:
         if type(self.times) is not int or not 1 <= self.times <= 1_000_000:
             raise QueryError("a share is multiplied by a whole number from 1 to a million: 100 gives percent")
         if self.affine and (self.function not in ("sum", "mean") or len(self.affine) != len(self.factors)):
-            raise QueryError("sums and means alone are of a x + b, with two numbers for each attribute")
+            raise QueryError("only sums and means take a x + b, with two numbers for each attribute")
         constants = [number for pair in self.affine for number in pair]
         if any(max(abs(number.numerator), number.denominator) > LARGEST_CONSTANT for number in constants):
             raise QueryError("the constants of a sum are numbers of at most nine digits")
         if any(scale == 0 for scale, _ in self.affine):
-            raise QueryError("an attribute times 0 adds nothing up")
+            raise QueryError("an attribute times 0 has nothing to add up")
         if self.tolerance is not None and self.tolerance < 0:
             raise QueryError("a tolerance is a number of at least 0")
 
@@ -748,7 +748,7 @@ def _less_rounding(tolerance: float, total: BlockRows, aggregate: Aggregate) -> 
     if tolerance <= total.coarse:
         off = f"{total.coarse / total.scale:g}"
         raise QueryError(
-            f"{aggregate.title} is of rounded values, which moves it by up to {off}: ask for more than that"
+            f"{aggregate.title} uses rounded values, which can move it by up to {off}: ask for a tolerance above that"
         )
     return tolerance - total.coarse
 

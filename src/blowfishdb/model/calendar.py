@@ -47,7 +47,7 @@ def parse_duration(text: str, error: type[InvalidInput]) -> Duration:
     """'7 days', '1 month', '90 minutes' as a value."""
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", text)
     if match is None or match[2] not in NESTS:
-        raise error(f"{text!r} is no duration; write for example '7 days' or '3 months'")
+        raise error(f"{text!r} is not a duration; write for example '7 days' or '3 months'")
     return Duration(int(match[1]), match[2])
 
 
@@ -124,7 +124,7 @@ class Dates(Attribute):
 
     def __post_init__(self) -> None:
         if self.by not in DATE_UNITS:
-            raise DomainError(f"dates go by {', '.join(DATE_UNITS)}, not by {self.by!r}")
+            raise DomainError(f"dates are grouped by {', '.join(DATE_UNITS)}, not by {self.by!r}")
         if self.start > self.end:
             raise DomainError(f"the start {self.start} must not be after the end {self.end}")
         self.check()
@@ -292,7 +292,7 @@ class Timestamps(Attribute):
 
     def __post_init__(self) -> None:
         if self.by not in TIMESTAMP_UNITS:
-            raise DomainError(f"timestamps go by {', '.join(TIMESTAMP_UNITS)}, not by {self.by!r}")
+            raise DomainError(f"timestamps are grouped by {', '.join(TIMESTAMP_UNITS)}, not by {self.by!r}")
         find_zone(self.zone)
         if self.start.tzinfo is not None or self.end.tzinfo is not None:
             raise DomainError("start and end are wall-clock times of the declared zone")

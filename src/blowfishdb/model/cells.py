@@ -403,7 +403,7 @@ def middles(name: str, axis: AxisCells) -> tuple[Ints, Fraction]:
     """The middle of each ordinary cell of a numeric axis, as whole multiples of the given number."""
     attribute = axis.segments.attribute
     if not isinstance(attribute, Integers | Bins):
-        raise QueryError(f"{name} is no bounded number; sums, means and points are of integers and numeric bins")
+        raise QueryError(f"{name} is not a bounded number; sums, means and points need integers or numeric bins")
     low, high = attribute.spans(axis.firsts, axis.lasts, attribute.denominator)
     return low + high, Fraction(1, 2 * attribute.denominator)
 
@@ -442,7 +442,7 @@ def _numeric_groups(axis: Axis, domain: Domain) -> Grouping:
     """The values or bins of one column; all of them count."""
     attribute = domain.find(axis.attribute)
     if not isinstance(attribute, Integers | Bins):
-        raise QueryError(f"{axis.attribute} is no bounded number; points are made of integers and numeric bins")
+        raise QueryError(f"{axis.attribute} is not a bounded number; points need integers or numeric bins")
     if axis.groups or axis.edges or axis.unit is not None:
         raise QueryError(f"{axis.attribute}: points take whole columns, or bins of one width")
     if axis.width is None and attribute.size > MOST_VALUES:

@@ -66,7 +66,7 @@ def read_condition(node: exp.Expression, names: Names) -> Predicate:
     if isinstance(node, exp.And | exp.Or):
         parts = [read_condition(part, names) for part in _chain(node)]
         if len(parts) > MOST_CONDITIONS:
-            raise QueryError(f"at most {MOST_CONDITIONS} conditions stand in one row; use IN (...)")
+            raise QueryError(f"at most {MOST_CONDITIONS} conditions are joined in one row; use IN (...)")
         joined = Both if isinstance(node, exp.And) else Either
         return reduce(joined, parts) if names.are_free else _balanced(parts, joined)
     if isinstance(node, exp.Not):
@@ -187,7 +187,9 @@ class GroupedValues:
         values = [value for label, listed in self.groups if label in chosen for value in listed]
         if not values:
             examples = ", ".join([label for label, _ in self.groups][:LISTED])
-            raise QueryError(f"no declared value of {self.attribute} is so: {self.text} gives {examples} and the like")
+            raise QueryError(
+                f"no declared value of {self.attribute} matches: {self.text} gives {examples} and the like"
+            )
         return _in_runs(self.attribute, values)
 
     def _passes(self, label: str, op: Op, wanted: Value) -> bool:
@@ -274,7 +276,7 @@ def _value(node: exp.Expression, names: Names) -> Value:
     if names.find(node) is not None:
         raise QueryError(f"{node_text(node)} is another attribute; {CONDITIONS_HELP}")
     hint = "; text stands in single quotes" if isinstance(node, exp.Column) else ""
-    raise QueryError(f"{node_text(node)} is no plain value{hint}; {CONDITIONS_HELP}")
+    raise QueryError(f"{node_text(node)} is not a plain value{hint}; {CONDITIONS_HELP}")
 
 
 def _worked_out(node: exp.Expression) -> Value | None:
@@ -295,7 +297,7 @@ def _refuse(node: exp.Expression, names: Names) -> Predicate:
     if isinstance(node, exp.Like | exp.ILike | exp.RegexpLike | exp.SimilarTo):
         raise QueryError("patterns are not matched: list the declared values, x IN ('...', '...')")
     if node.find(exp.Select) is not None:
-        raise QueryError(f"subqueries are not known here; {CONDITIONS_HELP}")
+        raise QueryError(f"subqueries are not supported; {CONDITIONS_HELP}")
     raise QueryError(f"{node_text(node)} cannot be a condition; {CONDITIONS_HELP}")
 
 
@@ -371,7 +373,7 @@ def number(text: str) -> int | Fraction:
     try:
         decimal = Decimal(text)
     except InvalidOperation:
-        raise QueryError(f"{shown(text)} is no number") from None
+        raise QueryError(f"{shown(text)} is not a number") from None
     if not decimal.is_finite() or abs(decimal.adjusted()) > LARGEST_EXPONENT:
         raise QueryError(f"{shown(text)} is out of range: numbers lie below 1e{LARGEST_EXPONENT} in size")
     return _whole(Fraction(decimal))
@@ -451,7 +453,7 @@ class Names:
             return name
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and only(node, "this"):
             raise QueryError(f"there is no attribute {shown(node.this.this)}; {self.nearest(str(node.this.this))}")
-        raise QueryError(f"{node_text(node)} is no attribute; {advice}")
+        raise QueryError(f"{node_text(node)} is not an attribute; {advice}")
 
     def nearest(self, name: str) -> str:
         """A half-sentence with the nearest names, and how to write one that is no plain word."""
@@ -555,7 +557,7 @@ def name_in(tokens: Sequence[Token]) -> str:
     if len(tokens) == 1 and tokens[0].token_type == TokenType.IDENTIFIER:
         return tokens[0].text
     text = " ".join(token.text for token in tokens)
-    raise QueryError(f'{shown(text)} is no attribute; names with odd signs stand in "double quotes"')
+    raise QueryError(f'{shown(text)} is not an attribute; put a name with special characters in "double quotes"')
 
 
 def _tree(tokens: Sequence[Token]) -> exp.Expression:

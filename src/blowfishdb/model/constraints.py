@@ -259,7 +259,7 @@ def read_constraint(text: str) -> Constraint:
     try:
         kind, arguments, known = read_call(text)
         if kind not in KINDS:
-            raise QueryError(f"{kind!r} is no kind of constraint")
+            raise QueryError(f"{kind!r} is not a kind of constraint")
         value = value_in(known) if known else None
         match kind, arguments:
             case "rows", []:
@@ -272,7 +272,7 @@ def read_constraint(text: str) -> Constraint:
                 return MarginalConstraint(tuple(name_in(name) for name in arguments))
     except QueryError as error:
         raise PolicyError(f"{error}; {HELP}") from None
-    raise PolicyError(f"{kind} is not written so; {HELP}")
+    raise PolicyError(f"{kind} is not written this way; {HELP}")
 
 
 def _count(value: object) -> int | None:
@@ -640,7 +640,7 @@ def _total(constraints: Sequence[Constraint]) -> int | None:
     if len(given) > 1:
         (one, first), (two, second) = list(given.items())[:2]
         number = plural(one, "row")
-        raise PolicyError(f"{write_constraint(first)} tells of {number}, and {write_constraint(second)} of {two:,}")
+        raise PolicyError(f"{write_constraint(first)} counts {number}, and {write_constraint(second)} of {two:,}")
     return next(iter(given), None)
 
 

@@ -100,7 +100,7 @@ def _finite(text: str) -> Decimal:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise DocumentError(f"{name} is no number a document can hold")
+    raise DocumentError(f"{name} is not a number that a document can hold")
 
 
 def _check_depth(content: object) -> None:
@@ -155,7 +155,7 @@ def json_lines(text: str) -> Lines:
         elif key_next:
             path[-1] = json.loads(token)
             if tuple(path) in lines:
-                raise DocumentError(f"the key {path[-1]!r} stands twice", path=dotted(tuple(path)), line=line)
+                raise DocumentError(f"the key {path[-1]!r} appears twice", path=dotted(tuple(path)), line=line)
             lines[tuple(path)] = line
             key_next = False
         elif token != ":":
@@ -412,7 +412,7 @@ def _read(content: dict[str, Any], lines: FindLines) -> Document:
     try:
         mistakes = list(_mistakes(content, lines))
     except UnicodeEncodeError:
-        raise DocumentError("this document holds half of a surrogate pair, which is no character") from None
+        raise DocumentError("this document holds half of a surrogate pair, which is not a character") from None
     if mistakes:
         raise min(mistakes, key=lambda mistake: (mistake[0], mistake[1].line or 0))[1]
     attributes = []

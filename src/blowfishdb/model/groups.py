@@ -112,7 +112,7 @@ def _given_edges(edges: Sequence[object], attribute: Attribute) -> Ints:
 
 def _calendar_edges(unit: str, attribute: Attribute) -> Ints:
     if not isinstance(attribute, Dates | Timestamps):
-        raise DomainError(f"is no date, so it cannot go by {unit!r}")
+        raise DomainError(f"is not a date, so it cannot be grouped by {unit!r}")
     if unit == attribute.by:
         _check_size("an axis", attribute.size)
         return np.arange(attribute.size + 1)

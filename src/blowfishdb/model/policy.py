@@ -276,7 +276,7 @@ class Joint:
             raise PolicyError("a joint graph is a partition() into listed blocks, or custom() pairs")
         for combination in itertools.chain(*self.groups):
             if not isinstance(combination, tuple) or len(combination) != len(self.attributes):
-                raise PolicyError(f"{combination!r} is no combination of one value for each of {self.words}")
+                raise PolicyError(f"{combination!r} is not a combination of one value for each of {self.words}")
 
     @property
     def words(self) -> str:
@@ -451,7 +451,7 @@ def _blocks(family: Partition, attribute: Attribute) -> ListedWindow | CliqueGra
 
 def _threshold(theta: Fraction | Duration, attribute: Attribute) -> ValueWindow:
     if isinstance(theta, Duration) and not isinstance(attribute, Dates | Timestamps):
-        raise PolicyError(f"a threshold of {theta} does not fit an attribute that is no date; give a number")
+        raise PolicyError(f"a threshold of {theta} fits dates only; give a number")
     if isinstance(attribute, Bins) and isinstance(theta, Fraction):
         return _bins_within(theta, attribute)
     if isinstance(attribute, Dates) and isinstance(theta, Duration):
@@ -462,7 +462,7 @@ def _threshold(theta: Fraction | Duration, attribute: Attribute) -> ValueWindow:
         raise PolicyError("threshold() needs an ordered attribute; declare it ordered, or use partition()")
     if not isinstance(theta, Fraction) or theta.denominator != 1:
         unit = attribute.by if isinstance(attribute, Dates) else "step"
-        raise PolicyError(f"theta counts whole {unit}s here: {theta} does not fit")
+        raise PolicyError(f"theta is a number of whole {unit}s here: {theta} does not fit")
     return StepWindow(attribute.size, int(theta))
 
 
@@ -495,7 +495,7 @@ def _timestamps_within(theta: Fraction | Duration, attribute: Timestamps) -> Ste
     """Periods are joined by the distance of the sets, between instants and between the readings of the clock."""
     if isinstance(theta, Fraction):
         if theta.denominator != 1:
-            raise PolicyError(f"theta counts whole {attribute.by}s here: {theta} does not fit")
+            raise PolicyError(f"theta is a number of whole {attribute.by}s here: {theta} does not fit")
         theta = Duration(int(theta), attribute.by)
     seconds = SECONDS.get(theta.unit)
     if seconds is None:
@@ -577,7 +577,7 @@ class Person:
         if not self.id or not self.order_by:
             raise PolicyError("a person needs the id column and the row key that orders the rows")
         if not is_storable(self.id) or not is_storable(self.order_by):
-            raise PolicyError("the id column and the row key hold no character that no engine takes in a statement")
+            raise PolicyError("the id column and the row key hold a character that no engine takes in a statement")
         if isinstance(self.at_most, bool) or not isinstance(self.at_most, int) or self.at_most < 1:
             raise PolicyError(f"at_most is a whole number of rows, at least 1, not {self.at_most!r}")
 

@@ -82,7 +82,7 @@ def with_wide_times(part: Expr) -> Expr:
         return part
     moment = part.expressions[0]
     if isinstance(moment, exp.Literal) and not FIRST_YEAR <= int(moment.name.partition("-")[0]) <= LAST_YEAR:
-        raise SourceError(f"ClickHouse has dates from {FIRST_YEAR} to {LAST_YEAR} alone; declare none beyond them")
+        raise SourceError(f"ClickHouse has dates from {FIRST_YEAR} to {LAST_YEAR} only; declare none beyond them")
     return exp.Anonymous(this=WIDE.get(part.name, part.name), expressions=part.expressions)
 
 

@@ -57,7 +57,9 @@ def matched(pattern: str) -> list[str]:
     """The files of a pattern, in one order and each once, also where two names lead to it; SourceError for none."""
     files = {os.path.realpath(name): name for name in sorted(glob.glob(pattern, recursive=True), reverse=True)}
     if not files:
-        raise SourceError(f"no file matches {Path(pattern).name!r} where the address says, seen from the configuration")
+        raise SourceError(
+            f"no file matches {Path(pattern).name!r} where the address points, relative to the configuration"
+        )
     return sorted(files.values())
 
 
@@ -75,7 +77,7 @@ def header_of(path: str) -> tuple[str, list[str]]:
     separator = usual if len(headers[usual]) > 1 else max(headers, key=lambda one: len(headers[one]))
     names = headers[separator]
     if any("\0" in name for name in names):
-        raise SourceError("the file is no text in UTF-8, but perhaps one in UTF-16: save it again as CSV in UTF-8")
+        raise SourceError("the file is not UTF-8 text, perhaps it is UTF-16: save it again as CSV in UTF-8")
     # DuckDB takes names of any case for the same.
     if not all(name.strip() for name in names) or not 0 < len(names) == len({name.lower() for name in names}):
         raise SourceError("the first line of a CSV file names every column, each once")
@@ -448,7 +450,7 @@ class Delta:
 
         folder = Path(self.path)
         if not (folder / "_delta_log").is_dir():
-            raise SourceError(f"the folder {folder.name!r} is no Delta table: it has no log of versions")
+            raise SourceError(f"the folder {folder.name!r} is not a Delta table: it has no log of versions")
         table = self._deltalake.DeltaTable(folder.as_uri())
         protocol = table.protocol()
         features = set(protocol.reader_features or (["columnMapping"] if protocol.min_reader_version == 2 else []))

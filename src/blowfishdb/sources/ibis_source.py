@@ -338,7 +338,7 @@ def look_at_column(address: str, column: str) -> ColumnSeen:
         raise SourceError(f"the data has no column {column!r}; {suggest(column, columns)}")
     kind = columns[column].kind
     if kind not in IBIS_TYPES:
-        raise SourceError(f"a column of {columns[column].native} cannot be looked at")
+        raise SourceError(f"a column of type {columns[column].native} cannot be looked at")
     rows = ibis().table({column: IBIS_TYPES[kind]}, name=table.name, database=table.schema)
     if kind in BOUNDED:
         low, high = _fetch(engine, rows.aggregate(low=rows[column].min(), high=rows[column].max()))[0]

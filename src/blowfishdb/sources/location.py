@@ -116,7 +116,7 @@ def local_path(location: Location, is_there: Callable[[Path], bool] = Path.is_fi
     for candidate in (Path(path).expanduser(), Path(location.path)):
         if is_there(candidate):
             return candidate.resolve()
-    raise SourceError(f"there is no file {Path(path).name!r} where the address says, seen from the configuration")
+    raise SourceError(f"there is no file {Path(path).name!r} where the address points, relative to the configuration")
 
 
 def real_pattern(path: str) -> str:

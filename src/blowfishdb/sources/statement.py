@@ -68,7 +68,7 @@ class TableSchema:
             raise SourceError(f"the table {self.name.name} has no column {column!r}, which is {use}")
         kind = self.columns[column]
         if kind.kind not in allowed:
-            raise SourceError(f"the column {column!r} is {use}; {kind.native} cannot serve as that")
+            raise SourceError(f"the column {column!r} is {use}; a column of type {kind.native} cannot serve as that")
         return kind
 
 
