@@ -323,7 +323,7 @@ def test_an_answer_reads_back_and_its_certificate_is_worked_out_again() -> None:
         (lambda: query("linear", "ward", linear=[[1]], rows=3), "takes no rows"),
         (lambda: query("table", "ward", rows=0, aggregates=AGGREGATES), "whole number"),
         (lambda: compiled_of(Aggregate("share", of=("sex",))), "not grouped"),
-        (lambda: compiled_of(Aggregate("sum", ("sex",))), "no bounded number"),
+        (lambda: compiled_of(Aggregate("sum", ("sex",))), "not a bounded number"),
         (lambda: compiled_of(Aggregate("quantile", ("sex",), level=Fraction(1, 2))), "no order"),
         (lambda: compiled_of(Aggregate("quantile", ("x",), where=bf.col("x") > 1, level=Fraction(1, 2))), "WHERE"),
         (lambda: compiled_of(Aggregate("mean", ("x",), tolerance=Fraction(1))), "rows="),

@@ -221,7 +221,7 @@ def test_a_million_cells_compile() -> None:
         ([col("state").groups({"a": ["NC"], "b": ["NC"]})], QueryError, "two groups"),
         ([col("state").groups({"a": []})], QueryError, "empty"),
         ([col("state").groups({"a": ["XX"]})], QueryError, "no value"),
-        ([col("age").by("month")], QueryError, "no date"),
+        ([col("age").by("month")], QueryError, "not a date"),
         ([col("week").by("month")], QueryError, "whole months"),
         ([col("day").by("decade")], QueryError, "whole decades"),
     ],

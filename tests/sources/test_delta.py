@@ -177,7 +177,7 @@ def test_what_is_no_delta_table_is_refused(tmp_path: Path) -> None:
         open_source("delta://host/t")
     with pytest.raises(SourceError, match="there is no"):
         open_source(f"delta:///{tmp_path}/absent")
-    with pytest.raises(SourceError, match="no Delta table"):
+    with pytest.raises(SourceError, match="not a Delta table"):
         open_source(f"delta:///{tmp_path}")
     place = table_of(tmp_path / "t", [1])
     with pytest.raises(SourceError, match="table itself"):

@@ -410,7 +410,7 @@ def number(text: str) -> int | float:
     try:
         exact = Decimal(text.replace(" ", ""))
     except InvalidOperation:
-        raise QueryError(f"{text[:40]!r} is not a number") from None
+        raise QueryError(f"{text[:40]!r} is no number") from None
     if not exact.is_finite() or (exact and not -LONGEST < exact.adjusted() < LONGEST):
         raise QueryError(f"{text[:40]!r} is not a number that can be used here")
     return int(exact) if exact == exact.to_integral_value() else float(exact)
