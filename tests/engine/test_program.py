@@ -97,7 +97,7 @@ def test_nobody_promises_an_accuracy(held: Bench) -> None:
 
 
 def test_an_epsilon_too_small_for_some_stage_is_refused_before_the_charge(held: Bench) -> None:
-    with pytest.raises(Declined, match="so small an epsilon"):
+    with pytest.raises(Declined, match="more noise in one stage"):
         held.release(wanted=accuracy_target(epsilon="0.000001", mechanism="halves"))
     assert held.spent == 0
     assert held.rows.reads == 0

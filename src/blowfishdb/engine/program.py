@@ -156,7 +156,7 @@ def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -
     rows = compiled.problem.graph.rows_per_person
     floor = LEAST_EPSILON * rows
     if target.epsilon < floor:
-        raise Declined(mechanism.name, "so small an epsilon asks for more noise in one stage than the sampler serves")
+        raise Declined(mechanism.name, "this epsilon needs more noise in one stage than the sampler can draw")
     if target.epsilon > MOST_EPSILON * rows:
         raise Declined(mechanism.name, f"its noise is served up to epsilon {show(MOST_EPSILON * rows)}")
     if compiled.query.kind not in COUNTS:
