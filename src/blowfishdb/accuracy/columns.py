@@ -118,7 +118,7 @@ def _roles(table: AggregateTable, place: int) -> dict[str, BlockRows]:
 
 
 def usual_error(table: AggregateTable, rmse: float) -> float | None:
-    """About how far off the first column is where rows are off by so much; of quotients that of the largest."""
+    """The typical error of the first column where rows have the given one; of quotients that of the largest."""
     columns = promised_columns(table)
     first = None if columns is None else next((one for one in columns.quotients if one.column == 0), None)
     if first is None:

@@ -75,7 +75,7 @@ LOOSEST = 1e10
 
 @dataclass(frozen=True, eq=False)
 class Quote:
-    """A promise and the very plan that keeps it: all answers (or each) within alpha, except with probability beta.
+    """A promise and the plan that keeps it: all answers (or each) within alpha, except with probability beta.
 
     `method` tells how the promise is known: exact tails, a proven bound, or a simulation with 99.9 % confidence.
     `rmse` is the expected root mean squared error of the answers. Plan and certificate are computed when they are read:

@@ -46,7 +46,7 @@ class Cube:
         return self._with(finer) if finer.attribute in self.names else replace(self, axes=(*self.axes, finer))
 
     def slice(self, attribute: str, value: object) -> Cube:
-        """The records with this value of the attribute, which is seen no more."""
+        """The records with this value of the attribute, which the cube no longer shows."""
         return Cube(self.synopsis.where(Comparison(attribute, "==", value)), self._without(attribute))
 
     def dice(self, predicate: Predicate) -> Cube:

@@ -565,7 +565,7 @@ def _length(number: object) -> int:
 
 
 def stored_document(payload: str | bytes) -> Any:
-    """The plain data of what is stored, long lists as columns; ValueError for what is no document."""
+    """The plain data of what is stored, long lists as columns; ValueError for anything but a document."""
 
     def refuse(name: str) -> float:
         raise ValueError(f"{name} is not a number of an answer")

@@ -132,7 +132,7 @@ def plan_request(handle: DatasetHandle, request: Request, wants_preview: bool) -
 
 
 def plan_in_full(handle: DatasetHandle, request: Request, wants_preview: bool) -> Planned:
-    """The same with the price list worked out, for a server that does all work in its turn."""
+    """A planned request with its price list worked out, for a server that queues all heavy work."""
     planned = plan_request(handle, request, wants_preview)
     if isinstance(planned.preview, Preview):
         planned.preview.offers  # noqa: B018  # read once, it stays
@@ -235,7 +235,7 @@ class Run:
 
 @dataclass(eq=False)
 class Announced:
-    """What whoever listens to a run was told of its price by now."""
+    """The price that the listener of a run has been told so far."""
 
     run: Run
     price: Fraction = Fraction(0)
@@ -250,7 +250,7 @@ class Announced:
 
 @contextmanager
 def announcing(run: Run, is_on_record: Callable[[], bool]) -> Iterator[Announced]:
-    """Attempts to charge; where they end without a charge on record, the price that was told is taken back."""
+    """Attempts to charge; where they end without a charge on record, the announced price is taken back."""
     announced = Announced(run)
     try:
         yield announced

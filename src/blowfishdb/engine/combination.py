@@ -95,7 +95,7 @@ class CombinedMeasurement:
         return replace(rows, exact=np.array([round(rows.total)], dtype=np.int64))
 
     def over(self, places: Sequence[Ints | None], size: int) -> tuple[Floats, Floats]:
-        """Its noisy and its exact rows over common cells, given the cell of its own in which each of these lies.
+        """Its noisy and its exact rows over common cells; `places` has its cell in which each common cell lies.
 
         Blocks without cells have rows of zeros, so that no estimate looks at them. A known total is the last exact row.
         """

@@ -143,7 +143,7 @@ class Compiled:
 
     @cached_property
     def tables(self) -> tuple[AnswerTable, ...]:
-        """The tables whose rows are the answers, in their order; QueryError for quantiles of what is no number."""
+        """The tables whose rows are the answers, in their order; QueryError for quantiles of anything but numbers."""
         return _answer_tables(self)
 
     def alpha(self, target: Fraction) -> float:
@@ -198,7 +198,7 @@ class Compiled:
 
     @property
     def _is_quotient(self) -> bool:
-        """Whether the answer is a mean of at least so many records, whose count is noisy."""
+        """Whether the answer is a mean of at least `rows` records, whose count is noisy."""
         return self.query.kind == "mean" and self.query.rows is not None and not self.is_count_exact
 
     @cached_property
@@ -406,7 +406,7 @@ def _subsets(compiled: Compiled) -> list[list[int]]:
 
 
 def cell_ends(cells: Cells, name: str) -> tuple[Floats, Floats]:
-    """The lowest and highest value of each ordinary cell of an axis; QueryError where they are no numbers."""
+    """The lowest and highest value of each ordinary cell of an axis; QueryError where they are not numbers."""
     axis = cells.layout[name]
     attribute = axis.segments.attribute
     match attribute:
@@ -680,7 +680,7 @@ FEW_CELLS = 256
 
 
 class Compute(Protocol):
-    """Does a piece of arithmetic, given a function of the package and values that are no data.
+    """Does a piece of arithmetic, given a function of the package and values that hold no data.
 
     `effort` is asked for before it starts. A server does heavy pieces elsewhere, one after another.
     """
@@ -689,7 +689,7 @@ class Compute(Protocol):
 
 
 def compute_here(effort: Callable[[], int], function: Callable[..., Result], *arguments: object) -> Result:
-    """The result, computed in this thread whatever it takes."""
+    """The result, computed in this thread whatever the effort."""
     del effort
     return function(*arguments)
 

@@ -484,7 +484,7 @@ def _sum(roles: Mapping[str, MeasuredBlock], pair: NoisePair | None) -> Interval
 
 
 def _variance(squares: Interval, mean: Interval, spread: int, rounding: float) -> Interval:
-    """The variance from the means of values and of their squares; rounding moves its root by at most so much."""
+    """The variance from the means of values and of their squares; rounding moves its root by at most `rounding`."""
     away = mean.squared()
     between = Interval(squares.value - away.value, squares.low - away.high, squares.high - away.low)
     root = between.within(0.0, float(spread) ** 2).map(np.sqrt)
@@ -492,7 +492,7 @@ def _variance(squares: Interval, mean: Interval, spread: int, rounding: float) -
 
 
 def _of_sample(variance: Interval, count: Interval) -> Interval:
-    """The variance that divides by one record less; that of a single record is taken as it is."""
+    """The sample variance, which divides by one record less; that of a single record is left unchanged."""
     ratio = count.map(lambda size: np.maximum(size, 2.0) / np.maximum(size - 1.0, 1.0))
     return Interval(variance.value * ratio.value, variance.low * ratio.high, variance.high * ratio.low)
 

@@ -45,7 +45,7 @@ from blowfishdb.present.answer_values import MeasuredRows
 from blowfishdb.present.words import question_words, readable
 
 TOGETHER = {name: propose for name, propose in MECHANISMS.items() if name != joint.NAME}
-"""The mechanisms for rows that are no table's."""
+"""The mechanisms for rows that do not belong to a table."""
 
 
 def joint_release(handle: DatasetHandle, query: Query, target: AccuracyTarget) -> JointRelease:

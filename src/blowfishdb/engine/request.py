@@ -341,7 +341,7 @@ MOST_VALUES = 100_000
 
 
 def write_query(query: Query) -> dict[str, Plain]:
-    """Everything the question says; QueryError for values that are no plain numbers, texts or dates."""
+    """Everything the question says; QueryError for values other than plain numbers, texts and dates."""
     _exactly(query, (Query,))
     values = sum(len(axis.edges) + sum(len(members) for _, members in axis.groups) for axis in query.axes)
     if query.ways is not None and type(query.ways) is not int:

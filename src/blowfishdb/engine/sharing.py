@@ -224,7 +224,7 @@ def refreshed(ledger: Ledger, handle: DatasetHandle, release: PlanRelease) -> Pl
 
 
 def shared_words(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Release) -> Shared | None:
-    """What an analyst is told about the part that an own entry has paid; None where that is nothing."""
+    """What an analyst is told about the part that an earlier entry of theirs has paid; None where that is nothing."""
     sharing = None if (plain := _sharable(handle, release)) is None else plain.sharing
     if sharing is None or sharing.link.received == sharing.link.level:
         return None
@@ -433,7 +433,7 @@ class _Combining:
         return earlier
 
     def at_entry(self, charge: int) -> _Earlier | None:
-        """What an own entry measured."""
+        """What an earlier entry of the analyst measured."""
         receipt = self.ledger.receipt(charge)
         link = None if receipt is None else receipt.charge.link
         query = None if link is None else _measured_query(self.ledger, charge, link.chain)

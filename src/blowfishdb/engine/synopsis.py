@@ -514,7 +514,7 @@ def _variances(artefact: Artefact, compiled: Compiled, placed: Placed, told: Con
 
 
 def _told(artefact: Artefact, compiled: Compiled, placed: Placed, rows: Rows) -> ConstrainedAnswers:
-    """The answers that the known totals of the synopsis tell exactly; of sums and means none."""
+    """The answers that the known totals of the synopsis tell exactly; none for sums and means."""
     if artefact.known is None or compiled.measure is not None:
         return NO_CONSTRAINED_ANSWERS
     return told_by_parts(artefact.known, rows, placed.cell, placed.into, placed.pieces)

@@ -349,7 +349,7 @@ def charge_body(charge: Charge, at: str) -> str:
 
 
 def charge_of(fields: Mapping[str, Any]) -> Charge:
-    """The charge that the fields of an entry tell; whatever is wrong with them is raised."""
+    """The charge that the fields of an entry describe; raises whatever is wrong with them."""
     losses = None
     if fields.get("losses") is not None:
         losses = {name: exact(loss) for name, loss in json.loads(fields["losses"]).items()}

@@ -121,7 +121,7 @@ def in_classes(accounting: str, losses: Mapping[str, Fraction] | None) -> Mappin
 
 
 def check_losses(losses: Mapping[str, Fraction], epsilon: Fraction) -> None:
-    """Refuses losses that are no exact amounts, or more than the release was certified for."""
+    """Refuses losses that are not exact amounts, or exceed what the release was certified for."""
     if len(losses) > MOST_CLASSES:
         raise InvalidInput(f"a charge names at most {MOST_CLASSES:,} classes of edges")
     for name, loss in losses.items():
@@ -506,7 +506,7 @@ ENTRY_WORDS = {
     "accounting": "changed how loss is counted",
     "restored": "accepted a restored ledger",
 }
-"""What an entry that is no charge says happened, by its kind."""
+"""What an entry other than a charge says happened, by its kind."""
 LONGEST_WORDS = 160
 
 

@@ -289,7 +289,7 @@ class SharedCharge:
 
 @lru_cache(maxsize=1024, typed=True)
 def _shared(epsilon: str, policy_version: int, domain_version: int, snapshot: int, certificate: str) -> SharedCharge:
-    """Every rule of a charge but those of its texts, checked once for all that share the rest."""
+    """All rules of a charge except those about its texts, checked once for all charges that share the rest."""
     nobody, amount, versions = "-", exact(epsilon), (policy_version, domain_version, snapshot)
     Charge(nobody, nobody, amount, nobody, nobody, nobody, *versions, certificate)
     return SharedCharge(amount, in_units(amount), versions)
@@ -529,7 +529,7 @@ def _fault_of(check: Callable[[], None]) -> Fault | None:
 Followed = tuple[str, str | None, str, Mapping[str, Any]]
 """Kind, account, hash and fields of an entry."""
 NOT_SEARCHED = (None, None, None)
-"""What the searchable columns of an entry hold that is no charge."""
+"""What the searchable columns of an entry other than a charge hold."""
 
 
 def _all_followed(rows: Sequence[Row], count: int, previous: str) -> Sequence[Followed | None]:

@@ -51,7 +51,7 @@ def propose(problem: Problem) -> MarginalStrategy:
 
 
 def requested_marginals(workload: Rows, shape: tuple[int, ...]) -> tuple[Axes, ...] | None:
-    """The axes of each marginal of the workload, in its order; None where some part is no marginal."""
+    """The axes of each marginal of the workload, in its order; None where some part is not a marginal."""
     if isinstance(workload, Stacked):
         parts = [requested_marginals(part, shape) for part in workload.parts]
         if any(part is None for part in parts):

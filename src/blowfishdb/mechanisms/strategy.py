@@ -89,7 +89,7 @@ class Strategy(ABC):
         return None
 
     def term_counts(self) -> tuple[Ints, Ints] | None:
-        """How many variables an answer adds up, and how many answers do so; None as above."""
+        """The different numbers of variables that answers add up, and how many answers have each; or None."""
         return None
 
     def own_variances(self, variances: Floats) -> Floats:

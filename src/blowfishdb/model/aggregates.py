@@ -51,7 +51,7 @@ PLAIN = ("count", "people", "quantile", "running")
 MOST_AGGREGATES = 64
 MOST_FACTORS = 4
 MOST_ENTRIES = 2**25
-"""Entries of rows that are no products and so are written out."""
+"""Entries of rows that are not products and so are written out."""
 LARGEST_ENTRY = 2**40
 MOST_CELLS, COARSE_CELLS = 2**21, 2**18
 """Cells of a table; where means need more, their values are rounded so that about the second number is left."""
@@ -352,7 +352,7 @@ def _coarse_axes(
 
 
 def value_step(attribute: Attribute) -> Fraction | None:
-    """How far apart neighbouring values of a numeric attribute are; None where they are no numbers or uneven."""
+    """How far apart neighbouring values of a numeric attribute are; None where they are not numbers, or uneven."""
     if isinstance(attribute, Integers):
         return Fraction(1)
     return attribute.width if isinstance(attribute, Bins) else None

@@ -280,7 +280,7 @@ def _value(node: exp.Expression, names: Names) -> Value:
 
 
 def _worked_out(node: exp.Expression) -> Value | None:
-    """The number that constants give, such as 2 * 100; None where they are no numbers, or division would round."""
+    """The number that constants give, such as 2 * 100; None where they are not numbers, or division would round."""
     if isinstance(node, exp.Paren):
         return _worked_out(node.this)
     if type(node) not in ARITHMETIC:
@@ -456,7 +456,7 @@ class Names:
         raise QueryError(f"{node_text(node)} is not an attribute; {advice}")
 
     def nearest(self, name: str) -> str:
-        """A half-sentence with the nearest names, and how to write one that is no plain word."""
+        """A half-sentence with the nearest names, and how to write one that is not a plain word."""
         known_names = self.attributes or ()
         hint = suggest(name[:200], known_names)
         odd = [known for known in known_names if repr(known) in hint and not known.isidentifier()]
@@ -490,7 +490,7 @@ FREE = Names(None)
 
 
 def check_depth(tokens: Sequence[Token]) -> None:
-    """Refuses brackets and prefixes so deep that the parser, which calls itself, might not come back."""
+    """Refuses brackets and prefixes nested so deep that the recursive parser might run out of stack."""
     depth = prefixes = 0
     for token in tokens:
         depth += (token.token_type in OPENING) - (token.token_type in CLOSING)

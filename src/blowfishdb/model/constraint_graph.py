@@ -49,7 +49,7 @@ from blowfishdb.model.projection import Verdict, by_cell, evaluate, is_exact, le
 
 
 def changed_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
-    """The constraints that one hidden move may change, as written; said too often is sound, too seldom is not."""
+    """The constraints that one hidden move may change, as written; listing too many is sound, too few is not."""
     applied = policy.applied(domain)
     return tuple(
         write_constraint(constraint) for constraint in policy.constraints if _may_change(applied, policy, constraint)

@@ -35,7 +35,7 @@ from blowfishdb.model.projection import Unlisted, UnlistedJoint, factor_graph, m
 CLOCK_LIMIT = 2**20
 """Windows that a change of the clock widens are compared value by value up to this many values."""
 STRETCH_LIMIT = 2048
-"""Graphs that are no windows are compared by all shortest paths, up to this many values."""
+"""Graphs other than windows are compared by all shortest paths, up to this many values."""
 PATHS_LIMIT = 2**25
 """Joint thresholds are compared by all shortest paths up to this many cells times edges."""
 

@@ -352,7 +352,7 @@ class Integers(Attribute):
 
 
 def read_number(value: object) -> Fraction | float | None:
-    """A raw entry as a number; None for NULL, NaN and whatever is no number; infinities stay floats."""
+    """A raw entry as a number; None for NULL, NaN and anything but a number; infinities stay floats."""
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, str):
         try:

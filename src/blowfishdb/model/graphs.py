@@ -515,7 +515,7 @@ class CellGraph:
     cell is also joined to absence; with `only` nothing else is. Where public constraints make several records
     change together, `constraint_moves` describes such a change, the edges are its moves, and `rows_per_person` is the
     most moves that it makes. `is_exact` tells that every edge is the move of some record; otherwise there may be more
-    edges than moves. It says nothing about the edges themselves, so it is no part of the digest.
+    edges than moves. It says nothing about the edges themselves, so it is not part of the digest.
     """
 
     factors: tuple[Factor, ...]

@@ -305,7 +305,7 @@ PLAIN: Leaves = {
     Fraction: Field.fraction,
 }
 PASSING = {"stored": False}
-"""Metadata of a field that is no part of the plain data."""
+"""Metadata of a field that is not part of the plain data."""
 
 
 _hints = cache(get_type_hints)
@@ -376,7 +376,7 @@ Encodable: TypeAlias = "bool | int | str | bytes | Fraction | tuple[Any, ...] | 
 
 
 def encode(value: Encodable) -> bytes:
-    """Bytes that determine the value and its type; TypeError for what is no plain exact value, floats among them.
+    """Bytes that determine the value and its type; TypeError for anything but a plain exact value; floats are refused.
 
     A value becomes a tag, the length of its body in eight bytes, and the body. Tag and length tell where a value ends,
     so bytes can be read back in one way only (proof: docs/proofs/certificate.md, Digests).

@@ -90,7 +90,7 @@ UNLIKELY = "A proposal of quantiles was less likely than its bound allows; nothi
 
 
 def happens(odds: Fraction, exponent: Fraction, stream: BitStream) -> bool:
-    """True with probability odds * exp(-exponent), exactly; NoiseScaleError where that is no probability."""
+    """True with probability odds * exp(-exponent), exactly; NoiseScaleError where that is not a probability."""
     if exponent < 0:
         raise NoiseScaleError(UNLIKELY)
     bits, drawn = 64, stream.integer(64)

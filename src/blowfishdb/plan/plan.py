@@ -34,7 +34,7 @@ from blowfishdb.model.workload import (
 
 
 def check_positive(name: str, number: object) -> None:
-    """Refuses whatever is no Fraction above 0: floats have no place in a proof."""
+    """Refuses anything but a Fraction above 0: floats have no place in a proof."""
     if not isinstance(number, Fraction) or number <= 0:
         raise PlanError(f"{name} is a positive Fraction")
 

@@ -138,7 +138,7 @@ def as_objects(values: FetchedColumn) -> object:
 
 
 def _doubles(values: FetchedColumn) -> Floats:
-    """A column of numbers as doubles; whatever is no number is NaN."""
+    """A column of numbers as doubles; anything else is NaN."""
     if isinstance(values, np.ndarray):
         return values.astype(np.float64)
     if not set(map(type, values)) <= NUMBERS:
@@ -585,7 +585,7 @@ def _integer_key(attribute: Integers, column: Expr) -> Key:
 
 
 def _wholes(values: FetchedColumn) -> object:
-    """A column of whole numbers as an array where all of them are such, else as Python objects."""
+    """A column of whole numbers: an array where every value is one, else Python objects."""
     if isinstance(values, list) and set(map(type, values)) == {int}:
         with suppress(OverflowError):
             return np.array(values, dtype=np.int64)
