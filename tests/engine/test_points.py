@@ -17,7 +17,7 @@ from blowfishdb.engine.points import PointCount, PointsRelease, PointWeights
 from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import AccuracyError, DigestMismatch, ReleaseFailed
 from blowfishdb.ledger import Ledger, Terms, open_ledger
-from blowfishdb.mechanisms.points import offers
+from blowfishdb.mechanisms.point_grids import offers
 from blowfishdb.model.cells import Cells, Points, compile_points
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import ROW, Person, Row

@@ -15,7 +15,7 @@ from blowfishdb.engine.preview import AnyPreview
 from blowfishdb.engine.release import Release, ledger_document
 from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.errors import AccuracyError, DigestMismatch, DocumentError, InvalidInput
-from blowfishdb.mechanisms.points import GridOffer, offers
+from blowfishdb.mechanisms.point_grids import GridOffer, offers
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Points, compile_points
 from blowfishdb.model.explain import not_protected
