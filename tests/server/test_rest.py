@@ -65,6 +65,18 @@ def test_the_name_of_the_largest_group_is_previewed_and_released(shared: Place) 
     assert answer["values"] == [1.0]
 
 
+def test_an_answer_travels_as_it_is_stored_unless_less_of_it_is_shown(shared: Place) -> None:
+    ana = shared.program("ana")
+    sent = {"sql": "SELECT ward, COUNT(*) FROM visits GROUP BY ward", "accuracy_target": {"epsilon": "0.125"}}
+    first, again = (ana.post(f"{ROOT}/answers", json=sent) for _ in range(2))
+    assert first.content == again.content == bf.Answer.from_json(first.content).to_json().encode()
+    assert first.headers["content-type"] == "application/json"
+    sent["sql"] += " ORDER BY COUNT(*) DESC LIMIT 2"
+    cut = ana.post(f"{ROOT}/answers", json=sent).json()
+    assert len(cut["values"]) == 2 < len(first.json()["values"])
+    assert cut["released"] == first.json()["released"]
+
+
 def test_several_questions_are_planned_and_released_together(shared: Place) -> None:
     ana = shared.program("ana")
     statements = "SELECT CDF(age) FROM visits; SELECT COUNT(*) FROM visits WHERE age < 60 OPTIONS (alpha = 40)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,10 @@ def test_the_page_lists_every_route(tmp_path: Path) -> None:
         assert set(routes(app)) == set(TABLE)
         described = app.openapi()
         assert set(described["components"]["securitySchemes"]) == {"HTTPBearer", "APIKeyCookie"}
+        ways = [{"HTTPBearer": []}, {"APIKeyCookie": []}]
+        for path, methods in described["paths"].items():
+            signed = {json.dumps(one.get("security")) for one in methods.values()}
+            assert signed == {json.dumps(ways if path.startswith("/api/") else None)}, path
         paid = described["paths"]["/api/v1/datasets/{name}/answers"]["post"]
         assert "application/problem+json" in paid["responses"]["default"]["content"]
     finally:

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from functools import cache
 from http import HTTPMethod
 from importlib import import_module
+from typing import Any
 
 import uvicorn
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Response
 from fastapi.responses import HTMLResponse
-from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.routing import compile_path
@@ -24,7 +24,7 @@ from blowfishdb.incidents import public_error
 from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.auth.users import new_password
 from blowfishdb.server.authentication import AUDITING, COOKIE, CSRF_HEADER, app_state_of
-from blowfishdb.server.middleware import ServerMiddleware
+from blowfishdb.server.middleware import V1, ServerMiddleware
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, status_of
 from blowfishdb.server.rest import access, datasets, ledger, queries, users
 from blowfishdb.server.settings import Settings
@@ -51,14 +51,20 @@ ROUTERS = (
 TITLE = "BlowfishDB"
 LONGEST_SILENCE = 30.0
 """Seconds for which a page may lose its connection and keep what was typed and shown; then it loads anew."""
-DESCRIBED = [
-    Depends(HTTPBearer(bearerFormat="bfdb_...", description="A token, for programs", auto_error=False)),
-    Depends(
-        APIKeyCookie(
-            name=COOKIE, description=f"A login session, for browsers; {CSRF_HEADER} with changes", auto_error=False
-        )
-    ),
-]
+SIGNED_IN = {
+    "HTTPBearer": {
+        "type": "http",
+        "description": "A token, for programs",
+        "scheme": "bearer",
+        "bearerFormat": "bfdb_...",
+    },
+    "APIKeyCookie": {
+        "type": "apiKey",
+        "description": f"A login session, for browsers; {CSRF_HEADER} with changes",
+        "in": "cookie",
+        "name": COOKIE,
+    },
+}
 """Tells readers of the description how to sign in; who may do what is decided route by route."""
 PROBLEM = {"description": "A problem with a stable code", "content": {MEDIA_TYPE: {}}}
 
@@ -85,6 +91,20 @@ def metrics(request: Request) -> Response:
     return Response(app_state_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
 
 
+class RestApp(FastAPI):
+    """REST, whose description says how to sign in; a dependency would say so too, and be solved for every request."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The description of all routes."""
+        is_new, described = self.openapi_schema is None, super().openapi()
+        if is_new:
+            described["components"]["securitySchemes"] = SIGNED_IN
+            for path, methods in described["paths"].items():
+                for method in methods.values() if path.startswith(V1) else ():
+                    method["security"] = [{scheme: []} for scheme in SIGNED_IN]
+        return described
+
+
 def create_app(app_state: AppState) -> FastAPI:
     """REST and pages over one app state, which is closed when the server stops; pages are served once per process."""
     app = rest_app(app_state)
@@ -106,10 +126,10 @@ def rest_app(app_state: AppState) -> FastAPI:
                 yield
         app_state.close()
 
-    app = FastAPI(
+    app = RestApp(
         title=TITLE,
         version=software_version(),
-        openapi_url="/api/v1/openapi.json",
+        openapi_url=f"{V1}/openapi.json",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -119,7 +139,7 @@ def rest_app(app_state: AppState) -> FastAPI:
     add_handlers(app)
     # Routes are tried in this order, once for each level: what is asked most comes first, and there is one level.
     for router in sorted(ROUTERS, key=lambda one: one not in (queries.router, datasets.budgets_router)):
-        app.include_router(router, prefix="/api/v1", dependencies=DESCRIBED, responses={"default": PROBLEM})
+        app.include_router(router, prefix=V1, responses={"default": PROBLEM})
     app.include_router(health_router, responses={"default": PROBLEM})
 
     @cache

@@ -15,7 +15,7 @@ from blowfishdb.catalog.catalog import Catalog, LiveCatalog
 from blowfishdb.catalog.config import read_config
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Released, Run
+from blowfishdb.engine.charge import Run
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.errors import BlowfishError, NotAllowed, SourceError, SourceFailed, SourcesUnavailable
 from blowfishdb.incidents import curator_log, public_error
@@ -216,15 +216,15 @@ class AppState:
             owner = self._live.now().owner(name)
             return ApprovalGuard(self.approvals, self.audit_log, owner, backend.analyst, run.before_charge)
 
-        def release(request: ReleaseRequest, run: Run) -> Released:
-            return backend.release(request, replace(run, before_charge=guarded(request.dataset, run)))
+        def payload(request: ReleaseRequest, run: Run) -> bytes:
+            return backend.payload(request, replace(run, before_charge=guarded(request.dataset, run)))
 
         def release_all(requests: Sequence[tuple[ReleaseRequest, Run]]) -> list[Answer]:
             first, run = requests[0]
             guard = guarded(first.dataset, run)
             return backend.release_all([(one, replace(run, before_charge=guard)) for one, run in requests])
 
-        return replace(backend, release=release, release_all=release_all)
+        return replace(backend, payload=payload, release_all=release_all)
 
     def check_ready(self) -> None:
         """An error while the ledger, the database of users or a data source does not answer; reads no rows."""

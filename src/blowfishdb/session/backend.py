@@ -8,11 +8,12 @@ from fractions import Fraction
 from typing import TypeVar
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Released, Run
+from blowfishdb.engine.charge import Released, Run, decode
 from blowfishdb.engine.preview import AnyPreview
 from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import DocumentError, TooLarge
+from blowfishdb.incidents import redact_errors
 from blowfishdb.ledger.values import check_number, check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
@@ -107,7 +108,7 @@ class Published:
 class Backend:
     """What an analyst may ask for, as functions: an attribute of an object would lead to the catalog and the data.
 
-    `preview` and `release` serve every kind of query. They refuse one whose attributes were declared in another way in
+    `preview` and `payload` serve every kind of query. They refuse one whose attributes were declared in another way in
     the domain for which it was made. `release_all` charges several requests of one dataset in one transaction, all of
     them or none, before the first is answered.
     """
@@ -118,13 +119,19 @@ class Backend:
     joins: Callable[[str], tuple[Join, ...]]
     budget: Callable[[str], Budget]
     preview: Callable[[ReleaseRequest], AnyPreview]
-    release: Callable[[ReleaseRequest, Run], Released]
+    payload: Callable[[ReleaseRequest, Run], bytes]
+    """What a release publishes, as it is stored."""
     release_all: Callable[[Sequence[tuple[ReleaseRequest, Run]]], list[Answer]]
     history: Callable[[str, ListPart], list[Past]]
     reopen: Callable[[str, int], Released]
     synopses: Callable[[str, ListPart], list[Published]]
     synopsis: Callable[[str, int], Synopsis]
     close: Callable[[], None]
+
+    def release(self, request: ReleaseRequest, run: Run) -> Released:
+        """The answer, synopsis or weights that a release publishes."""
+        stored = self.payload(request, run)
+        return redact_errors(lambda: decode(stored))
 
 
 def expect(value: object, kind: type[Value]) -> Value:

@@ -176,15 +176,15 @@ def local_backend(
 
         return in_turn(work)
 
-    def release(wanted: ReleaseRequest, run: Run) -> Released:
-        def work() -> Released:
+    def payload(wanted: ReleaseRequest, run: Run) -> bytes:
+        def work() -> bytes:
             handle, request = opened(wanted)
 
             def prepared() -> Release:
                 return planned(handle, request).release
 
             try:
-                payload = charged_payload(ledger, handle, analyst, request.digest, prepared, run)
+                return charged_payload(ledger, handle, analyst, request.digest, prepared, run)
             except BudgetExceeded as refusal:
                 requested, data, mine = refusal.requested, refusal.remaining_dataset, refusal.remaining_analyst
                 compiled = prepared().compiled
@@ -194,7 +194,6 @@ def local_backend(
                 effort = partial(query_effort, handle.domain, handle.policy, request.query)
                 offers = compute(effort, instead, handle.domain, handle.policy, compiled, request.target, left)
                 raise BudgetExceeded(requested, data, mine, offers) from None
-            return decode(payload)
 
         return in_turn(work)
 
@@ -208,7 +207,7 @@ def local_backend(
 
         if len(wanted) > 1:
             in_turn(charge)
-        return [expect(release(one, run), Answer) for one, run in wanted]
+        return [expect(redact_errors(partial(decode, payload(one, run))), Answer) for one, run in wanted]
 
     def reopen(name: str, number: int) -> Released:
         """Somebody else's number is as unknown as one that was never given."""
@@ -228,7 +227,7 @@ def local_backend(
         joins=joins,
         budget=lambda name: redact_errors(lambda: _budget(now(), name, analyst)),
         preview=preview,
-        release=release,
+        payload=payload,
         release_all=release_all,
         history=lambda name, part: redact_errors(lambda: _history(now(), name, analyst, part)),
         reopen=lambda name, number: redact_errors(lambda: reopen(name, number)),

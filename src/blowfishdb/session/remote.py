@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Released, Run, decode
+from blowfishdb.engine.charge import Run, decode
 from blowfishdb.engine.points import PointPreview
 from blowfishdb.engine.preview import AnyPreview, Preview
 from blowfishdb.engine.request import write_query
@@ -124,12 +124,12 @@ def open_remote(
         content, kind = Field(reply, "the server's reply", DocumentError), PREVIEWS.get(request.query.kind)
         return Preview.read(content) if kind is None else cast(AnyPreview, content.read(kind))
 
-    def release(request: ReleaseRequest, run: Run) -> Released:
+    def payload(request: ReleaseRequest, run: Run) -> bytes:
         run.report("charge")
         body = {**_body(request), "deadline": run.deadline, "spend": _spend(run)}
-        reply = decode(ask("POST", place(request.dataset, "answers"), body, run.key).content)
+        content = ask("POST", place(request.dataset, "answers"), body, run.key).content
         run.report_done()
-        return reply
+        return bytes(content)
 
     def release_all(requests: Sequence[tuple[ReleaseRequest, Run]]) -> list[Answer]:
         releases = [{**_body(request), "key": run.key, "spend": _spend(run)} for request, run in requests]
@@ -156,7 +156,7 @@ def open_remote(
         joins=joins,
         budget=lambda dataset: cast(Budget, get(Budget, dataset, "budget")),
         preview=preview,
-        release=release,
+        payload=payload,
         release_all=release_all,
         history=lambda dataset, part: list(get(tuple[Past, ...], dataset, f"answers?{_words(part)}")),
         reopen=lambda dataset, number: decode(ask("GET", place(dataset, "answers", int(number))).content),

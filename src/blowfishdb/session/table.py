@@ -335,6 +335,15 @@ class Question:
         released = self._backend.release(request, run)
         return self.shown(with_note(released, note)) if isinstance(released, Answer) else released
 
+    def payload_at(self, target: AccuracyTarget, run: Run) -> bytes | Released:
+        """What `release_at` gives, as it is stored where nothing else is shown of it."""
+        if self.names_only or not self.selection.is_everything:
+            return self.release_at(target, run)
+        request, note = sized_request(self._backend, self.request(target))
+        if note:
+            return self.release_at(target, run)
+        return self._backend.payload(request, run)
+
     def _listed(self) -> Question:
         return replace(self, query=self.listing or self.query, selection=EVERYTHING, names_only=False)
 

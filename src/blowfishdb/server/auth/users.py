@@ -265,6 +265,9 @@ class Tokens:
 
         A negative one is given back: nothing was charged after all. Without a cap there is nothing to take.
         """
+        # Most have none: nobody takes turns for those. One that is set a moment later counts from then on.
+        if self.database.row("SELECT 1 FROM token_cap WHERE id = ?", token) is None:
+            return
         with self.database.write() as cursor:
             row = cursor.row("SELECT epsilon, spent FROM token_cap WHERE id = ?", token)
             if row is None:

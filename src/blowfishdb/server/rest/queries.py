@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field
 
-from blowfishdb.engine.charge import Released, Run
+from blowfishdb.engine.charge import Released, Run, decode
 from blowfishdb.engine.request import (
     AccuracyTarget,
     accuracy_target,
@@ -67,8 +67,12 @@ NOTES = {"synopsis": "asked for a synopsis", "points": "asked for points"}
 EITHER: dict[int | str, dict[str, Any]] = {200: {"content": {JSON: {}, PARQUET: {}}}}
 
 
-def reply(released: Released) -> Response:
-    """What was released: an answer or point weights as JSON, a synopsis as its file."""
+def reply(released: Released | bytes) -> Response:
+    """What was released, or its payload: an answer or point weights as JSON, a synopsis as its file."""
+    if isinstance(released, bytes):
+        if released.startswith(b"{"):
+            return Response(released, media_type=JSON)
+        released = decode(released)
     if isinstance(released, Synopsis):
         return Response(to_bytes(released.artefact), media_type=PARQUET)
     return Response(released.to_json(), media_type=JSON)
@@ -93,7 +97,7 @@ async def release(name: str, sent: QueryBody, caller: Analyst, request: Request,
         question, target = read_body(caller, name, sent)
         with Payment(caller, NOTES.get(question.query.kind, "asked for an answer"), name) as payment:
             run = Run(key, None, sent.deadline, spending_cap(sent.spend), payment)
-            return reply(question.release_at(target, run))
+            return reply(question.payload_at(target, run))
 
     return await caller.release(work, request)
 
