@@ -231,7 +231,8 @@ DAYS_LIMIT = 4096
 def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType, engine: Engine, *, is_alone: bool) -> Key:
     """Groups by the days themselves, or compares them where days would be many more than the segments.
 
-    Beside other keys, whose groups would be multiplied by the days, whole months are grouped by their number.
+    Beside other keys, whose groups would be multiplied by the days, whole months are grouped by their number, and days
+    are compared where groups move between machines.
     """
     by_month = None if is_alone or kind.kind != Kind.DATE else _month_key(attribute, cut, column, engine)
     if by_month is not None:
@@ -239,7 +240,7 @@ def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType, en
     first, after = (int(day) for day in attribute.starts(np.array([0, attribute.size])))
     segments = int(cut.starts.size)
     literal = _day if kind.kind == Kind.DATE else _midnight
-    by_day = kind.kind == Kind.DATE and after - first <= DAYS_LIMIT
+    by_day = kind.kind == Kind.DATE and after - first <= DAYS_LIMIT and (is_alone or not engine.shuffles)
 
     def place(day: Expr) -> Expr:
         edges = [literal(int(start)) for start in attribute.starts(np.append(cut.starts, attribute.size))]
