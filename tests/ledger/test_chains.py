@@ -48,6 +48,23 @@ def test_the_data_pays_the_finest_level_and_each_analyst_what_they_received(ledg
     assert ledger.verify().is_sound
 
 
+def test_the_finest_level_of_each_chain_comes_first_with_its_first_answer(ledger: Ledger) -> None:
+    account = opened(ledger, 2)
+    other, third = "more.identity.shape.1", "last.identity.shape.1"
+    coarse = published(ledger, linked(account, "1/10", "1/10", "1/10", "a"))
+    fine = published(ledger, linked(account, "1/4", "3/20", "3/20", "b"), coarse.sequence)
+    published(ledger, linked(account, "1/4", "0", "0", "again"), coarse.sequence, fine.sequence)
+    alike = published(ledger, linked(account, "1/4", "1/4", "1/4", "c", chain=other))
+    little = published(ledger, linked(account, "1/20", "1/20", "1/20", "d", chain=third))
+    ledger.charge(linked(account, "1", "1", "1", "unanswered", chain="none.identity.shape.1"))
+    assert ledger.finest_links(account.id, "ana") == [
+        (Fraction(1, 4), alike.sequence, other),
+        (Fraction(1, 4), fine.sequence, CHAIN),
+        (Fraction(1, 20), little.sequence, third),
+    ]
+    assert ledger.finest_links(account.id, "ben") == []
+
+
 def test_a_charge_pays_what_its_chain_leaves_and_nothing_else(ledger: Ledger) -> None:
     account = opened(ledger, 1)
     published(ledger, linked(account, "1/10", "1/10", "1/10", "a"))

@@ -292,11 +292,13 @@ class Charging(OpenLedger):
         """Level, entry and chain of an analyst's first answer at the finest level of each chain, the finest first."""
         with self.store.read() as cursor:
             levels = cursor.published_levels(account, analyst)
-        # Many entries have few levels: these are compared once, and then their ranks.
-        rank = {level: place for place, level in enumerate(sorted({level for level, _, _ in levels}))}
-        levels.sort(key=lambda past: (rank[past[0]], -past[1]))
-        finest = {chain: (level, charge, chain) for level, charge, chain in levels}
-        return sorted(finest.values(), key=lambda past: (rank[past[0]], *past[1:]), reverse=True)
+        finest, seen = list[tuple[Fraction, int, str]](), set[str]()
+        for level, entries in levels:
+            first = {chain: charge for charge, chain in sorted(entries, reverse=True) if chain not in seen}
+            newest = sorted(((charge, chain) for chain, charge in first.items()), reverse=True)
+            finest += [(level, *one) for one in newest]
+            seen.update(first)
+        return finest
 
     def receipt_of(self, account: str, analyst: str, key: str) -> Receipt | None:
         """The receipt that a key of this analyst already has."""

@@ -230,12 +230,18 @@ class LedgerCursor(ABC):
         """The charges of one chain, oldest first."""
         return [past for past in self.links(account, chain.partition(".")[0]) if past.link.chain == chain]
 
-    def published_levels(self, account: str, analyst: str) -> list[tuple[Fraction, int, str]]:
-        """Level, entry and chain of an analyst's published answers that share their noise."""
+    def published_levels(self, account: str, analyst: str) -> list[tuple[Fraction, list[tuple[int, str]]]]:
+        """Entry and chain of an analyst's published answers that share their noise, by level, the finest first."""
         condition = "account = ? AND analyst = ? AND mark IS NOT NULL AND mark <> ?"
         rows = self.rows(f"SELECT level, charge, chain FROM link WHERE {condition}", account, analyst, BROKEN)
-        levels = {level: Fraction(text(level)) for level in {row[0] for row in rows}}
-        return [(levels[level], whole(charge), text(chain)) for level, charge, chain in rows]
+        # Many entries have few levels: their texts are compared, and few numbers.
+        by_text: dict[str, list[tuple[int, str]]] = {}
+        for level, charge, chain in rows:
+            by_text.setdefault(text(level), []).append((whole(charge), text(chain)))
+        by_level: dict[Fraction, list[tuple[int, str]]] = {}
+        for level, entries in by_text.items():
+            by_level.setdefault(Fraction(level), []).extend(entries)
+        return sorted(by_level.items(), reverse=True)
 
     def add_link(self, charge: Charge, sequence: int) -> None:
         """Notes a charge in its chain."""
