@@ -303,7 +303,7 @@ async def add(context: PageContext) -> None:
 
     if draft.source or draft.columns:
         with notice(
-            "This is what you had typed. Passwords, and what was read from the data, are not kept.", icon="history"
+            "This is what you typed before. Passwords, and what was read from the data, are not kept.", icon="history"
         ):
             called(ui.button("Start afresh", on_click=afresh).props("flat dense"), test_id="afresh")
     with card().style("margin-top:16px") as first:
@@ -351,8 +351,8 @@ def _by_address(draft: DatasetDraft, later: ui.element) -> None:
     called(joined, test_id="joins").bind_value(draft, "joins").on_value_change(lambda: draft.on_change())
     small(
         "duckdb:///shop.duckdb#sales, sqlite, postgresql, mysql, spark, or a path such as data/people.parquet, "
-        "relative to the configuration. Joined tables lie in the same database, or are files too. A password stands in "
-        "the environment, written ${BLOWFISH_...} here.",
+        "relative to the configuration. Joined tables are in the same database, or are files too. Keep a password in "
+        "the environment and write ${BLOWFISH_...} here.",
         "margin-top:10px;max-width:84ch",
     )
 
@@ -435,15 +435,15 @@ def _build_steps(draft: DatasetDraft, later: ui.element) -> None:
         with card():
             heading("2  What it is about")
             small(
-                "Proposes bounds, whose rows these are, and budgets, from names and types of the columns. All of it "
-                "stays yours to change.",
+                "Proposes bounds, whose rows these are, and budgets, from names and types of the columns. You can "
+                "change all of it.",
                 "margin:4px 0 10px",
             )
             choice({name: one.title for name, one in PROFILES.items()}, draft.profile, begin, "What the table is about")
         with card().style("margin-top:16px"):
             heading("3  What the public may know of each column")
             small(
-                f"{plural(len(draft.columns), 'column')}, no rows read. Say what anybody may know anyway; a column "
+                f"{plural(len(draft.columns), 'column')}, no rows read. Say what the public may know; a column "
                 "without a domain is not used.",
                 "margin:4px 0 8px",
             )
@@ -601,7 +601,7 @@ def _ask_to_look(draft: DatasetDraft, editor: ColumnEditor) -> None:
         except InvalidInput as error:
             editor.blame(sentence(error.message))
 
-    text = "What is read is only filled in here, marked, and yours to change. The look itself is logged."
+    text = "What is read is only filled in here and marked, and you can change it. The look itself is logged."
     ask_after_warning(
         f"Read {editor.name} from the data?", WARNING, "I understand, read it", read, "look-anyway", text=text
     )

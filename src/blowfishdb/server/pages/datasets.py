@@ -135,7 +135,7 @@ def pause_button(context: PageContext, name: str, *, is_paused: bool) -> None:
         resume = partial(context.change_here, partial(rest.go_on, name))
         ui.button("Go on", icon="play_circle", on_click=resume).props('flat dense data-testid="resume"')
         return
-    text = "Nobody can preview or release until it goes on. Analysts read the reason; earlier answers stay readable."
+    text = "Nobody can preview or release until it is resumed. Analysts read the reason; earlier answers stay readable."
     ask = partial(ask_reason, f"Pause {name}?", text, "Pause it", pause)
     ui.button("Pause", icon="pause_circle", on_click=ask).props('flat dense data-testid="pause"')
 
@@ -151,7 +151,7 @@ LIMITS = {
     ),
     "everyone": (
         "What each analyst may spend on {name}",
-        "For all who have no limit of their own. Empty: only the limit in all holds.",
+        "For everybody without an individual limit. Empty: only the overall limit holds.",
     ),
     "analyst": ("What {analyst} may spend on {name}", "Empty: the limit of everyone holds again."),
 }

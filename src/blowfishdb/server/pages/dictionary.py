@@ -275,7 +275,7 @@ PRICES = (Heading("Question"), Heading("Epsilon", "is-number"), Heading("Your bu
 TYPICAL: dict[Template, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
 
 
-@page("/budget", "Budget", "ask", lead="What you may still spend. Answers of the past stay free, whatever is left.")
+@page("/budget", "Budget", "ask", lead="What you may still spend. Earlier answers stay free, whatever is left.")
 async def budgets(context: PageContext) -> None:
     """The page."""
     session = context.session()

@@ -76,7 +76,7 @@ STATES = {"waiting": "is-accent", "approved": "is-good", "refused": "is-bad", "u
 TICKED = """<q-checkbox v-model="props.selected" :aria-label="'Compare ' + props.row.named" />"""
 
 
-@page("/history", "History", "ask", lead="Everything you asked. To open an answer again, or to compare two, is free.")
+@page("/history", "History", "ask", lead="Everything you asked. Opening an answer again, or comparing two, is free.")
 async def history(context: PageContext) -> None:
     """The list."""
     session, before = context.session(), before_of(context)
@@ -287,7 +287,7 @@ class MorePrecise:
             heading("More accuracy", 3).classes("bf-title")
             small("What the same question would cost within less. Nothing is read or charged before you release it.")
             slider = ui.slider(min=0, max=90, step=5, value=0, on_change=self._moved)
-            self._slider = called(slider, "How much narrower the intervals shall be, in percent", "narrower")
+            self._slider = called(slider, "How much narrower the intervals should be, in percent", "narrower")
             self._words = ui.label().props('role="status" data-testid="marginal"')
             self._button = ui.button("Release at this accuracy", icon="play_arrow", on_click=self._confirm)
             self._button.props('unelevated data-testid="sharpen"').style("margin-top:10px").set_enabled(False)

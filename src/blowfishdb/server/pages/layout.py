@@ -73,7 +73,7 @@ class Alert:
         title = "Your session has ended"
         with ui.dialog().props(f'persistent aria-label="{title}"') as dialog, ui.card():
             ui.label(title).classes("bf-title")
-            text = "Nothing was charged. Sign in again to go on; your answers are kept in the history."
+            text = "Nothing was charged. Sign in again to continue; your answers are kept in the history."
             ui.label(text).classes("bf-quiet")
             button = ui.button("Sign in", on_click=lambda: ui.navigate.to(f"{SIGN_IN}?then={quote(path)}"))
             button.props("unelevated").style("margin-top:16px")
@@ -235,7 +235,7 @@ PASSWORD = "/password"  # a path
 PATIENCE = 0.25
 """Seconds after which the frame is sent without its content, which follows."""
 LONGEST_BUILD = 60.0
-"""Seconds after which a page that is not built yet is a fault: a busy machine is none."""
+"""Seconds after which a page that is not built yet is a fault; a busy machine alone is not."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,8 @@ def page(
             if isinstance(entered, Response):
                 refusal: Response | None = entered
             elif not open_pages.admits(entered.identity.name, client):
-                refusal = refusal_page("Too many pages", f"You have {MOST_PAGES} pages open. Close some to go on.", 429)
+                text = f"You have {MOST_PAGES} pages open. Close some to continue."
+                refusal = refusal_page("Too many pages", text, 429)
             else:
                 main = _frame(entered, title, lead, is_curators="ask" not in scopes)
                 refusal = await _fill(main, entered, build)
@@ -478,7 +479,7 @@ def _user(context: PageContext, dark: ui.dark_mode) -> None:
         icon_button("logout", "Sign out", leave)
 
 
-NOT_GRANTED = "Its curator grants you one; then it is here."
+NOT_GRANTED = "A dataset appears here once its curator grants it to you."
 
 
 def wanted_dataset(context: PageContext, names: Sequence[str]) -> str | None:

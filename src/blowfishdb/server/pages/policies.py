@@ -257,7 +257,7 @@ CONSEQUENCES = {
     "person": "All counted rows of a person are one secret; answers about rows cost that many times more.",
 }
 UNITS = {"row": "Each row", "person": "All rows of a person"}
-PERSON_FIELDS = ("Column that tells people apart", "Rows of each that count", "Row key: the first by it count")
+PERSON_FIELDS = ("Column that tells people apart", "Rows of each that count", "Row key: the first rows by it count")
 FEWEST_TOGETHER = 2
 LONGEST_TEXT = 2000
 """What an address may bring along for one attribute."""
