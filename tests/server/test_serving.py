@@ -129,7 +129,7 @@ def test_a_taken_port_is_said_before_anybody_gets_a_password(
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no host"])
 def test_a_place_where_nobody_can_listen_is_said(host: str) -> None:
-    with pytest.raises(CatalogError, match="does not let it"):
+    with pytest.raises(CatalogError, match="does not allow it"):
         check_port(host, 8000)
 
 
