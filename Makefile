@@ -67,7 +67,7 @@ system-parts:
 fuzz: $(STAMP) ## search minutes long for inputs that break something (tests/fuzz)
 	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/fuzz $(ARGS)
 
-nightly: $(STAMP) system-parts ## the long forms of the checks that `make test` runs in short, and property tests 80 times as long
+nightly: $(STAMP) system-parts ## the long forms of the checks that `make test` runs in short, and property tests 160 times as long
 	@$(PYTEST) -m nightly $(ARGS)
 	@HYPOTHESIS_PROFILE=nightly $(PYTEST) -m "hypothesis and not nightly" $(ARGS)
 

@@ -27,7 +27,7 @@ STRICT = os.environ.get("STRICT", "") not in ("", "0")
 
 # Times vary on shared machines, so no profile has a deadline; slow data generation is not a fault either.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("default"), derandomize=True, max_examples=50)
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True, max_examples=25)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if STRICT else "default"))
 

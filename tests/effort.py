@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 LONGER = 40
-SHORTER = 2
+SHORTER = 4
 
 
 def effort(examples: int, *suppressed: HealthCheck) -> settings:

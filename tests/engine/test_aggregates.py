@@ -13,7 +13,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.accuracy.columns import column_alphas
 from blowfishdb.accuracy.quote import accuracy_at, quote
-from blowfishdb.audit.definitions import Record, holds, moves, records
+from blowfishdb.audit.definitions import Record, holds
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, compile_query, with_tolerances
 from blowfishdb.engine.infer import Interval, NoisePair, ratio
@@ -30,6 +30,7 @@ from blowfishdb.model.query import Query, query
 from blowfishdb.model.workload import Identity, Kronecker
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import KroneckerMeasurement, Plan, Problem
+from tests.engine.hidden_moves import dearest_move
 
 DOMAIN = bf.domain(
     {
@@ -93,17 +94,7 @@ def rows_of(domain: Domain, where: Predicate | None, record: Record, plan: Plan,
 
 def worst_move(policy: bf.Policy, asked: Query, plan: Plan, compiled: Compiled) -> int:
     applied = policy.applied(DOMAIN)
-    listed = list(records(applied))
-    rows = [rows_of(applied, asked.where, record, plan, compiled) for record in listed]
-    worst = 0
-    for place, (one, first) in enumerate(zip(listed, rows, strict=True)):
-        for two, second in zip(listed[:place], rows[:place], strict=True):
-            loss = int(np.abs(first - second) @ plan.weights)
-            if loss > worst and moves(applied, policy, one, two):
-                worst = loss
-        if policy.presence != "public":
-            worst = max(worst, int(np.abs(first) @ plan.weights))
-    return worst * policy.rows_per_person
+    return dearest_move(applied, policy, plan, lambda record: rows_of(applied, asked.where, record, plan, compiled))
 
 
 CASES = [

@@ -14,7 +14,7 @@ import blowfishdb as bf
 from blowfishdb.accuracy.columns import ColumnTails
 from blowfishdb.accuracy.intervals import Assessment
 from blowfishdb.accuracy.quote import quote
-from blowfishdb.audit.definitions import Record, holds, moves, records
+from blowfishdb.audit.definitions import Record, holds
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.infer import Interval, ratio
 from blowfishdb.engine.preview import quotes_for
@@ -30,6 +30,7 @@ from blowfishdb.noise.distribution import pmf
 from blowfishdb.plan.plan import Plan
 from blowfishdb.session.table import declared_ends
 from blowfishdb.sql import parse, query_of
+from tests.engine.hidden_moves import dearest_move
 
 DOMAIN = bf.domain(
     {
@@ -73,18 +74,9 @@ def test_the_price_is_the_worst_hidden_move(kind: str, name: str, where: Predica
     plan = best.plan
     assert isinstance(plan, Plan)
     applied = policy.applied(DOMAIN)
-    listed = list(records(applied))
-    rows = [row_of(applied, where, record, plan, compiled) for record in listed]
-    worst = 0
-    for place, (one, first) in enumerate(zip(listed, rows, strict=True)):
-        for two, second in zip(listed[:place], rows[:place], strict=True):
-            loss = int(np.abs(first - second) @ plan.weights)
-            if loss > worst and moves(applied, policy, one, two):
-                worst = loss
-        if policy.presence != "public":
-            worst = max(worst, int(np.abs(first) @ plan.weights))
-    assert best.certificate.epsilon == Fraction(worst * policy.rows_per_person) / plan.unit == 1
-    halved = Fraction(worst * policy.rows_per_person) / plan.with_unit(plan.unit / 2).unit
+    worst = dearest_move(applied, policy, plan, lambda record: row_of(applied, where, record, plan, compiled))
+    assert best.certificate.epsilon == Fraction(worst) / plan.unit == 1
+    halved = Fraction(worst) / plan.with_unit(plan.unit / 2).unit
     assert halved == 2, "half the noise costs twice as much"
 
 
