@@ -7,6 +7,7 @@ import gc
 import hashlib
 import itertools
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from hypothesis.strategies import text
 
 from blowfishdb.noise import sampler
 from tests import servers
+from tests.effort import left_for_the_night
 from tools.system_parts import CLIENTS, PARTS, SystemParts
 
 ROOT = Path(__file__).parent
@@ -30,6 +32,10 @@ settings.register_profile("default", deadline=None, suppress_health_check=[Healt
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True, max_examples=25)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if STRICT else "default"))
+
+
+# The package jsonschema would compile the grammars of web addresses for seconds, which no schema here speaks of.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,8 +92,11 @@ def pytest_collection(session: pytest.Session) -> Iterator[object]:
     return collected
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Pages in a browser come first: one process waits for them while the others work, and nobody at the end."""
+    for item in left_for_the_night(items):
+        item.add_marker("nightly")
     for item in items:
         path = item.path.relative_to(ROOT).as_posix()
         if path.startswith(UNMEASURED) or not path.startswith(MEASURED):

@@ -46,6 +46,7 @@ def least_of_all(problem: Problem, alpha: float) -> dict[str, float]:
         (Identity(40), 1, "public"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_nobody_outside_the_contest_is_notably_cheaper(workload, theta, presence):
     problem = Problem(threshold(workload.shape[1], theta, presence), workload)
     able = shortlist(problem, ALL)

@@ -307,6 +307,7 @@ def test_the_least_number_of_samples_serves_the_usual_beta(monkeypatch):
 
 
 @pytest.mark.parametrize("theta", [50, 19_999])
+@pytest.mark.sampled(2)
 def test_long_axes_cost_little_more_than_a_larger_simulation_finds(theta, monkeypatch):
     problem = on_threshold(Prefix(20_000), theta)
     best = quote(problem, 2000.0, 0.05).best

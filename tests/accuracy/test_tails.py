@@ -118,6 +118,7 @@ def test_never_below_the_truth(terms, alpha, unit):
 
 @pytest.mark.parametrize("terms", [1, 2, 3, 5, 20, 60])
 @pytest.mark.parametrize("beta", [0.05, 1e-3, 1e-6])
+@pytest.mark.sampled(4)
 def test_close_to_the_truth_where_noise_is_large(terms, beta):
     scale = 40.0
     grid = np.arange(1, 4000)

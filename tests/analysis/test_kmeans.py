@@ -93,6 +93,7 @@ def test_the_result_speaks_as_scikit_learn_does_and_keeps_the_rest_to_itself(tmp
         bf.Policy(joint=[bf.grid(["x", "y"], 5, "linf")], unit=bf.person("id", at_most=2, order_by="id")),
     ],
 )
+@pytest.mark.sampled(3)
 def test_every_policy_is_served(tmp_path: Path, policy: bf.Policy) -> None:
     with opened(tmp_path, policy) as db:
         found = bf.analysis.kmeans(db["points"].columns(["x", "y"]), 3, epsilon=5, rows=1200)

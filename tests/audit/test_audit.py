@@ -41,6 +41,7 @@ SOME = [
 
 
 @pytest.mark.parametrize("name", SOME)
+@pytest.mark.sampled(2)
 def test_unfaulted_code_is_clean(name: str) -> None:
     assert [line for line in replay(CASES[name], Effort.of(quick=True), 5) if line.verdict != "clean"] == []
 

@@ -66,6 +66,7 @@ def replayed(name: str, seed: int = 1) -> list[CheckLine]:
 
 
 @pytest.mark.parametrize(("fault", "name", "check"), REPLAYED, ids=[fault.__name__ for fault, _, _ in REPLAYED])
+@pytest.mark.sampled(3)
 def test_replay_catches(fault: Fault, name: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line for line in replayed(name) if line.verdict != "clean"] == []
     fault(monkeypatch)

@@ -169,6 +169,7 @@ PARAMETERS += [pytest.param(*case, id=case[0].__name__, marks=pytest.mark.nightl
 
 
 @pytest.mark.parametrize(("fault", "lines"), PARAMETERS)
+@pytest.mark.sampled(3)
 def test_the_fault_is_caught(fault: Fault, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
     assert any(line.is_violation for line in lines())

@@ -261,6 +261,7 @@ WHOLE = bf.domain({"x": bf.integers(0, 5, null=0), "y": bf.integers(0, 4, null=0
 
 @pytest.mark.parametrize("domain", [PLACES, NULLS, WHOLE], ids=["bins", "NULL", "whole numbers"])
 @pytest.mark.parametrize("is_listed", [True, False])
+@pytest.mark.sampled(3)
 def test_the_factor_of_a_joint_threshold_that_grows(
     domain: bf.Domain, is_listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

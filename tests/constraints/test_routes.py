@@ -51,6 +51,7 @@ def graph_of(domain: Domain, *constraints: object, axes: list[str], policy: Poli
 @pytest.mark.no_cover
 @pytest.mark.parametrize("presence", ["public", "secret"])
 @pytest.mark.parametrize("setting", range(len(SETTINGS)))
+@pytest.mark.sampled(4)
 def test_plans_of_every_mechanism_are_certified_at_least_at_their_loss(setting: int, presence: str) -> None:
     domain, constraints, axes, where = SETTINGS[setting]
     families = {name: bf.line() for name in domain}

@@ -1,4 +1,7 @@
-"""The site builds without a warning and asks no other host for anything; its pictures are those that the code draws."""
+"""The site builds without a warning and asks no other host for anything; its pictures are those that the code draws.
+
+Building it takes long, so that every run looks at the pages that it is made of, here and in tests/ground/test_docs.py.
+"""
 
 from __future__ import annotations
 
@@ -82,12 +85,14 @@ def site(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     return target
 
 
+@pytest.mark.nightly
 def test_every_page_is_there(site: Path) -> None:
     pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
     for name in (*pages, *GENERATED, *ROOT_PAGES.values()):
         assert (site / name).with_suffix(".html").exists(), name
 
 
+@pytest.mark.nightly
 def test_no_link_inside_is_dead(site: Path) -> None:
     pages = {str(page): links_of(page) for page in site.rglob("*.html")}
     present = {str(path) for path in site.rglob("*")}
@@ -117,12 +122,21 @@ def not_found(entries: dict[str, str]) -> list[str]:
     return [term for term in TERMS if not re.search(r"Here: |Not offered", entries.get(term.lower(), ""))]
 
 
-def test_the_search_finds_the_words_of_the_field(site: Path) -> None:
-    entries = entries_of_the_glossary(site)
+def check_the_words(entries: dict[str, str]) -> None:
     assert not_found(entries) == []
     for term in TERMS:
         without = {title: text for title, text in entries.items() if title != term.lower()}
         assert not_found(without) == [term]
+
+
+def test_the_glossary_explains_the_words_of_the_field() -> None:
+    sections = (DOCS / "glossary.md").read_text(encoding="utf-8").split("\n### ")[1:]
+    check_the_words({title.lower(): text for title, _, text in (section.partition("\n") for section in sections)})
+
+
+@pytest.mark.nightly
+def test_the_search_finds_the_words_of_the_field(site: Path) -> None:
+    check_the_words(entries_of_the_glossary(site))
 
 
 def test_every_entry_of_the_glossary_is_looked_up() -> None:
@@ -132,6 +146,13 @@ def test_every_entry_of_the_glossary_is_looked_up() -> None:
     assert {term.lower() for term in written} == {term.lower() for term in TERMS}
 
 
+def test_no_page_is_written_to_ask_another_host() -> None:
+    written = {path.name: requests_of(path.read_text(encoding="utf-8")) for path in DOCS.rglob("*.[mc][ds]*")}
+    assert len(written) > 80
+    assert {name: addresses for name, addresses in written.items() if addresses} == {}
+
+
+@pytest.mark.nightly
 def test_no_page_asks_another_host(site: Path) -> None:
     asked = {
         path.name: requests_of(path.read_text(encoding="utf-8"))

@@ -83,6 +83,7 @@ NOT_CHARGED = {
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("step", [*CHARGED, *NOT_CHARGED])
+@pytest.mark.sampled(3)
 def test_the_charge_or_nothing_and_a_free_retry(tmp_path: Path, step: str) -> None:
     bench(tmp_path).ledger.close()
     killed(tmp_path, {**CHARGED, **NOT_CHARGED}[step])

@@ -67,6 +67,7 @@ def row_of(domain: Domain, where: Predicate | None, record: Record, plan: Plan, 
 @pytest.mark.parametrize(
     ("name", "where"), CASES, ids=[f"{name} {'all' if w is None else 'women'}" for name, w in CASES]
 )
+@pytest.mark.sampled(4)
 def test_the_price_is_the_worst_hidden_move(kind: str, name: str, where: Predicate | None) -> None:
     policy = POLICIES[name]
     compiled = compile_query(DOMAIN, policy, query(kind, "x", where))  # type: ignore[arg-type]

@@ -59,6 +59,7 @@ def test_full_budget_as_printed_loses_more_than_epsilon_on_one_step_along_the_li
 
 
 @pytest.mark.parametrize("kind", [TwoSided, subtracted])
+@pytest.mark.sampled(2)
 def test_doubled_noise_is_enough_for_moves(kind: Callable[[float], Noise]) -> None:
     noise = with_remark(kind, 2)
     seen: dict[Cells, np.ndarray] = {}

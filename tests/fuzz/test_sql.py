@@ -191,5 +191,6 @@ DEEP = 60_000
     ],
     ids=lambda text: repr(text[:48]),
 )
+@pytest.mark.sampled(3)
 def test_statements_that_were_meant_to_harm(text: str) -> None:
     check(text)

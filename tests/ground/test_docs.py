@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
+from markdown.extensions.toc import slugify, unique
 
-from tools.docs_site.reference import GENERATED
+from tools.docs_site.reference import GENERATED, ROOT_PAGES, page_text
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#[^)]*)?\)")
+TO_A_PART = re.compile(r"\[[^\]]+\]\(([^)#\s]*)#([^)\s]+)\)")
 
 
 def broken_links(page: Path) -> list[str]:
     links = [link for link in LINK.findall(page.read_text()) if "://" not in link and not link.startswith("mailto:")]
-    return [link for link in links if not exists(page.parent / link)]
+    parts = [
+        f"{link}#{part}"
+        for link, part in TO_A_PART.findall(page.read_text())
+        if (target := page.parent / link if link else page).is_file() and part not in parts_of(target)
+    ]
+    return [link for link in links if not exists(page.parent / link)] + parts
+
+
+@cache
+def parts_of(page: Path) -> frozenset[str]:
+    """The names that the site gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.M)
+    plain = [re.sub(r"\[([^\]]+)\]\([^)]*\)|[`*]", r"\1", heading) for heading in headings]
+    used: set[str] = set()
+    for heading in plain:
+        unique(slugify(heading, "-"), used)
+    return frozenset(used) | frozenset(re.findall(r"\b(?:id|name)=\"([^\"]+)\"", page.read_text()))
+
+
+def test_the_navigation_names_pages_that_there_are() -> None:
+    lines = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    named = re.findall(r": ([\w./-]+\.(?:md|py))$", lines, re.MULTILINE)
+    assert len(named) > 80
+    assert len(set(named)) == len(named)
+    made = {*GENERATED, *ROOT_PAGES.values()}
+    assert [name for name in named if name not in made and not (ROOT / "docs" / name).is_file()] == []
+    for name in made:
+        assert page_text(name, ROOT).startswith("# "), name
 
 
 def exists(target: Path) -> bool:
@@ -31,8 +61,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("[here](page.md) and [there](nowhere.md#part) and [away](https://example.org/x)")
-    assert broken_links(page) == ["nowhere.md"]
+    page.write_text(
+        "# A `Part`\n[here](page.md#a-part), [no part](#b), [there](nowhere.md#part), [away](https://example.org/x#b)"
+    )
+    assert broken_links(page) == ["nowhere.md", "#b"]
 
 
 def test_every_page_is_in_the_index() -> None:

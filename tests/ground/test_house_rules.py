@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
 
+from tests.effort import left_for_the_night
 from tools import coverage_floors
 from tools.coverage_floors import FLOORS
 
@@ -85,6 +87,18 @@ def test_the_repeatable_profile_is_derandomized() -> None:
     assert settings.get_profile("ci").derandomize
     assert settings.get_profile("nightly").max_examples > 10 * settings.get_profile("ci").max_examples
     assert settings.get_profile("default").deadline is None
+
+
+def case_of(name: str, **marks: tuple[int, ...]) -> SimpleNamespace:
+    made = {mark: SimpleNamespace(args=values) for mark, values in marks.items()}
+    return SimpleNamespace(nodeid=name, get_closest_marker=made.get)
+
+
+def test_the_first_case_of_every_so_many_of_a_sampled_test_is_in_every_run() -> None:
+    some = [case_of(f"one.py::test[{number}]", sampled=(3,)) for number in range(5)]
+    others = [case_of("one.py::other[0]", sampled=(3,)), case_of("one.py::night[0]", sampled=(3,), nightly=())]
+    left = list(left_for_the_night([*some, *others, case_of("one.py::every[0]")]))  # type: ignore[list-item]
+    assert left == [some[1], some[2], some[4]]
 
 
 CORE = "def f(x):\n    y = 2\n    if x:\n        y = 1\n    return y\n"

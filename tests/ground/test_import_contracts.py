@@ -43,6 +43,7 @@ def test_the_project_keeps_its_contracts(tmp_path: Path) -> None:
         ("accuracy/extra.py", "def f():\n    import duckdb\n", "know no database"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_forbidden_import_breaks_its_contract(tmp_path: Path, name: str, body: str, contract: str) -> None:
     done = lint_copy(tmp_path, {name: body})
     assert done.returncode == 1

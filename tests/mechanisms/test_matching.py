@@ -155,6 +155,7 @@ ADDED = [(None, j) for j in range(3)]
 @pytest.mark.parametrize(
     ("graph", "changes", "reach"), [(line(3), [(0, 1), (1, 0)], (14, 28)), (only(3), ADDED, (8, 16))]
 )
+@pytest.mark.sampled(2)
 def test_three_cells_keep_epsilon_and_nearly_attain_it(
     graph: CellGraph, changes: list[tuple[int | None, int]], reach: tuple[int, int]
 ) -> None:
@@ -173,6 +174,7 @@ def test_three_cells_keep_epsilon_and_nearly_attain_it(
     ],
     ids=["two over epsilon for moves", "half the noise", "half the noise on single cells", "the other sign"],
 )
+@pytest.mark.sampled(2)
 def test_faulty_noise_is_caught_at_three_cells(
     changes: list[tuple[int | None, int]], noise: tuple[Noise, Noise]
 ) -> None:
@@ -180,6 +182,7 @@ def test_faulty_noise_is_caught_at_three_cells(
 
 
 @pytest.mark.parametrize(("graph", "moves"), [(line(4), True), (only(4), False)])
+@pytest.mark.sampled(2)
 def test_four_cells_keep_epsilon_and_half_the_scale_does_not(graph: CellGraph, moves: bool) -> None:
     sources: list[int | None] = [0, 1, 2, 3] if moves else [None]
     changes = [(i, j) for i in sources for j in range(4) if i != j]

@@ -39,6 +39,7 @@ COMPARED = ("kdtree thresholds", "quadtree", "ugrid", "agrid")
 
 @pytest.mark.parametrize("policy", policies(SHAPE))
 @pytest.mark.parametrize("mechanism", EVERY, ids=IDS)
+@pytest.mark.sampled(3)
 def test_every_stage_costs_exactly_its_allowance(mechanism: DataAware, policy: str) -> None:
     problem = Problem(policies(SHAPE)[policy], random_boxes(SHAPE, 10))
     epsilon = Fraction(3, 10)

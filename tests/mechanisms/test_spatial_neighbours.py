@@ -62,6 +62,7 @@ def log_ratio(
 
 @pytest.mark.parametrize("presence", ["only", "public", "secret"])
 @pytest.mark.parametrize("mechanism", EVERY, ids=IDS)
+@pytest.mark.sampled(4)
 def test_no_transcript_tells_neighbours_apart_by_more_than_epsilon(mechanism: DataAware, presence: str) -> None:
     problem = Problem(full(SHAPE, presence), random_boxes(SHAPE, 5))
     counts = clustered(SHAPE, 600)

@@ -78,6 +78,7 @@ def test_both_are_offered_under_their_names() -> None:
     [Identity(48), Prefix(48), AllRanges(48), Sparse(np.eye(48, dtype=np.int64)[:7] * 3)],
     ids=["cells", "prefixes", "ranges", "rows"],
 )
+@pytest.mark.sampled(4)
 def test_every_policy_and_workload_is_served_within_the_allowances(
     mechanism: DataAware, graph: CellGraph, workload: Rows
 ) -> None:
@@ -137,6 +138,7 @@ def test_on_even_stretches_the_stated_noise_covers_the_error(workload: Rows) -> 
 
 
 @pytest.mark.parametrize("graph", [ring(24), threshold(24, 1)], ids=["ring", "line"])
+@pytest.mark.sampled(2)
 def test_stated_variances_of_buckets_are_those_of_the_noise(graph: CellGraph) -> None:
     counts, of_cells, workload = np.repeat([60, 0, 90, 0, 7, 7], 4), np.repeat(np.arange(6), 4), Prefix(24)
     plan = best_merged_plan(graph, of_cells, Fraction(1))

@@ -108,6 +108,7 @@ def span_seconds(theta: str) -> int:
 
 @EVERY_CHANGE
 @pytest.mark.parametrize("outside", ["clamp", "cell"])
+@pytest.mark.sampled(5)
 def test_instants_within_theta_are_in_the_same_or_joined_values(change: Change, outside: str) -> None:
     for by, hours, every in WIDTHS:
         column = change.column(hours, by, outside)
@@ -120,6 +121,7 @@ def test_instants_within_theta_are_in_the_same_or_joined_values(change: Change, 
 
 
 @EVERY_CHANGE
+@pytest.mark.sampled(3)
 def test_steps_of_the_wall_clock_alone_are_found_to_miss_instants(change: Change) -> None:
     found = 0
     for by, hours, every in WIDTHS:
@@ -168,6 +170,7 @@ def readings(zone: str, second: int) -> set[int]:
 
 
 @EVERY_CHANGE
+@pytest.mark.sampled(3)
 def test_a_reading_that_occurs_twice_or_never_stands_for_both_of_its_instants(change: Change) -> None:
     column = change.column(30, "minute")
     for theta in ("10 minutes", "2 hours"):
@@ -214,6 +217,7 @@ def distances(reach: Ints, first: int) -> list[int]:
 
 @EVERY_CHANGE
 @pytest.mark.parametrize("theta", ["1 minute", "25 minutes", "3 hours"])
+@pytest.mark.sampled(7)
 def test_distances_are_those_of_the_windows(change: Change, theta: str) -> None:
     column = change.column(60, "minute")
     graph = window(column, theta)
@@ -290,6 +294,7 @@ def test_groups_and_filters_keep_the_edges() -> None:
 
 @EVERY_CHANGE
 @pytest.mark.parametrize("minutes", [10, 45])
+@pytest.mark.sampled(7)
 def test_instants_within_theta_are_in_the_same_or_joined_groups(change: Change, minutes: int) -> None:
     column = change.column(4, "minute")
     instants = change.instants(5, 60)

@@ -48,6 +48,7 @@ def distances(domain: Domain, policy: Policy) -> list[int | None]:
 
 
 @pytest.mark.parametrize(("attribute", "family", "presence"), CASES)
+@pytest.mark.sampled(3)
 def test_what_is_said_of_an_attribute_is_so(attribute: str, family: str, presence: Presence) -> None:
     domain, policy = case(attribute, family, presence)
     words = " ".join(explain(domain, policy))

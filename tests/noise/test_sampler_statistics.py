@@ -74,6 +74,7 @@ def far_tail_p_value(draws: NDArray[np.int64], scale: float) -> float:
 
 @pytest.mark.parametrize("check", [laplace_p_value, size_p_value, tail_p_value])
 @pytest.mark.parametrize("scale", SCALES, ids=str)
+@pytest.mark.sampled(4)
 def test_the_law_holds_and_a_scale_off_by_two_percent_is_rejected(scale: Fraction, check: Check) -> None:
     assert check(draws_of(scale), float(scale)) > ALARM
     for wrong in (scale * TWO_PERCENT, scale / TWO_PERCENT):

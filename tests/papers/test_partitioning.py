@@ -46,6 +46,7 @@ def test_queries_of_the_interactive_model_share_the_budget() -> None:
 
 
 @pytest.mark.parametrize("experiment", chosen(("partitioning",)), ids=lambda one: one.name)
+@pytest.mark.sampled(3)
 def test_tiny_runs_end_with_a_verdict(experiment: Experiment) -> None:
     assert tiny_result(experiment.procedure()).pictures
 

@@ -36,6 +36,7 @@ def ink(ax: object) -> float:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.sampled(3)
 def test_every_kind_draws_something_with_its_question_and_price(name: str) -> None:
     answer = released(name)
     ax = answer.plot()

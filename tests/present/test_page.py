@@ -63,6 +63,7 @@ def check_inert(reader: Reader) -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.sampled(3)
 def test_fragments_and_pages_are_well_formed_and_inert(name: str) -> None:
     answer = released(name)
     for html in (answer._repr_html_(), answer.interactive()._repr_html_(), answer.interactive().page):

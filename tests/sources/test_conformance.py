@@ -71,12 +71,14 @@ def test_duckdb(duckdb_store: Path, case: Case) -> None:
 
 
 @EVERY_CASE
+@pytest.mark.sampled(4)
 def test_sqlite(sqlite_store: str, case: Case) -> None:
     check(sqlite_store, case)
 
 
 @pytest.mark.postgres
 @EVERY_CASE
+@pytest.mark.sampled(4)
 def test_postgres(postgres_store: str, case: Case) -> None:
     check(postgres_store, case)
 

@@ -52,6 +52,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("where", [None, bf.col("kind") == "a", (bf.col("x") < "5.5") & (bf.col("y") > -2)])
 @pytest.mark.parametrize("columns", [("x", "y"), ("y",)])
+@pytest.mark.sampled(5)
 def test_points_and_their_counts(address: str, columns: tuple[str, ...], where: Predicate | None) -> None:
     points = compile_points(DOMAIN, bf.Policy(), tuple(Axis(name) for name in columns), where)
     values, numbers = open_source(address).prepare_points(points).run()

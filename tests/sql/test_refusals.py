@@ -97,6 +97,7 @@ def question(text: str) -> Query:
         ("EXPLAIN ANALYZE SELECT COUNT(*) FROM t", "never runs anything"),
         ("EXPLAIN EXPLAIN SELECT COUNT(*) FROM t", "not 'EXPLAIN'"),
         ("WITH x AS (SELECT 1) SELECT COUNT(*) FROM x", "needs a name|FROM"),
+        ("WITH x AS (SELECT 1) SELECT COUNT(*) FROM t", "nothing is selected from 'x'"),
         ("SELECT COUNT(*) FROM t UNION SELECT 1", "UNION"),
         ("SELECT COUNT(*) FROM t, u", "declared by the curator"),
         ("SELECT COUNT(*) FROM t JOIN u USING (id)", "declared by the curator"),

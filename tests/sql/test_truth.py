@@ -82,6 +82,7 @@ def check(places: tuple[bf.Session, duckdb.DuckDBPyConnection], text: str, same:
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
+@pytest.mark.sampled(3)
 def test_each_example_of_the_page_is_so(places: tuple[bf.Session, duckdb.DuckDBPyConnection], text: str) -> None:
     check(places, text)
 

@@ -89,6 +89,7 @@ def test_prices_of_shared_noise_are_so(place: Place) -> None:
 
 
 @pytest.mark.parametrize("world", ["full", "line"])
+@pytest.mark.sampled(2)
 def test_every_question_of_a_plan_keeps_its_accuracy(place: Place, world: str) -> None:
     assert plan_misses(place, world, DRAWS // 3) == []
 

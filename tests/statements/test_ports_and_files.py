@@ -76,6 +76,7 @@ OF_PERSONS = [(policy, title, ".people") for policy in JOINED for title in OF_PE
 
 
 @pytest.mark.parametrize(("policy", "title", "suffix"), [*OF_TABLES[::2], *OF_PERSONS[::2]])
+@pytest.mark.sampled(3)
 def test_sentences_about_joined_tables_and_people_are_so(place: Place, policy: str, title: str, suffix: str) -> None:
     assert wrong_of_joined(place, policy, title, suffix, {"alpha": "20"}) == []
 
@@ -170,6 +171,7 @@ OF_THE_PORT: Registry = (
 
 
 @pytest.mark.parametrize("title", STATEMENTS)
+@pytest.mark.sampled(3)
 def test_notices_plans_and_hints_of_the_port_are_so(place: Place, title: str) -> None:
     policy, text, asked = STATEMENTS[title]
     rows = CAPPED if policy in JOINED else WORLDS[policy].counted
@@ -316,6 +318,7 @@ LEFT = rf"epsilon (?P<left>{AMOUNT}) left of (?P<limit>{AMOUNT})\."
 @pytest.mark.parametrize(
     "world", ["full", "threshold", "partition", "public ward", "person", "secret presence", "line"]
 )
+@pytest.mark.sampled(3)
 def test_comments_of_the_catalog_are_so(place: Place, world: str) -> None:
     name, asked = data_name(world), QUESTIONS["count"]
     with bf.connect(place.configuration, analyst=f"browser of {world}") as session:
@@ -428,6 +431,7 @@ SAVED = [
 
 
 @pytest.mark.parametrize(("world", "question"), SAVED)
+@pytest.mark.sampled(2)
 def test_files_hold_the_numbers_and_words_of_the_answer(
     place: Place, tmp_path: Path, world: str, question: str
 ) -> None:
@@ -611,6 +615,7 @@ def text_of(markup: str) -> str:
 @pytest.mark.parametrize(
     ("world", "question"), [("person", "histogram"), ("full", "mean"), ("public ward", "wards"), ("line", "quantiles")]
 )
+@pytest.mark.sampled(2)
 def test_a_widget_says_what_is_charged(place: Place, world: str, question: str) -> None:
     name, rows, asked = data_name(world), WORLDS[world].counted, QUESTIONS[question]
     with bf.connect(place.configuration, analyst="nora") as session:

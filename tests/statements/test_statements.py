@@ -49,6 +49,7 @@ def asked_once(place: Place, world: str, question: str, target: dict[str, str]) 
 
 
 @pytest.mark.parametrize(("world", "question"), FEW)
+@pytest.mark.sampled(3)
 def test_sentences_are_so(place: Place, world: str, question: str) -> None:
     target = TARGETS[(list(WORLDS).index(world) + list(QUESTIONS).index(question)) % 2]
     assert asked_once(place, world, question, target)[1] == []

@@ -179,6 +179,7 @@ def read_off(place: Place, world: str, case: Publication) -> list[str]:
 
 
 @pytest.mark.parametrize("world", SOME)
+@pytest.mark.sampled(2)
 def test_promises_and_free_answers_of_a_synopsis_are_so(place: Place, world: str) -> None:
     case, wrong = published(place, world)
     assert wrong + read_off(place, world, case) == []
@@ -269,6 +270,7 @@ def points_of(handle: DatasetHandle) -> PointsRelease:
 
 
 @pytest.mark.parametrize("world", ["full", "only", "person", "line"])
+@pytest.mark.sampled(2)
 def test_what_clusters_are_computed_from_is_as_said(place: Place, world: str) -> None:
     name, session = data_name(world), place.session
     columns, before = session[name].columns(["x", "y"]), session.budget(name)

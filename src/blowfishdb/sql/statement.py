@@ -377,6 +377,8 @@ def flattened(select: exp.Select) -> exp.Select:
     for _ in range(DEEPEST):
         inner = _inner(select, named)
         if inner is None:
+            if named:
+                raise QueryError(f"nothing is selected from {', '.join(map(repr, named))} of WITH: leave it out")
             return select
         select = _merged(select, inner)
     raise QueryError(f"queries are nested more than {DEEPEST} deep")
@@ -393,7 +395,7 @@ def _common(select: exp.Select) -> dict[str, exp.Select]:
 
 
 def _inner(select: exp.Select, named: dict[str, exp.Select]) -> exp.Select | None:
-    """The query after FROM, written there or named in WITH; None for a dataset."""
+    """The query after FROM, written there or taken from those of WITH; None for a dataset."""
     source = select.args.get("from_")
     table = None if source is None else source.this
     if isinstance(table, exp.Subquery):
@@ -401,8 +403,7 @@ def _inner(select: exp.Select, named: dict[str, exp.Select]) -> exp.Select | Non
             raise QueryError(NESTED)
         return table.this.copy()
     if isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier) and not table.args.get("db"):
-        inner = named.get(str(table.this.this).lower())
-        return None if inner is None else inner.copy()
+        return named.pop(str(table.this.this).lower(), None)
     return None
 
 
