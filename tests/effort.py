@@ -18,7 +18,7 @@ SHORTER = 4
 def effort(examples: int, *suppressed: HealthCheck) -> settings:
     """So many examples, some of them in every run, the same in each, and many times more, always others, by night."""
     return settings(
-        max_examples=examples * LONGER if NIGHTLY else max(1, examples // SHORTER),
+        max_examples=examples * LONGER if NIGHTLY else max(2, examples // SHORTER),
         suppress_health_check=[HealthCheck.too_slow, *suppressed],
     )
 
