@@ -117,7 +117,6 @@ def worst(release: JointRelease, policy: Policy) -> Fraction:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("size", [2, 4, pytest.param(6, marks=pytest.mark.nightly)])
-@pytest.mark.sampled(4)
 def test_the_certified_loss_is_the_loss_over_the_small_tables(name: str, size: int) -> None:
     policy = POLICIES[name]
     release = released(policy, together(*VIEWS[-size:]))

@@ -361,7 +361,6 @@ backup.restore_ledger(Path(copy), url, mark=Path(marked), by="cora", reason="aga
 
 
 @pytest.mark.parametrize("step", ["written", "committed", "marked", "copied"])
-@pytest.mark.sampled(3)
 def test_a_process_killed_in_the_middle_loses_nothing(place: Place, tmp_path: Path, step: str) -> None:
     if not place.is_sqlite and step not in ("written", "committed"):
         return

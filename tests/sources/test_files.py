@@ -191,7 +191,6 @@ def test_numbers_in_text_are_read_like_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
-@pytest.mark.sampled(2)
 def test_rows_around_changes_of_the_clock(tmp_path: Path, ending: str) -> None:
     stores.load_duckdb(tmp_path / "a.duckdb", (CLOCKS,))
     path = tmp_path / f"clocks.{ending}"
