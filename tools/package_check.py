@@ -20,6 +20,7 @@ WITHOUT_EXTRAS = {
     ("dataset", "add", "x", "--source", "postgresql://localhost/x#x", "--domain", "a=0..9"): "blowfishdb[postgres]",
     ("dataset", "add", "x", "--source", "mysql://localhost/x#x", "--domain", "a=0..9"): "blowfishdb[mysql]",
     ("dataset", "add", "x", "--source", "spark://local#x", "--domain", "a=0..9"): "blowfishdb[spark]",
+    ("dataset", "add", "x", "--source", "sc://local#x", "--domain", "a=0..9"): "blowfishdb[spark-connect]",
     ("reproduce", "--list"): "clone",
 }
 """Commands that need an extra or the source tree, and what they must name when it is missing."""

@@ -31,6 +31,7 @@ RUN_TIME = (
     "postgres",
     "mysql",
     "spark",
+    "spark-connect",
     "delta",
 )
 """Extras that users install; the engines that are reached through Ibis alone are not installed here."""

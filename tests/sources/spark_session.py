@@ -63,6 +63,12 @@ class Cluster:
             os.kill(process, signal.SIGKILL)
         worker.wait()
 
+    def worked(self) -> float:
+        """Seconds of CPU that the executors have taken so far."""
+        executors = [pid for worker in self.workers for pid in _children(worker.pid)]
+        times = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13] for pid in executors]
+        return sum(int(ticks) for both in times for ticks in both) / os.sysconf("SC_CLK_TCK")
+
 
 def _children(parent: int) -> list[int]:
     return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
@@ -133,6 +139,31 @@ def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
             for n in range(workers)
         ]
         yield Cluster(address, master, started)
+
+
+def connect_settings(port: int) -> dict[str, str]:
+    """Where a Spark Connect server listens."""
+    return {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
+
+
+@contextmanager
+def running_connect(
+    folder: Path, master: str, port: int, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A Spark Connect server in front of the master, a process of its own."""
+    chosen = {
+        **SETTINGS,
+        **settings,
+        **connect_settings(port),
+        "spark.driver.memory": "512m",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    options = [word for name, value in chosen.items() for word in ("--conf", f"{name}={value}")]
+    service = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    submit = ("org.apache.spark.deploy.SparkSubmit", "--master", master, *options, "--class", service, "spark-internal")
+    with daemon(*submit, folder=folder) as process:
+        wait_for(port)
+        yield process
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -138,21 +138,39 @@ def load_mariadb(url: str, samples: tuple[Sample, ...]) -> str:
     return url
 
 
-def load_spark(duckdb_file: Path, folder: Path, samples: tuple[Sample, ...]) -> str:
-    """Views of the running session over Parquet files that DuckDB wrote."""
+def spark_files(duckdb_file: Path, folder: Path, samples: tuple[Sample, ...]) -> Iterator[tuple[Sample, Path, str]]:
+    """A Parquet file for each table, which DuckDB writes, and its columns as Spark declares them."""
     import duckdb
-    from pyspark.sql import SparkSession
 
-    session = SparkSession.getActiveSession()
-    assert session is not None
     with duckdb.connect(str(duckdb_file), read_only=True) as connection:
         for number, sample in enumerate(samples):
             file = folder / f"{number}.parquet"
             connection.execute(f"COPY {double_quoted(sample.name)} TO '{file}' (FORMAT parquet)")
-            # A given schema spares Spark a job per file.
-            columns = ", ".join(f"{backticked(name)} {SPARK.get(kind, kind)}" for name, kind in sample.columns.items())
-            session.read.schema(columns).parquet(str(file)).createOrReplaceTempView(backticked(sample.name))
+            columns = (f"{backticked(name)} {SPARK.get(kind, kind)}" for name, kind in sample.columns.items())
+            yield sample, file, ", ".join(columns)
+
+
+def load_spark(duckdb_file: Path, folder: Path, samples: tuple[Sample, ...]) -> str:
+    """Views of the running session over Parquet files."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    for sample, file, columns in spark_files(duckdb_file, folder, samples):
+        # A given schema spares Spark a job per file.
+        session.read.schema(columns).parquet(str(file)).createOrReplaceTempView(backticked(sample.name))
     return "spark://local"
+
+
+def load_connect(session: Any, duckdb_file: Path, folder: Path, samples: tuple[Sample, ...]) -> dict[str, str]:
+    """Tables of the catalog over Parquet files; the files of those that Spark's catalog cannot name, by name."""
+    unnamed = {}
+    for sample, file, columns in spark_files(duckdb_file, folder, samples):
+        if sample.name.isidentifier():
+            session.sql(f"CREATE TABLE {sample.name} ({columns}) USING parquet LOCATION '{file}'")
+        else:
+            unnamed[sample.name] = str(file)
+    return unnamed
 
 
 def storable(sample: Sample) -> Sample:

@@ -34,7 +34,13 @@ def opened(url: str, tables: tuple[str, ...]) -> Source:
 
 
 def check(url: str, case: Case, *, finite: bool = False) -> None:
-    source = opened(f"{url}#{stores.fragment(case.table.name)}", tuple(join.table for join, _ in case.joined))
+    """Checks one case on the engine at the address."""
+    check_at(f"{url}#{stores.fragment(case.table.name)}", case, finite=finite)
+
+
+def check_at(address: str, case: Case, *, finite: bool = False) -> None:
+    """Checks one case at the address of its table."""
+    source = opened(address, tuple(join.table for join, _ in case.joined))
     table = stores.without_infinities(case.table) if finite else case.table
     cells = case.cells()
     wanted = expected_counts(table, cells, case.unit, case.joined)

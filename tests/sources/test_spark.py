@@ -16,7 +16,7 @@ from blowfishdb.sources import open_source
 from tests.sources import stores
 from tests.sources.cases import CASES, Case
 from tests.sources.people import check_people
-from tests.sources.spark_session import running_spark
+from tests.sources.spark_session import connect_settings, free_port, running_spark
 from tests.sources.tables import SAMPLES
 from tests.sources.test_conformance import check
 
@@ -33,7 +33,9 @@ SHORT = 10
     "cases", [CASES[::SHORT], pytest.param(CASES, marks=pytest.mark.nightly)], ids=["short", "all"]
 )
 def test_spark_counts_like_every_other_engine(tmp_path: Path, cases: tuple[Case, ...]) -> None:
-    with running_spark(tmp_path) as session:
+    port = free_port()
+    serving = {"spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin", **connect_settings(port)}
+    with running_spark(tmp_path, settings=serving) as session:
         stores.load_duckdb(tmp_path / "samples.duckdb", SAMPLES)
         url = stores.load_spark(tmp_path / "samples.duckdb", tmp_path, SAMPLES)
         wrong = {}
@@ -46,8 +48,9 @@ def test_spark_counts_like_every_other_engine(tmp_path: Path, cases: tuple[Case,
         assert wrong == {}
         check_people(url)
         check_folder(tmp_path)
-        check_changes(tmp_path / "changes")
+        check_changes("spark://local", tmp_path / "changes")
         check_failure(session)
+        check_connect(f"sc://127.0.0.1:{port}", session, tmp_path)
 
 
 def check_folder(folder: Path) -> None:
@@ -60,11 +63,11 @@ def check_folder(folder: Path) -> None:
         open_source("spark://local#absent").columns()
 
 
-def check_changes(folder: Path) -> None:
+def check_changes(url: str, folder: Path) -> None:
     """Files that come later count, and other columns are seen."""
     folder.mkdir()
     duckdb.sql("SELECT 1 AS i").write_parquet(str(folder / "1.parquet"))
-    source = open_source(f"spark://local{folder}")
+    source = open_source(f"{url}{folder}")
     cells = compile_cells(domain({"i": integers(0, 3)}), Policy(), ["i"])
     assert source.prepare(cells).run().tolist()[:4] == [0, 1, 0, 0]
     duckdb.sql("SELECT 2 AS i").write_parquet(str(folder / "2.parquet"))
@@ -85,3 +88,19 @@ def check_failure(session: SparkSession) -> None:
         counting.run()
     assert "secret" not in str(caught.value)
     assert session.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"
+
+
+def check_connect(url: str, session: SparkSession, folder: Path) -> None:
+    """The same session behind Spark Connect: its folders and the tables of its catalog; by night also a cluster's."""
+    check_changes(url, folder / "connected")
+    session.sql(f"CREATE TABLE numbers USING parquet LOCATION '{folder}/0.parquet'")
+    by_name, direct = open_source(f"{url}#numbers"), open_source("spark://local#numbers")
+    cells = CASES[0].cells()
+    assert by_name.identity() == direct.identity()
+    assert list(by_name.prepare(cells).run(deadline=60.0)) == list(direct.prepare(cells).run())
+    with pytest.raises(SourceError, match="no table"):
+        open_source(f"{url}#absent").columns()
+    session.sql("CREATE VIEW failing AS SELECT CAST(raise_error('the secret of ann') AS BIGINT) AS i")
+    with pytest.raises(SourceFailed) as caught:
+        open_source(f"{url}#failing").prepare(compile_cells(domain({"i": integers(0, 9)}), Policy(), ["i"])).run()
+    assert "secret" not in str(caught.value)

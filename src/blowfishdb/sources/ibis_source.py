@@ -247,6 +247,7 @@ SCHEMES = {
     "mariadb": ("mysql", "open_server"),
     "clickhouse": ("clickhouse", "open_server"),
     "spark": ("spark", "open_session"),
+    "sc": ("spark", "open_server"),
 }
 """The module below `blowfishdb.sources` and the function that serve each scheme."""
 

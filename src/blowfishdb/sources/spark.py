@@ -1,12 +1,17 @@
-"""Spark, for tables that outgrow one machine: catalog tables, views of the running session, Parquet folders."""
+"""Spark, for tables that outgrow one machine: catalog tables, views of the running session, Parquet folders.
+
+A session runs in this process (`spark://`), or on a Spark Connect server that others share (`sc://`).
+"""
 
 from __future__ import annotations
 
+import atexit
 import logging
 import re
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from blowfishdb.model.numbers import Floats
@@ -30,6 +35,10 @@ KINDS = {
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
 FOLDER = TableName("blowfish_rows")
 _STARTING = threading.Lock()
+PORT = 15002
+"""Where a Spark Connect server listens by itself."""
+SLACK = 5.0
+"""Seconds beyond the deadline after which a server that does not even interrupt the statement is given up."""
 
 
 def column_type(native: str) -> ColumnType:
@@ -62,14 +71,15 @@ class Spark(Engine):
         self._copied: tuple[Any, SparkSession] | None = None
         """The session that was last copied, and its copy."""
 
-    def _session(self) -> SparkSession:
+    @contextmanager
+    def _session(self) -> Iterator[SparkSession]:
         """A copy of the running session with settings of our own; it sees the same tables and views."""
         with _STARTING:
             running = self._pyspark.SparkSession.getActiveSession() or self._start()
             session = self._copy(running)
         if self._folder:
             self._rows(session).createOrReplaceTempView(FOLDER.name)
-        return session
+        yield session
 
     def _copy(self, running: Any) -> SparkSession:
         """The copy; where only a folder is read, which views do not matter to, one copy serves all statements."""
@@ -116,33 +126,34 @@ class Spark(Engine):
     def identity(self, table: TableName) -> str:
         if self._folder:
             return f"file:{real_pattern(self._folder)}"
-        session = self._session()
-        home = session.conf.get("spark.hadoop.hive.metastore.uris", None) or session.conf.get("spark.sql.warehouse.dir")
-        # Spark takes names of any case for the same.
-        name = f"{table.schema or session.catalog.currentDatabase()}.{table.name}".lower()
+        with self._session() as session:
+            warehouse = session.conf.get("spark.sql.warehouse.dir")
+            home = session.conf.get("spark.hadoop.hive.metastore.uris", None) or warehouse
+            # Spark takes names of any case for the same.
+            name = f"{table.schema or session.catalog.currentDatabase()}.{table.name}".lower()
         return f"spark:{home}#{name}"
 
     def qualified(self, table: TableName) -> TableName:
         return table
 
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
-        session = self._session()
-        if self._known is not None and table == FOLDER:
-            return {field.name: column_type(field.dataType.simpleString()) for field in self._known[1]}
-        name = ".".join(f"`{part.replace('`', '``')}`" for part in (table.schema, table.name) if part)
-        if not session.catalog.tableExists(name):
-            return {}
-        return {column: column_type(native) for column, native in session.table(name).dtypes}
+        with self._session() as session:
+            if self._known is not None and table == FOLDER:
+                return {field.name: column_type(field.dataType.simpleString()) for field in self._known[1]}
+            name = ".".join(f"`{part.replace('`', '``')}`" for part in (table.schema, table.name) if part)
+            if not session.catalog.tableExists(name):
+                return {}
+            return {column: column_type(native) for column, native in session.table(name).dtypes}
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
-        session = self._session()
-        context, group = session.sparkContext, uuid.uuid4().hex
-        context.setJobGroup(group, "a count", interruptOnCancel=True)
-        try:
-            with interrupted_after(deadline, lambda: context.cancelJobGroup(group)):
-                return [tuple(row) for row in session.sql(sql).collect()]
-        finally:
-            context.setLocalProperty("spark.jobGroup.id", "")
+        with self._session() as session:
+            context, group = session.sparkContext, uuid.uuid4().hex
+            context.setJobGroup(group, "a count", interruptOnCancel=True)
+            try:
+                with interrupted_after(deadline, lambda: context.cancelJobGroup(group)):
+                    return [tuple(row) for row in session.sql(sql).collect()]
+            finally:
+                context.setLocalProperty("spark.jobGroup.id", "")
 
     def whole_type(self, low: int, high: int) -> str:
         """Doubles would be made equal, zeros and all kinds of NaN, before each is looked for among the groups."""
@@ -162,8 +173,70 @@ class Spark(Engine):
         return function("unix_seconds", "int64")(instant)
 
 
+class SparkConnect(Spark):
+    """A Spark Connect server: each statement has a session of its own, which sees the tables of the catalog."""
+
+    @contextmanager
+    def _session(self) -> Iterator[SparkSession]:
+        """A session on the server with settings of our own, which ends with the block, and its statements with it."""
+        session = self._opened()
+        try:
+            for name, value in SETTINGS.items():
+                session.conf.set(name, value)
+            if self._folder:
+                session.read.parquet(self._folder).createOrReplaceTempView(FOLDER.name)
+            yield session
+        finally:
+            session.stop()
+            # PySpark would keep each session to tidy up at exit what sessions for machine learning leave behind.
+            atexit.unregister(session.client._cleanup_ml)
+
+    def _opened(self) -> Any:
+        """A session of its own; Spark's usual ones would become the active one of this process."""
+        from pyspark.sql.connect.client import DefaultChannelBuilder
+        from pyspark.sql.connect.session import SparkSession
+
+        where = self._location
+        builder = DefaultChannelBuilder(f"sc://{where.host or 'localhost'}:{where.port or PORT}")
+        for name, value in (("user_id", where.user), ("token", where.password), *where.options):
+            if value is not None:
+                builder.set(name, value)
+        session = SparkSession(connection=builder)
+        # A statement is sent once: to begin anew behind its first rows would count them twice, and PySpark would try
+        # for minutes. Statements that can be taken up share threads, which Python may end with any other session.
+        session.client.set_retry_policies([])
+        session.client.disable_reattachable_execute()
+        # The client would print errors, and with them values, before we see them.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        return session
+
+    def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        with self._session() as remote:
+            session: Any = remote
+            lost = None if deadline is None else deadline + SLACK
+
+            def interrupt() -> None:
+                # The server may be gone, or be given up before it answers.
+                with suppress(Exception):
+                    session.interruptAll()
+
+            with interrupted_after(deadline, interrupt), interrupted_after(lost, session.client._channel.close):
+                return [tuple(row) for row in session.sql(sql).collect()]
+
+
 def open_session(location: Location) -> tuple[Spark, TableName]:
     """The engine and table of `spark://master#schema.table`, or of a Parquet folder `spark://master/folder`."""
-    engine = Spark(location)
+    return Spark(location), _table(location)
+
+
+def open_server(location: Location) -> tuple[SparkConnect, TableName]:
+    """The engine and table of `sc://host:15002#schema.table`, or of a Parquet folder that the server reads."""
+    for module in ("pyspark.sql", "pandas", "pyarrow", "grpc_status"):
+        driver(module, "sc", "spark-connect")
+    return SparkConnect(location), _table(location)
+
+
+def _table(location: Location) -> TableName:
+    """The table that the address names, or the rows of its folder."""
     folder = location.path not in ("", "/")
-    return engine, FOLDER if folder and location.table is None else location.required_table()
+    return FOLDER if folder and location.table is None else location.required_table()
