@@ -16,9 +16,10 @@ from blowfishdb.sources import open_source
 from tests.sources import stores
 from tests.sources.cases import CASES, Case
 from tests.sources.people import check_people
-from tests.sources.spark_session import connect_settings, free_port, running_spark
+from tests.sources.spark_session import running_spark
 from tests.sources.tables import SAMPLES
 from tests.sources.test_conformance import check
+from tools.spark_cluster import connect_settings, free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

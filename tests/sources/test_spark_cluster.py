@@ -27,16 +27,10 @@ from blowfishdb.sources.spark import SLACK
 from tests.sources import stores
 from tests.sources.cases import CASES
 from tests.sources.people import check_people
-from tests.sources.spark_session import (
-    ON_A_CLUSTER,
-    Cluster,
-    free_port,
-    running_cluster,
-    running_connect,
-    running_spark,
-)
+from tests.sources.spark_session import ON_A_CLUSTER, SETTINGS, running_spark
 from tests.sources.tables import SAMPLES
 from tests.sources.test_conformance import check_at
+from tools.spark_cluster import Cluster, free_port, running_cluster, running_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -182,7 +176,7 @@ def test_a_connect_server_counts_alike_and_a_release_survives_its_end(tmp_path: 
     port = free_port()
     url = f"sc://127.0.0.1:{port}"
     with running_cluster(tmp_path) as cluster:
-        with running_connect(tmp_path, cluster.address, port, ON_A_CLUSTER) as server:
+        with running_connect(tmp_path, cluster.address, port, {**SETTINGS, **ON_A_CLUSTER}) as server:
             session = remote_session(url)
             stores.load_duckdb(tmp_path / "samples.duckdb", SAMPLES)
             files = stores.load_connect(session, tmp_path / "samples.duckdb", tmp_path, SAMPLES)
@@ -205,7 +199,7 @@ def test_a_connect_server_counts_alike_and_a_release_survives_its_end(tmp_path: 
                     question.release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True)
                 ending.join()
                 assert failed.value.can_retry
-        with running_connect(tmp_path, cluster.address, port, {**ON_A_CLUSTER, "spark.cores.max": "1"}):
+        with running_connect(tmp_path, cluster.address, port, {**SETTINGS, **ON_A_CLUSTER, "spark.cores.max": "1"}):
             view(remote_session(url), 1000)
             with bf.connect(config, analyst="ann") as db:
                 before = spent(config)
