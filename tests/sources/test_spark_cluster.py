@@ -9,7 +9,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -127,18 +128,27 @@ def test_a_cluster_counts_alike_and_survives_a_worker_that_is_killed(tmp_path: P
             assert spent(config) == before == EPSILON * 3 / 2
 
 
-def while_they_count(cluster: Cluster, act: Callable[[], object]) -> threading.Thread:
-    """Acts once the executors have worked for a moment."""
+@contextmanager
+def while_they_count(cluster: Cluster, act: Callable[[], object]) -> Iterator[None]:
+    """Acts once the executors have worked for a moment, which they must do within the block."""
     before = cluster.worked()
+    ended, acted = threading.Event(), threading.Event()
 
     def wait() -> None:
-        while cluster.worked() < before + 2.0:
-            time.sleep(0.05)
-        act()
+        while not ended.wait(0.05):
+            if cluster.worked() > before + 0.5:
+                act()
+                acted.set()
+                return
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
-    return thread
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    assert acted.is_set(), "the count was over before"
 
 
 def view(session: Any, rows: int) -> None:
@@ -163,12 +173,10 @@ def check_deadlines(cluster: Cluster, url: str, server: int) -> None:
     before = cluster.worked()
     time.sleep(2.0)
     assert cluster.worked() - before < 0.5
-    holding = while_they_count(cluster, lambda: os.kill(server, signal.SIGSTOP))
     try:
-        with pytest.raises(SourceFailed):
-            counting.run(deadline=3.0)
+        with while_they_count(cluster, lambda: os.kill(server, signal.SIGSTOP)), pytest.raises(SourceFailed):
+            counting.run(deadline=5.0)
     finally:
-        holding.join()
         os.kill(server, signal.SIGCONT)
 
 
@@ -187,17 +195,14 @@ def test_a_connect_server_counts_alike_and_a_release_survives_its_end(tmp_path: 
             config = configured(tmp_path, f"{url}#slow")
             with bf.connect(config, analyst="ann") as db:
                 question = db["t"].histogram("x")
-                killing = while_they_count(cluster, cluster.kill_worker)
-                answer = question.release(mechanism="identity", epsilon=str(EPSILON))
-                killing.join()
+                with while_they_count(cluster, cluster.kill_worker):
+                    answer = question.release(mechanism="identity", epsilon=str(EPSILON))
                 assert len(cluster.workers) == 1
                 # No row is lost or counted twice; the noise of ten cells is beyond 1000 with probability e^-200.
                 assert abs(sum(answer.raw) - SLOW_UNCOMPILED) < 10_000
                 assert spent(config) == EPSILON
-                ending = while_they_count(cluster, server.kill)
-                with pytest.raises(ReleaseFailed) as failed:
+                with while_they_count(cluster, server.kill), pytest.raises(ReleaseFailed) as failed:
                     question.release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True)
-                ending.join()
                 assert failed.value.can_retry
         with running_connect(tmp_path, cluster.address, port, {**SETTINGS, **ON_A_CLUSTER, "spark.cores.max": "1"}):
             view(remote_session(url), 1000)
