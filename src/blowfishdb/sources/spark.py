@@ -177,19 +177,28 @@ class SparkConnect(Spark):
     """A Spark Connect server: each statement has a session of its own, which sees the tables of the catalog."""
 
     @contextmanager
-    def _session(self) -> Iterator[SparkSession]:
+    def _session(self, deadline: float | None = None) -> Iterator[SparkSession]:
         """A session on the server with settings of our own, which ends with the block, and its statements with it."""
         session = self._opened()
-        try:
-            for name, value in SETTINGS.items():
-                session.conf.set(name, value)
-            if self._folder:
-                session.read.parquet(self._folder).createOrReplaceTempView(FOLDER.name)
-            yield session
-        finally:
-            session.stop()
-            # PySpark would keep each session to tidy up at exit what sessions for machine learning leave behind.
-            atexit.unregister(session.client._cleanup_ml)
+        lost = None if deadline is None else deadline + SLACK
+
+        def interrupt() -> None:
+            # The server may be gone, or be given up before it answers.
+            with suppress(Exception):
+                session.interruptAll()
+
+        with interrupted_after(lost, session.client._channel.close):
+            try:
+                with interrupted_after(deadline, interrupt):
+                    for name, value in SETTINGS.items():
+                        session.conf.set(name, value)
+                    if self._folder:
+                        session.read.parquet(self._folder).createOrReplaceTempView(FOLDER.name)
+                    yield session
+            finally:
+                session.stop()
+                # PySpark would keep each session to tidy up at exit what sessions for machine learning leave behind.
+                atexit.unregister(session.client._cleanup_ml)
 
     def _opened(self) -> Any:
         """A session of its own; Spark's usual ones would become the active one of this process."""
@@ -211,17 +220,8 @@ class SparkConnect(Spark):
         return session
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
-        with self._session() as remote:
-            session: Any = remote
-            lost = None if deadline is None else deadline + SLACK
-
-            def interrupt() -> None:
-                # The server may be gone, or be given up before it answers.
-                with suppress(Exception):
-                    session.interruptAll()
-
-            with interrupted_after(deadline, interrupt), interrupted_after(lost, session.client._channel.close):
-                return [tuple(row) for row in session.sql(sql).collect()]
+        with self._session(deadline) as session:
+            return [tuple(row) for row in session.sql(sql).collect()]
 
 
 def open_session(location: Location) -> tuple[Spark, TableName]:
