@@ -46,7 +46,9 @@ class Cluster:
 
 
 def _children(parent: int) -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    """The processes that any thread of the process started."""
+    threads = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(pid) for thread in threads for pid in thread.read_text().split()]
 
 
 def cpu_of(process: int) -> float:
