@@ -11,7 +11,7 @@ import pytest
 
 from blowfishdb.errors import DigestMismatch, InvalidInput, LedgerCorrupt, TooLarge
 from blowfishdb.ledger import Ledger, charges
-from blowfishdb.ledger.records import LedgerCursor
+from blowfishdb.ledger.records import REMEMBERED, LedgerCursor
 from tests.ledger.support import charge_of, opened
 
 
@@ -86,12 +86,18 @@ def test_a_late_answer_may_still_be_stored_after_the_policy_changed(ledger: Ledg
     assert ledger.account(account.id).spent == 2
 
 
-def test_a_changed_answer_is_not_replayed(ledger: Ledger) -> None:
+@pytest.mark.parametrize(
+    ("noisy", "other"),
+    [(b"noisy", b"other"), (bytes(REMEMBERED.start), bytes(REMEMBERED.start - 1) + b"1")],
+    ids=["short", "long"],
+)
+def test_a_changed_answer_is_not_replayed(ledger: Ledger, noisy: bytes, other: bytes) -> None:
     account = opened(ledger, 1)
     receipt = ledger.charge(charge_of(account, 1, "a", request="same"))
-    ledger.store_answer(receipt, b"noisy")
+    ledger.store_answer(receipt, noisy)
+    assert ledger.answer_for(receipt) == noisy
     with ledger.store.write() as cursor:
-        cursor.rows("UPDATE answer SET payload = ?", b"other")
+        cursor.rows("UPDATE answer SET payload = ?", other)
     for look in (lambda: ledger.answer_for(receipt), lambda: ledger.replay(account.id, "same")):
         with pytest.raises(LedgerCorrupt):
             look()

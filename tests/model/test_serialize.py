@@ -8,10 +8,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
+import numpy as np
+import pyarrow
 import pytest
 
 from blowfishdb.errors import InvalidInput, QueryError
-from blowfishdb.model.serialize import Field, write, write_literal
+from blowfishdb.model.serialize import Field, column_numbers, write, write_literal
 
 
 @dataclass(frozen=True)
@@ -116,3 +118,17 @@ def test_lists_of_texts_and_numbers() -> None:
     for wrong in ([True], ["1"], [10**400], 1):
         with pytest.raises(InvalidInput):
             Field(wrong).floats()
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int32, np.int64])
+def test_columns_of_numbers_are_read_where_they_lie(kind: type) -> None:
+    column = pyarrow.array(np.array([3, -1, 4, -1, 5], dtype=kind))
+    read = column_numbers(column[1:4])
+    assert (read.dtype, read.tolist()) == (np.dtype(kind), [-1, 4, -1])
+    assert read.ctypes.data == column.buffers()[1].address + read.itemsize
+
+
+@pytest.mark.parametrize("column", [[1.5, None], [True, False], ["1", "2"], np.ones(2, np.float32), np.ones(2, "u4")])
+def test_what_is_no_column_of_numbers_is_refused(column: Any) -> None:
+    with pytest.raises(ValueError, match="column of numbers"):
+        column_numbers(pyarrow.array(column))

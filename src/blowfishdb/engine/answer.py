@@ -37,6 +37,7 @@ from blowfishdb.model.serialize import (
     Fields,
     LongList,
     WholeNames,
+    column_numbers,
     number_column,
     version_of,
 )
@@ -574,7 +575,9 @@ def stored_document(payload: str | bytes) -> Any:
         return json.loads(payload, parse_constant=refuse)
     import pyarrow
 
-    with pyarrow.ipc.open_file(pyarrow.py_buffer(payload)) as file:
+    # One thread: memory that another one filled is not used again by the next answer.
+    options = pyarrow.ipc.IpcReadOptions(use_threads=False)
+    with pyarrow.ipc.open_file(pyarrow.py_buffer(payload), options=options) as file:
         batch = file.get_batch(0)
     batch.validate(full=True)
 
@@ -585,7 +588,7 @@ def stored_document(payload: str | bytes) -> Any:
             return value
         if [*value] == [COLUMN]:
             column = batch.column(value[COLUMN]).values
-            return LongList(column) if pyarrow.types.is_large_string(column.type) else column.to_numpy()
+            return LongList(column) if pyarrow.types.is_large_string(column.type) else column_numbers(column)
         if [*value] == [NAMES]:
             first, count, others = value[NAMES]
             return WholeNames(Field(first).whole(), _length(count), Field(others).texts())

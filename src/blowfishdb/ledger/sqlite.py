@@ -8,13 +8,12 @@ import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import in_turn
-from blowfishdb.ledger.records import LedgerCursor, Row, Value
+from blowfishdb.ledger.records import LedgerCursor, Row, Value, digest
 from blowfishdb.ledger.store import NEWEST, PATIENCE, Store, announce_upgrade, migrate, pending
 
 APPLICATION = 0x424C4F57
@@ -122,7 +121,7 @@ def _connect(path: Path, patience: float) -> sqlite3.Connection:
 
 
 def _payload_digest(payload: object) -> str | None:
-    return sha256(payload).hexdigest() if isinstance(payload, bytes) else None
+    return digest(payload) if isinstance(payload, bytes) else None
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
