@@ -3,8 +3,9 @@
 No data: the error of a strategy is a formula, and its gradient by knots and heights takes (cells x hats) steps. A size
 begins with the numbers of the size before it and with even hats, and counts of hats are changed while that helps.
 At two sizes a search over all entries of the rows follows, from the hats on record and from even ones; what it ends
-with is written as broken lines (--lines runs this part alone). `ours` is the RMSE that was found, `other` the one on
-record.
+with is written as broken lines. --lines runs this part alone, and --cells one size of it; each table and size is
+written when it is done, so that a run that was stopped goes on with the other size. `ours` is the RMSE that was found,
+`other` the one on record.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def run(data: Path | None) -> Iterator[Row]:
     """A row for each table and size."""
     del data
     yield from _rows(write=False)
-    yield from _line_rows(write=False)
+    yield from _line_rows([cells for _, cells in LINES], write=False)
 
 
 def run_with(arguments: Sequence[str]) -> Work:
@@ -95,13 +96,17 @@ def run_with(arguments: Sequence[str]) -> Work:
     parser = argparse.ArgumentParser(prog="python -m benchmarks tune-hats")
     parser.add_argument("--write", action="store_true", help="replace the tables of the package")
     parser.add_argument("--lines", action="store_true", help="only the broken lines, from the hats on record")
+    sizes = sorted({cells for _, cells in LINES})
+    parser.add_argument("--cells", type=int, choices=sizes, help="with --lines, one size alone")
     options = parser.parse_args(arguments)
+    if options.cells is not None and not options.lines:
+        parser.error("--cells goes with --lines")
 
     def work(_: Path | None) -> Iterator[Row]:
         if not options.lines:
             yield from _rows(write=options.write)
             hats._tables.cache_clear()
-        yield from _line_rows(write=options.write)
+        yield from _line_rows(sizes if options.cells is None else [options.cells], write=options.write)
 
     return work
 
@@ -120,21 +125,26 @@ def _rows(*, write: bool) -> Iterator[Row]:
         Path(hats.__file__).with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def _line_rows(*, write: bool) -> Iterator[Row]:
-    recorded = hats._lines()
-    content: dict[str, dict[str, object]] = {}
+def _line_rows(sizes: Sequence[int], *, write: bool) -> Iterator[Row]:
+    recorded, content = hats._lines(), hats._read("lines.json")
     for (table, cells), counts in LINES.items():
+        if cells not in sizes:
+            continue
         task = Task(table, cells)
         alone, rows = hats._tables()[table][cells].shares(cells)
-        starts = [rows.toarray() / alone, np.vstack([_even_hats(cells, count) for count in counts])]
+        starts = [rows.toarray() / alone, np.vstack([even_hats(cells, count) for count in counts])]
         total, best = min((freed(task, start) for start in starts), key=lambda each: each[0])
         rmse, other = task.rmse(total), recorded[table][cells].rmse if cells in recorded.get(table, {}) else None
+        content.setdefault(table, {})[str(cells)] = {"rmse": round(rmse, 4), "lines": broken_lines(best)}
+        if write:
+            text = json.dumps(content, separators=(",", ":")).replace("],[", "],\n[").replace('{"rmse"', '\n{"rmse"')
+            Path(hats.__file__).with_name("lines.json").write_text(text + "\n", encoding="utf-8")
         yield Row(f"{table}, n={cells}, lines", rmse, other, None if other is None else rmse / other)
-        entry = {"rmse": round(rmse, 4), "lines": [_line(row) for row in best / (1.0 + best.sum(axis=0))]}
-        content.setdefault(table, {})[str(cells)] = entry
-    if write:
-        text = json.dumps(content, separators=(",", ":")).replace("],[", "],\n[").replace('{"rmse"', '\n{"rmse"')
-        Path(hats.__file__).with_name("lines.json").write_text(text + "\n", encoding="utf-8")
+
+
+def broken_lines(rows: Floats) -> list[list[float]]:
+    """Each row as a broken line of its shares of the loss, where every cell has a row of its own with the entry 1."""
+    return [_line(row) for row in rows / (1.0 + rows.sum(axis=0))]
 
 
 def freed(task: Task, start: Floats) -> tuple[float, Floats]:
@@ -159,7 +169,7 @@ def freed(task: Task, start: Floats) -> tuple[float, Floats]:
     return float(np.exp(search.fun)), search.x.reshape(start.shape)
 
 
-def _even_hats(cells: int, count: int) -> Floats:
+def even_hats(cells: int, count: int) -> Floats:
     """Hats of one width, the outermost reaching a third of it beyond the axis."""
     knots = np.linspace(-0.3 * cells / count, cells * (1 + 0.3 / count), count + 2)
     middle = np.arange(cells) + 0.5

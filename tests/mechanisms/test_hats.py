@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from benchmarks.hdmm import identity_error
+from benchmarks.tune_hats import Task, broken_lines, even_hats, freed
 from blowfishdb.mechanisms import optimized
 from blowfishdb.mechanisms.axis import GRID, EstimatingStrategy, read_axis
 from blowfishdb.mechanisms.hats import (
@@ -128,3 +129,24 @@ def test_sizes_between_tables():
 def test_hills_never_rise_again():
     rows = np.array([[1, 3, 2, 4, 2, 3, 0], [0, 0, 5, 5, 1, 1, 2]])
     np.testing.assert_array_equal(_hills(rows), [[1, 2, 2, 4, 2, 2, 0], [0, 0, 5, 5, 1, 1, 1]])
+
+
+@pytest.mark.parametrize("table", ["running counts, presence", "all ranges, presence"])
+def test_the_search_over_all_entries_ends_below_its_start_with_rows_that_fit_the_loss(table):
+    task, start = Task(table, 24), even_hats(24, 2)
+
+    def total(rows):
+        """The summed variance of the queries, halved, by dense algebra: cells and rows, over a cell a loss of 1."""
+        matrix = np.vstack([np.eye(24), rows]) / (1.0 + rows.sum(axis=0))
+        queries = task.workload.dense()
+        return np.trace(queries @ np.linalg.inv(matrix.T @ matrix) @ queries.T)
+
+    least, rows = freed(task, start)
+    assert least == pytest.approx(total(rows))
+    assert least < 0.99 * total(start)
+    assert rows.shape == start.shape and rows.min() >= 0.0
+    lines = TunedLines(24, np.array(broken_lines(rows)), task.rmse(least))
+    built = lines.build(read_axis("optimized", Problem(one_record(24), task.workload)), np.empty(0))
+    losses = built.cell_weights + built.coarse_weights @ built.coarse.toarray()
+    assert losses.max() <= GRID
+    assert lines.shares(24) == pytest.approx(rows / (1.0 + rows.sum(axis=0)), abs=0.05)
