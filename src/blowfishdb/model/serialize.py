@@ -135,7 +135,11 @@ def number_column(numbers: Floats) -> Sequence[float]:
     return LongList(pyarrow.array(numbers))
 
 
-COLUMN_TYPES = {"double": np.dtype(np.float64), "int32": np.dtype(np.int32), "int64": np.dtype(np.int64)}
+COLUMN_TYPES: Mapping[str, np.dtype[Any]] = {
+    "double": np.dtype(np.float64),
+    "int32": np.dtype(np.int32),
+    "int64": np.dtype(np.int64),
+}
 
 
 def column_numbers(column: Any) -> np.ndarray[Any, Any]:
