@@ -26,6 +26,7 @@ MOST_NOT_RUN = 12
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.nightly] if page == COMMANDS else []) for page in WITH_CODE]
 )
+@pytest.mark.sampled(2)
 def test_the_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "clinic"
     folder.mkdir()
