@@ -42,7 +42,9 @@ class Cluster:
 
 
 def _children(parent: int) -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    """The processes that any thread of the parent started: Java starts executors from threads of their own."""
+    lists = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(pid) for children in lists for pid in children.read_text().split()]
 
 
 def free_port() -> int:
