@@ -188,6 +188,18 @@ def test_the_accuracy_of_a_mean_is_that_of_the_sum_behind_it() -> None:
     assert "every answer within 50" in str(preview())
 
 
+def test_where_accuracy_depends_on_the_size_of_groups_no_number_is_promised() -> None:
+    of_a_mean = str(preview(bf.query("mean", "age"), accuracy_target(epsilon="0.1")))
+    assert "are those of the sum behind it: the more records, the nearer the mean" in of_a_mean
+    means = preview(
+        bf.query("table", "ward", aggregates=[bf.Aggregate("mean", ("age",))]), accuracy_target(epsilon="0.1")
+    )
+    assert (means.alpha, means.best.rmse) == (None, None)
+    assert "mean_age depends on the size of its group" in str(means)
+    sized = preview(replace(bf.query("mean", "age"), rows=1000), accuracy_target(epsilon="0.1"))
+    assert sized.alpha is not None and sized.alpha < 1 and "behind it" not in str(sized)
+
+
 def test_a_named_mechanism_that_does_not_serve_says_why() -> None:
     with pytest.raises(Declined, match="marginals"):
         preview(bf.query("cdf", "cost"), accuracy_target(alpha=50, mechanism="marginals")).best  # noqa: B018

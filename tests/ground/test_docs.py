@@ -67,6 +67,34 @@ def test_a_broken_link_is_seen(tmp_path: Path) -> None:
     assert broken_links(page) == ["nowhere.md", "#b"]
 
 
+NAMED_FILE = re.compile(r"`((?:\w+/)*\w+\.py)[`:]")
+
+
+@cache
+def files_by_name() -> frozenset[str]:
+    """The names of the project's files, each with as many of its folders as a page may give."""
+    listed = (path.relative_to(ROOT).parts for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    return frozenset("/".join(parts[place:]) for parts in listed for place in range(len(parts)))
+
+
+ROOMS = ("src", "tests", "papers", "selfcheck", "benchmarks", "tools", "examples")
+
+
+def missing_files(text: str) -> list[str]:
+    """The files that the text names and that do not exist."""
+    return [name for name in NAMED_FILE.findall(text) if name not in files_by_name()]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
+def test_every_named_file_exists(page: Path) -> None:
+    assert missing_files(page.read_text()) == []
+
+
+def test_a_name_without_a_file_is_seen() -> None:
+    text = "`plan/loss.py`, `src/blowfishdb/plan/loss.py:certify`, `plan/nowhere.py`, `oracle.py`"
+    assert missing_files(text) == ["plan/nowhere.py", "oracle.py"]
+
+
 def test_every_page_is_in_the_index() -> None:
     index = ROOT / "docs" / "index.md"
     listed = {(index.parent / link).resolve() for link in LINK.findall(index.read_text()) if "://" not in link}

@@ -168,6 +168,12 @@ class Compiled:
             return self._first(usual_error(self.table, rmse), rmse)
         return self.shown(math.sqrt(2.0) * rmse if self._is_quotient else rmse)
 
+    def promised(self, alpha: float) -> float | None:
+        """The same accuracy; None for a table whose first column depends on how many records its groups have."""
+        if self.table is not None and column_alphas(self.table, alpha)[0] is None:
+            return None
+        return self.shown(alpha)
+
     def _first(self, known: float | None, alpha: float) -> float:
         """What is known of the first column of a table, else how far off the rows are that it is read off."""
         if known is not None or self.table is None:

@@ -69,7 +69,7 @@ NOTABLE = 1.1
 class Offer:
     """What one mechanism asks or promises: all answers within alpha for epsilon; `method` tells how that is known.
 
-    A data-aware mechanism promises no alpha.
+    A data-aware mechanism promises no alpha, nor does a table whose first column depends on the size of its groups.
     """
 
     mechanism: str
@@ -367,6 +367,9 @@ class Preview(AnyPreview):
             sentences.append(f"Ways to it: {'; '.join(way.words() for way in self.ways)}.")
         sentences += [self.unproven] if self.unproven else []
         sentences += [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
+        if self.behind and self.accuracy_target.epsilon is not None and self.kind != "selection":
+            nearer = ": the more records, the nearer the mean" if self.kind == "mean" else ""
+            sentences.append(f"Within and usual error are those of {self.behind}{nearer}.")
         if self.columns:
             sentences.append(f"Columns: {self.column_words()}.")
         if self.relative:
@@ -560,7 +563,9 @@ def _column_accuracy(compiled: Compiled, best: Quote) -> dict[str, float | None]
 
 
 def _offer(quote: Quote, compiled: Compiled) -> Offer:
-    return Offer(quote.mechanism, quote.epsilon, compiled.shown(quote.alpha), compiled.usual(quote.rmse), quote.method)
+    alpha = compiled.promised(quote.alpha)
+    rmse = None if alpha is None else compiled.usual(quote.rmse)
+    return Offer(quote.mechanism, quote.epsilon, alpha, rmse, quote.method)
 
 
 def _settings_words(target: AccuracyTarget) -> str:

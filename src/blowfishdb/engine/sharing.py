@@ -133,11 +133,11 @@ def ways_words(release: Release, ways: Ways, analyst: str) -> tuple[Way, ...]:
             if one.price < one.sharing.link.level:
                 mine = (past for past in one.sharing.published if past.analyst == analyst)
                 entries = (max(mine, key=by_level).charge, *entries)
-            way = Way(one.way, one.price, one.compiled.shown(one.best.alpha), entries)
+            way = Way(one.way, one.price, one.compiled.promised(one.best.alpha), entries)
             known.setdefault(one.way, way)
     if not isinstance(release, PlanRelease) or set(known) <= {"fresh"}:
         return ()
-    known.setdefault("fresh", Way("fresh", release.epsilon, release.compiled.shown(release.best.alpha)))
+    known.setdefault("fresh", Way("fresh", release.epsilon, release.compiled.promised(release.best.alpha)))
     return tuple(known.values())
 
 

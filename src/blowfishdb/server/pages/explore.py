@@ -200,10 +200,10 @@ def promise_words(preview: Preview, listing: Query | None = None) -> str:
     many = plural(preview.answers, "answer")
     if preview.is_exact:
         return f"{many}, exact: the policy hides nothing that they depend on"
-    if preview.alpha is None:
-        return f"{many}; how near the truth depends on the data"
     if preview.columns:
         return f"{many} with {preview.accuracy_target.confidence} confidence: {preview.column_words()}"
+    if preview.alpha is None:
+        return f"{many}; how near the truth depends on the data"
     every = "each " if preview.accuracy_target.guarantee == "per-query" else "all of them "
     near = f"within ±{readable(upper_end(preview.alpha))} with {preview.accuracy_target.confidence} confidence"
     if preview.behind:
@@ -215,8 +215,6 @@ def promise_words(preview: Preview, listing: Query | None = None) -> str:
 def _offers(preview: Preview) -> None:
     """The mechanism that would run, and those that lose."""
     by_price = preview.accuracy_target.epsilon is None
-    # Where every column depends on the size of its group, the one error there is would be in nobody's unit.
-    is_open = bool(preview.columns) and all(alpha is None for alpha in preview.columns.values())
     with ui.element("div").style("margin-top:16px"):
         with ui.element("div").classes("bf-offer-head"):
             ui.label("Mechanisms").style("font-weight:600")
@@ -232,7 +230,7 @@ def _offers(preview: Preview) -> None:
                 with ui.element("div").classes("bf-offer-bar"):
                     ui.element("div").style(f"width:{max(100 * size / top, 1):.1f}%")
                 ui.label(figure(offer.epsilon)).classes("is-number")
-                error = "varies" if offer.alpha is None or is_open else f"±{readable(upper_end(offer.alpha, 3))}"
+                error = "varies" if offer.alpha is None else f"±{readable(upper_end(offer.alpha, 3))}"
                 ui.label("no counts" if preview.kind == "selection" else error).classes("is-number bf-quiet")
         more = len(preview.offers) - SHOWN_OFFERS
         text = [sentence(preview.why)]
