@@ -19,7 +19,7 @@ from blowfishdb.audit.run import DRILLED
 from blowfishdb.audit.selections import cost_lines
 from blowfishdb.catalog import policy_change
 from blowfishdb.engine import charge, combination, joint_release, release, sharing
-from blowfishdb.ledger import charges, ledger, mark, sqlite, verification
+from blowfishdb.ledger import charges, ledger, mark, sqlite, verification, watch
 from blowfishdb.ledger import values as ledger_values
 from blowfishdb.mechanisms.data_aware import partition
 from blowfishdb.model import constraint_graph, constraints, graphs, policy, projection
@@ -502,9 +502,9 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     ),
     "the newer mark overwritten": (mark, "_older_slot", "return 1 if known", "return 0 if known", LEDGER),
     "balances changed by hand": (
-        verification,
+        watch,
         "LedgerWatch._follows",
-        "fault = _fault_of(partial(_check_spender, cursor, account, state, analyst))",
+        "fault = fault_of(partial(check_spender, cursor, account, state, analyst))",
         "fault = None",
         LEDGER,
     ),

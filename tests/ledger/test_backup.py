@@ -27,7 +27,8 @@ from blowfishdb.ledger.backup import back_up_ledger, check_copy, restore_ledger
 from blowfishdb.ledger.mark import AREA, SLOT, FileMark, sign_checkpoint
 from blowfishdb.ledger.mark import read_checkpoint_file as checkpoint_of
 from blowfishdb.ledger.values import Link, Seen
-from blowfishdb.ledger.verification import read_checkpoint, verify_since, write_checkpoint
+from blowfishdb.ledger.verification import verify_since
+from blowfishdb.ledger.watch import read_checkpoint, write_checkpoint
 from blowfishdb.server.auth.database import open_database
 from blowfishdb.server.auth.grants import Grants
 from blowfishdb.server.auth.users import Users

@@ -9,17 +9,11 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.errors import LedgerCorrupt, LedgerRolledBack
-from blowfishdb.ledger import Account, Ledger, verification
+from blowfishdb.ledger import Account, Ledger
 from blowfishdb.ledger.charges import ensure_analyst
 from blowfishdb.ledger.values import Head
-from blowfishdb.ledger.verification import (
-    Checkpoint,
-    LedgerState,
-    LedgerWatch,
-    read_checkpoint,
-    verify_since,
-    write_checkpoint,
-)
+from blowfishdb.ledger.verification import Checkpoint, LedgerState, verify_since
+from blowfishdb.ledger.watch import EVERY, LedgerWatch, read_checkpoint, write_checkpoint
 from tests.ledger.support import Place, charge_of, opened
 from tests.ledger.test_verification import busy_ledger
 
@@ -96,14 +90,14 @@ def test_damage_elsewhere_is_found_within_a_minute(place: Place) -> None:
         ledger.charge(charge_of(account, "1/10", "a", analyst="bob"))
         ledger.charge(charge_of(account, "1/10", "a"))
         damaged(ledger, "UPDATE analyst SET spent_units = '0' WHERE name = 'bob'")
-        seconds[0] = verification.EVERY - 1
+        seconds[0] = EVERY - 1
         ledger.charge(charge_of(account, "1/10", "b"))
-        seconds[0] = verification.EVERY
+        seconds[0] = EVERY
         with pytest.raises(LedgerCorrupt, match="do not add up"):
             ledger.charge(charge_of(account, "1/10", "c"))
 
 
-@pytest.mark.parametrize("seconds", [0.0, verification.EVERY])
+@pytest.mark.parametrize("seconds", [0.0, EVERY])
 def test_ledger_and_mark_taken_back_together_under_a_running_server_are_noticed(place: Place, seconds: float) -> None:
     """The server itself remembers what it saw."""
     now = [0.0]
@@ -204,7 +198,7 @@ def test_a_wrong_checkpoint_stops_no_sound_ledger(ledger: Ledger, tmp_path: Path
 
 
 def test_checkpoints_are_kept_as_the_ledger_grows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "CHECKPOINT_EVERY", 4)
+    monkeypatch.setattr("blowfishdb.ledger.watch.CHECKPOINT_EVERY", 4)
     with place.open() as ledger:
         account = busy_ledger(ledger)
     for key in ("x", "y"):

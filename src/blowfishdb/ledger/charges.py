@@ -60,7 +60,7 @@ from blowfishdb.ledger.values import (
     check_text,
     in_classes,
 )
-from blowfishdb.ledger.verification import LedgerWatch
+from blowfishdb.ledger.watch import LedgerWatch
 
 
 def utc_now() -> datetime:

@@ -63,7 +63,8 @@ from blowfishdb.ledger.values import (
     check_text,
     spending_of,
 )
-from blowfishdb.ledger.verification import LedgerWatch, Progress, verify_since
+from blowfishdb.ledger.verification import Progress, verify_since
+from blowfishdb.ledger.watch import LedgerWatch
 
 
 class Ledger(Charging, AbstractContextManager["Ledger"]):

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import math
-import os
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 
-from blowfishdb.errors import BlowfishError, ChainMoved, LedgerCorrupt
-from blowfishdb.incidents import curator_log
-from blowfishdb.ledger.mark import check_not_rolled_back
+from blowfishdb.errors import BlowfishError, LedgerCorrupt
 from blowfishdb.ledger.records import (
     CHARGE_COLUMNS,
     ENTRY_COLUMNS,
@@ -34,7 +26,6 @@ from blowfishdb.ledger.records import (
 )
 from blowfishdb.ledger.records import text as as_text
 from blowfishdb.ledger.records import whole as as_whole
-from blowfishdb.ledger.store import Store
 from blowfishdb.ledger.values import (
     BROKEN,
     EASY,
@@ -46,22 +37,22 @@ from blowfishdb.ledger.values import (
     ClassLosses,
     Fault,
     Head,
-    Link,
     PastLink,
     Spending,
     Spent,
     Verification,
     account_id,
     check_accounting,
-    check_link,
     check_texts,
     in_classes,
     parse_body,
-    read_losses,
     spending_of,
 )
 
 UNREADABLE = (BlowfishError, ValueError, KeyError, TypeError, ArithmeticError, AttributeError, RecursionError)
+
+
+NOT_PAID = Fraction(0)
 
 
 class RuleBroken(Exception):
@@ -121,6 +112,46 @@ class Tally:
 
 
 @dataclass
+class ChainState:
+    """The charges of one chain, and what they decide about the next charge and the next answer."""
+
+    links: dict[int, PastLink] = field(default_factory=dict)
+    """By the number of the charge, oldest first."""
+    paid: Fraction = NOT_PAID
+    """The highest level that was charged."""
+    received: dict[str, Fraction] = field(default_factory=dict)
+    """The highest level that each analyst was charged for."""
+    content: str | None = None
+    """The mark of the content that all published answers were made on."""
+    told: Fraction = NOT_PAID
+    """The highest level that was published."""
+    has_failed: bool = False
+    """Whether a draw failed after noise."""
+
+    def owed(self, level: Fraction, analyst: str) -> tuple[Fraction, Fraction]:
+        """What the data, and the analyst, have not yet paid of a level."""
+        return max(NOT_PAID, level - self.paid), max(NOT_PAID, level - self.received.get(analyst, NOT_PAID))
+
+    def add(self, past: PastLink) -> None:
+        """Takes up a charge; one with a mark has its answer."""
+        level, analyst = past.link.level, past.analyst
+        self.links[past.charge] = past
+        self.paid = max(self.paid, level)
+        self.received[analyst] = max(self.received.get(analyst, NOT_PAID), level)
+        if past.mark is not None:
+            self.publish(past.charge, past.mark)
+
+    def publish(self, charge: int, mark: str) -> None:
+        """Notes the mark of the answer of a charge that is here."""
+        past = self.links[charge]
+        self.links[charge] = replace(past, mark=mark)
+        if mark == BROKEN:
+            self.has_failed = True
+        else:
+            self.content, self.told = mark, max(self.told, past.link.level)
+
+
+@dataclass
 class AccountState:
     """One account as its entries tell it."""
 
@@ -138,8 +169,8 @@ class AccountState:
     analysts: dict[str, Tally] = field(default_factory=dict)
     individual: dict[str, Fraction] = field(default_factory=dict)
     """Limits of single analysts."""
-    chains: dict[str, list[PastLink]] = field(default_factory=dict)
-    """The charges of each chain under the versions in force."""
+    chains: dict[str, ChainState] = field(default_factory=dict)
+    """The chains under the versions in force."""
 
     def as_account(self, account: str) -> Account:
         """The account that the tables must hold."""
@@ -201,7 +232,7 @@ def apply_entry(state: LedgerState, sequence: int, kind: str, name: str | None, 
             _restore(state, spending_of(json.loads(str(fields["spending"]))))
         return
     if kind == "account":
-        identity, limits = str(fields["identity"]), (_fraction(fields["limit"]), _optional(fields["analyst_limit"]))
+        identity, limits = str(fields["identity"]), (fraction(fields["limit"]), optional(fields["analyst_limit"]))
         if name is None or name in state.accounts or name != account_id(identity):
             raise RuleBroken("the account is open already or has the wrong id")
         documents = {f"{what} 1": digest(str(fields[what])) for what in VERSION_KINDS}
@@ -224,12 +255,12 @@ def apply_entry(state: LedgerState, sequence: int, kind: str, name: str | None, 
         case "charge":
             _add_charge(account, sequence, fields)
         case "renewal":
-            limit = _fraction(fields["limit"])
+            limit = fraction(fields["limit"])
             if limit <= account.limit:
                 raise RuleBroken("a renewal must raise the limit")
             account.limit = limit
         case "analyst-limit":
-            _limit_analyst(account, fields["analyst"], _optional(fields["limit"]))
+            _limit_analyst(account, fields["analyst"], optional(fields["limit"]))
         case "snapshot":
             account.snapshot += 1
             account.chains.clear()
@@ -259,17 +290,14 @@ def _publish(account: AccountState, fields: Mapping[str, object]) -> None:
     """Notes an answer in its chain; all answers of one chain were made on the same content."""
     if "mark" not in fields:
         return
-    chain, mark = account.chains.get(str(fields["chain"]), []), str(fields["mark"])
-    places = [place for place, past in enumerate(chain) if past.charge == fields["charge"]]
-    if not places:
+    chain, charge, mark = account.chains.get(str(fields["chain"])), fields["charge"], str(fields["mark"])
+    if chain is None or charge not in chain.links:
         raise RuleBroken("it joins a chain that its charge does not name, or that has ended")
-    if mark != BROKEN and {past.mark for past in chain} - {None, BROKEN, mark}:
+    if mark != BROKEN and chain.content not in (None, mark):
         raise RuleBroken("the answers of one chain were made on different content")
-    level = chain[places[0]].link.level
-    is_told = any(past.is_published and past.link.level >= level for past in chain)
-    if mark != BROKEN and not is_told and any(past.mark == BROKEN for past in chain):
+    if mark != BROKEN and chain.has_failed and chain.told < chain.links[charge].link.level:
         raise RuleBroken("it was drawn from data in a chain of which a draw has failed")
-    chain[places[0]] = replace(chain[places[0]], mark=mark)
+    chain.publish(charge, mark)
 
 
 LONGEST_SHARED = 4096
@@ -326,12 +354,10 @@ def _add_linked(account: AccountState, sequence: int, fields: Mapping[str, Any])
         raise RuleBroken(NOT_IN_FORCE)
     account.charges += 1
     if charge.link is not None:
-        chain = account.chains.setdefault(charge.link.chain, [])
-        try:
-            check_link(chain, charge)
-        except ChainMoved:
-            raise RuleBroken("it pays another part of its level than its chain leaves to pay") from None
-        chain.append(PastLink(sequence, charge.analyst, charge.link, None))
+        chain = account.chains.setdefault(charge.link.chain, ChainState())
+        if (charge.epsilon, charge.received) != chain.owed(charge.link.level, charge.analyst):
+            raise RuleBroken("it pays another part of its level than its chain leaves to pay")
+        chain.add(PastLink(sequence, charge.analyst, charge.link, None))
     by_analyst = account.tally_of(charge.analyst)
     for tally, amount in ((account.losses, charge.epsilon), (by_analyst, charge.received)):
         losses = None if charge.losses is None else in_classes(account.accounting, charge.losses_of(amount))
@@ -356,7 +382,7 @@ def _limit_analyst(account: AccountState, analyst: object, limit: Fraction | Non
 
 
 def _add_version(account: AccountState, fields: Mapping[str, object]) -> None:
-    kind, stretch = str(fields["what"]), _optional(fields["stretch"])
+    kind, stretch = str(fields["what"]), optional(fields["stretch"])
     account.versions[kind] += 1
     if fields["version"] != account.versions[kind]:
         raise RuleBroken("versions are not numbered in order")
@@ -374,12 +400,12 @@ def _accounting(value: object) -> str:
     return str(value)
 
 
-def _fraction(value: object) -> Fraction:
+def fraction(value: object) -> Fraction:
     return Fraction(str(value))
 
 
-def _optional(value: object) -> Fraction | None:
-    return None if value is None else _fraction(value)
+def optional(value: object) -> Fraction | None:
+    return None if value is None else fraction(value)
 
 
 @dataclass(frozen=True)
@@ -388,67 +414,6 @@ class Checkpoint:
 
     head: Head
     state: LedgerState
-
-
-def read_checkpoint(path: Path) -> Checkpoint | None:
-    """The checkpoint in a file; None when there is none that can be read, and then everything is checked."""
-    try:
-        document = json.loads(path.read_text(encoding="ascii"))
-        if document["check"] != digest(document["checkpoint"]):
-            return None
-        content = json.loads(document["checkpoint"])
-        accounts = {name: _read_account(fields) for name, fields in content["accounts"].items()}
-        lost = {
-            name: [Spent(_fraction(one["amount"]), one["declared"]) for one in many]
-            for name, many in content["lost"].items()
-        }
-        return Checkpoint(Head(**content["head"]), LedgerState(accounts, content["answers"], lost))
-    except (OSError, *UNREADABLE):
-        return None
-
-
-def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Stores a checkpoint. One that cannot be written is no loss: the next check then begins earlier."""
-    content = {"head": vars(checkpoint.head), **vars(checkpoint.state)}
-    text = json.dumps(content, default=_plain)
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    with suppress(OSError):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # Like the ledger, it tells who spent what: nobody else on this machine reads it.
-            os.close(os.open(beside, os.O_WRONLY | os.O_CREAT, 0o600))
-            beside.write_text(json.dumps({"checkpoint": text, "check": digest(text)}), encoding="ascii")
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
-
-
-def _plain(value: object) -> object:
-    """A part of a checkpoint as JSON."""
-    if isinstance(value, AccountState | PastLink | Link | Spent):
-        return vars(value)
-    if isinstance(value, Tally):
-        return value.losses.to_json()
-    return sorted(value) if isinstance(value, set) else str(value)
-
-
-def _read_account(fields: dict[str, Any]) -> AccountState:
-    amounts = {
-        "limit": _fraction(fields["limit"]),
-        "analyst_limit": _optional(fields["analyst_limit"]),
-        "names": set(fields["names"]),
-        "losses": Tally(read_losses(fields["losses"])),
-        "analysts": {name: Tally(read_losses(losses)) for name, losses in fields["analysts"].items()},
-        "individual": {name: _fraction(limit) for name, limit in fields["individual"].items()},
-        "chains": {name: [_read_link(link) for link in links] for name, links in fields["chains"].items()},
-    }
-    return AccountState(**{**fields, **amounts})
-
-
-def _read_link(fields: dict[str, Any]) -> PastLink:
-    link = fields["link"]
-    levels = _fraction(link["level"]), _fraction(link["received"])
-    return PastLink(fields["charge"], fields["analyst"], Link(link["chain"], *levels), fields["mark"])
 
 
 Progress = Callable[[int, int], None]
@@ -466,13 +431,13 @@ def verify_since(
     """
     head = cursor.head()
     first = start if start is not None else Checkpoint(Head(head.ledger, 0, genesis(head.ledger)), LedgerState())
-    reached, fault = _replayed(cursor, mark, first, progress)
+    reached, fault = replayed(cursor, mark, first, progress)
     if fault is None:
-        fault = _fault_of(lambda: _check_whole(cursor, mark, reached))
+        fault = fault_of(lambda: _check_whole(cursor, mark, reached))
     return Verification(reached.head.sequence, reached.head.hash, fault), reached
 
 
-def _replayed(
+def replayed(
     cursor: LedgerCursor, mark: Head | None, first: Checkpoint, progress: Progress | None = None
 ) -> tuple[Checkpoint, Fault | None]:
     """How far the entries after a checkpoint follow each other and the rules, and the first that does not."""
@@ -515,7 +480,7 @@ def _replayed(
     return outcome(None)
 
 
-def _fault_of(check: Callable[[], None]) -> Fault | None:
+def fault_of(check: Callable[[], None]) -> Fault | None:
     """What a check of balances finds wrong."""
     try:
         check()
@@ -661,7 +626,7 @@ def _check_balances(cursor: LedgerCursor, state: LedgerState) -> None:
         budgets = {budget.analyst: budget for budget in cursor.analysts(name)}
         for analyst in sorted(budgets.keys() | account.analysts.keys() | account.individual.keys()):
             _check_analyst(cursor, name, account, analyst, budgets.get(analyst))
-        links = [past for chain in account.chains.values() for past in chain]
+        links = [past for chain in account.chains.values() for past in chain.links.values()]
         if cursor.links(name) != sorted(links, key=lambda past: past.charge):
             raise RuleBroken(f"account {name}: the chains are not those that the entries tell")
         documents = {
@@ -703,86 +668,7 @@ def _check_analyst(
         raise RuleBroken(f"account {account}: the limit of {name!r} is not what the entries say")
 
 
-def _check_spender(cursor: LedgerCursor, account: str, state: AccountState, analyst: str | None) -> None:
+def check_spender(cursor: LedgerCursor, account: str, state: AccountState, analyst: str | None) -> None:
     _check_account(cursor, account, state)
     if analyst is not None:
         _check_analyst(cursor, account, state, analyst, cursor.analyst(account, analyst))
-
-
-EVERY = 60.0
-"""Seconds between two checks of a ledger that stays open."""
-CHECKPOINT_EVERY = 200
-"""The number of entries after which the next checkpoint is written."""
-
-
-@dataclass(eq=False)
-class LedgerWatch:
-    """Checks what is new since the last check, and balances. `path` keeps how far that came, over restarts.
-
-    Its lock is held while a few rows are read: charges of one ledger come one after another anyway.
-    """
-
-    path: Path
-    every: float = EVERY
-    clock: Callable[[], float] = time.monotonic
-    _last: Checkpoint | None = None
-    _written_at: int = -1
-    _at: float | None = None
-    _turn: threading.Lock = field(default_factory=threading.Lock)
-
-    def check(
-        self, store: Store[Any], mark: Callable[[], Head | None], account: str | None, analyst: str | None
-    ) -> None:
-        """LedgerCorrupt when entries or balances are wrong; LedgerRolledBack when entries that were seen are gone.
-
-        Each time the new entries and the balances of the account and the analyst; everything where the last sound
-        check of it is long ago.
-        """
-        with self._turn:
-            is_due = self._at is None or self.clock() - self._at >= self.every
-            # The mark is read before the ledger: it never ends after a view that is taken later.
-            if is_due or not self._follows(store, account, analyst):
-                self._check(store, mark())
-
-    def _follows(self, store: Store[Any], account: str | None, analyst: str | None) -> bool:
-        """Whether the entries since the last look, and these balances, are as they should be."""
-        with store.read() as cursor:
-            known = self._last
-            if known is None:
-                return False
-            check_not_rolled_back(known.head, cursor.head(), cursor.hash_at)
-            self._last, fault = _replayed(cursor, None, known)
-            state = self._last.state.accounts.get(account or "")
-            if fault is None and account is not None and state is not None:
-                fault = _fault_of(partial(_check_spender, cursor, account, state, analyst))
-        if fault is not None:
-            # The state may hold half of what is wrong.
-            self._last = None
-        return fault is None
-
-    def _check(self, store: Store[Any], mark: Head | None) -> None:
-        known = self._last
-        if known is None:
-            known = read_checkpoint(self.path)
-            self._written_at = 0 if known is None else known.head.sequence
-        with store.read() as cursor:
-            for seen in (mark, None if self._last is None else self._last.head):
-                if seen is not None:
-                    check_not_rolled_back(seen, cursor.head(), cursor.hash_at)
-            if known is not None:
-                entry = cursor.entry(known.head.sequence)
-                if entry is None or entry.hash != known.head.hash:
-                    known = None
-            start = None if known is None else Checkpoint(known.head, copy.deepcopy(known.state))
-            report, reached = verify_since(cursor, mark, start)
-            if report.fault is not None and start is not None:
-                # Entries are the truth: a checkpoint that they contradict stops nobody.
-                report, reached = verify_since(cursor, mark, None)
-        if report.fault is not None:
-            # Whoever asks hears of the fault, and not of other people's balances.
-            curator_log.error("the ledger does not add up, entry %s: %s", report.fault.sequence, report.fault.reason)
-            raise LedgerCorrupt("the balances do not add up", sequence=report.fault.sequence)
-        self._last, self._at = reached, self.clock()
-        if reached.head.sequence - self._written_at >= CHECKPOINT_EVERY:
-            write_checkpoint(self.path, reached)
-            self._written_at = reached.head.sequence
