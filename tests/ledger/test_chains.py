@@ -9,7 +9,7 @@ import pytest
 
 from blowfishdb.errors import BudgetExceeded, ChainMoved, InvalidInput, LedgerCorrupt
 from blowfishdb.ledger import Account, Charge, Ledger, Receipt
-from blowfishdb.ledger.values import Link, Publication
+from blowfishdb.ledger.values import BROKEN, Link, Publication
 from tests.ledger.support import charge_of, opened
 
 CHAIN = "rows.identity.shape.1"
@@ -167,6 +167,23 @@ def test_answers_of_one_chain_on_different_content_are_noticed(ledger: Ledger) -
     fault = ledger.verify().fault
     assert fault is not None
     assert "different content" in fault.reason
+
+
+def test_a_draw_from_data_after_one_that_failed_is_noticed(ledger: Ledger) -> None:
+    account = opened(ledger, 1)
+    published(ledger, linked(account, "1/5", "1/5", "1/5", "a"), mark=BROKEN)
+    fine = published(ledger, linked(account, "1/10", "0", "1/10", "b", "ben"))
+    fault = ledger.verify().fault
+    assert fault is not None
+    assert (fault.sequence, "a draw has failed" in fault.reason) == (fine.sequence + 1, True)
+
+
+def test_a_draw_given_a_finer_answer_is_sound_after_one_that_failed(ledger: Ledger) -> None:
+    account = opened(ledger, 1)
+    first = published(ledger, linked(account, "1/5", "1/5", "1/5", "a"))
+    published(ledger, linked(account, "1/4", "1/20", "1/20", "b"), first.sequence, mark=BROKEN)
+    published(ledger, linked(account, "1/10", "0", "1/10", "c", "ben"), first.sequence)
+    assert ledger.verify().is_sound
 
 
 def test_losses_per_class_follow_the_part_that_is_paid(ledger: Ledger) -> None:
