@@ -18,9 +18,9 @@ from scipy.sparse.csgraph import shortest_path
 from blowfishdb.audit.cases import COMPOSITIONS, LIMITS, LISTS, METRICS, Limit, limited
 from blowfishdb.audit.definitions import (
     Adjacency,
+    CellStep,
     NoisyRows,
     Record,
-    Step,
     all_changes,
     changes,
     measured_once,
@@ -167,7 +167,7 @@ class Known:
 
     adjacency: Adjacency
     graph: CellGraph
-    steps: list[list[Step]]
+    steps: list[list[CellStep]]
     is_complete: bool
     """Whether all records are known, and edges are listed as they are."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from blowfishdb.audit.run import AuditPlan, Works
+from blowfishdb.audit.run import AuditPlan, CheckWorks
 from selfcheck.chains import chain_drill_lines, chain_lines, session_chain_lines
 from selfcheck.counting import counting_lines, truth_lines
 from selfcheck.digests import digest_lines, process_lines
@@ -21,10 +21,10 @@ from selfcheck.random_cases import (
 )
 
 
-def self_check_works(plan: AuditPlan) -> Works:
+def self_check_works(plan: AuditPlan) -> CheckWorks:
     """Random cases against the definitions, and drills of the ledger and of shared noise."""
     quick, seed = plan.quick, plan.seed
-    works: Works = {
+    works: CheckWorks = {
         "replay": [("drills: the ledger", ledger_lines), ("drills: shared noise", chain_drill_lines)],
         "exact": [
             ("levels that share noise", chain_lines),

@@ -33,7 +33,7 @@ from blowfishdb.model.numbers import Floats
 from blowfishdb.present.words import note_parts
 from blowfishdb.server.pages.history import _family_words
 from blowfishdb.server.wire.catalog import listed_datasets
-from blowfishdb.server.wire.statements import Result, Statements, read_question
+from blowfishdb.server.wire.statements import StatementResult, Statements, read_question
 from blowfishdb.session import Session
 from blowfishdb.session.session import SpendingCap, stated_question
 from blowfishdb.sql import parse
@@ -232,7 +232,7 @@ def wrong_at_port(session: Session, port: Statements, text: str, asked: Asked, r
     return wrong + [fault for notice in notices for fault in faults(again, notice, OF_THE_PORT)]
 
 
-def is_copied(copied: Result, result: Result, *, is_csv: bool) -> bool:
+def is_copied(copied: StatementResult, result: StatementResult, *, is_csv: bool) -> bool:
     """Whether the lines of a COPY hold the rows, and their heading where there is one."""
     lines = "".join(copied.lines or ())
     listed = list(csv.reader(lines.splitlines(), delimiter="," if is_csv else "\t"))
@@ -396,7 +396,7 @@ def hint_of(port: Statements, text: str) -> str:
     return ""
 
 
-def is_listed(result: Result, answer: Answer, truth: Floats) -> bool:
+def is_listed(result: StatementResult, answer: Answer, truth: Floats) -> bool:
     """Whether the rows show the answer and its intervals, and the truth lies in them."""
     names = [column.name for column in result.columns or ()]
     value, low, high = (

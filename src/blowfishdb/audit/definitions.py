@@ -278,7 +278,7 @@ def records(domain: Domain) -> Iterator[Record]:
         yield dict(zip(domain.names, combination, strict=True))
 
 
-Pair = tuple[Record | None, Record | None]
+RecordPair = tuple[Record | None, Record | None]
 Told = tuple[int, ...]
 MOST_PAIRS = 60
 """Among more different changes than this, sets of three are not looked for."""
@@ -307,13 +307,13 @@ def minimal_sets(
     vertices: Sequence[Record | None],
     most: int,
     place: Callable[[Record | None], Hashable],
-) -> list[tuple[Pair, ...]]:
+) -> list[tuple[RecordPair, ...]]:
     """Sets of up to `most` changes that cancel in every constraint while no part of them does.
 
     Under constraints any two records count as joined: the policy's own graph gives no benefit there.
     """
     told = signatures(domain, constraints, vertices)
-    different: dict[Hashable, tuple[Told, Pair]] = {}
+    different: dict[Hashable, tuple[Told, RecordPair]] = {}
     for i, j in itertools.permutations(range(len(vertices)), 2):
         step = tuple(b - a for a, b in zip(told[i], told[j], strict=True))
         key = (place(vertices[i]), place(vertices[j]), step)
@@ -340,7 +340,7 @@ def _cancelling(steps: Sequence[Told], most: int) -> Iterator[tuple[int, ...]]:
                 yield from ((first, second, third) for third in by_opposite.get(both, ()) if third >= second)
 
 
-Step = tuple[int, int]
+CellStep = tuple[int, int]
 """The cells that a record leaves and enters; -1 where it does not count."""
 
 
@@ -358,7 +358,7 @@ class NoisyRows:
         rows = np.concatenate([dense_rows(part) for part in plan.parts])
         return cls(np.pad(rows.T, ((0, 1), (0, 0))), plan.weights, plan.unit)
 
-    def losses(self, changes: Sequence[Sequence[Step]]) -> list[Fraction]:
+    def losses(self, changes: Sequence[Sequence[CellStep]]) -> list[Fraction]:
         """The loss of each change; all its steps happen at once."""
         moved = np.zeros((len(changes), self.columns.shape[1]), dtype=np.int64)
         for turn in range(max(map(len, changes), default=0)):
@@ -379,7 +379,7 @@ def dense_rows(part: Measurement | KroneckerMeasurement) -> Ints:
     return np.asarray(functools.reduce(np.kron, [factor.rows.dense() for factor in factors]), dtype=np.int64)
 
 
-Place = Hashable
+RecordPlace = Hashable
 """The groups in which a query counts a record; None where it does not count."""
 MOST_RECORDS = 64
 """Up to this many different records all pairs of them are tried; beyond, a sample with the ends of every attribute."""
@@ -429,7 +429,7 @@ class Adjacency:
         """Whether these are all records over the attributes that matter."""
         return len(everyone) == math.prod(self.applied[name].total_size for name in self.used)
 
-    def place(self, record: Record | None) -> Place:
+    def place(self, record: Record | None) -> RecordPlace:
         """The groups of a record, or None; by the values themselves where no groups are asked for."""
         if record is None or holds(self.where, self.applied, record) is not True:
             return None
@@ -492,7 +492,7 @@ def changes(adjacency: Adjacency, everyone: Sequence[Record]) -> list[Change]:
         most = MOST_TOGETHER if hidden else min(MOST_TOGETHER, adjacency.most_rows)
         sets = minimal_sets(adjacency.applied, adjacency.policy.constraints, vertices, most, adjacency.place)
         return [Change(tuple(before for before, _ in pairs), tuple(after for _, after in pairs)) for pairs in sets]
-    by_places: dict[frozenset[Place], Change] = {}
+    by_places: dict[frozenset[RecordPlace], Change] = {}
     placed = [(record, adjacency.place(record)) for record in everyone]
     for (one, here), (two, there) in itertools.combinations(placed, 2):
         ends = frozenset((here, there))

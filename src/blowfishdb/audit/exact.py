@@ -53,9 +53,11 @@ from blowfishdb.plan.program import (
 CELLS = 3
 REACH = 2
 """The outputs tried beyond the true rows; further out the ratios are constant."""
-Table = tuple[int, ...]
-TABLES: tuple[Table, ...] = tuple(counts for counts in itertools.product(range(3), repeat=CELLS) if sum(counts) == 2)
-Pairs = Sequence[tuple[int, int]]
+TinyTable = tuple[int, ...]
+TABLES: tuple[TinyTable, ...] = tuple(
+    counts for counts in itertools.product(range(3), repeat=CELLS) if sum(counts) == 2
+)
+CellPairs = Sequence[tuple[int, int]]
 """Cells that are hidden from each other; ABSENT for a record that is not there."""
 ABSENT = -1
 ABSENCE, ALL_PAIRS = tuple((cell, ABSENT) for cell in range(CELLS)), tuple(itertools.combinations(range(CELLS), 2))
@@ -66,7 +68,7 @@ def _apart(one: object, two: object) -> int:
     return abs(int(str(one)) - int(str(two)))
 
 
-HIDDEN: dict[str, tuple[Domain, Policy, Pairs]] = {
+HIDDEN: dict[str, tuple[Domain, Policy, CellPairs]] = {
     "full": (PLAIN, Policy({"x": full()}), ALL_PAIRS),
     "nothing declared": (PLAIN, Policy(), ALL_PAIRS),
     "line": (PLAIN, Policy({"x": line()}), ((0, 1), (1, 2))),
@@ -77,7 +79,7 @@ HIDDEN: dict[str, tuple[Domain, Policy, Pairs]] = {
     "partition": (PLAIN, Policy({"x": partition(cuts=[1])}), ((1, 2),)),
 }
 """Policies, with the pairs of cells that they hide from each other, written down by hand; NULL is the last cell."""
-PRESENCE: dict[str, tuple[Domain, Policy, Pairs]] = {
+PRESENCE: dict[str, tuple[Domain, Policy, CellPairs]] = {
     "presence only": (PLAIN, Policy(presence="only"), ABSENCE),
     "presence secret": (PLAIN, Policy(presence="secret"), (*ABSENCE, *ALL_PAIRS)),
 }
@@ -94,7 +96,7 @@ def exact_lines() -> Iterator[CheckLine]:
         yield _measurements(f"{kind} of 3 values, {label}", problem, pairs)
 
 
-def _measurements(subject: str, problem: Problem, pairs: Pairs) -> CheckLine:
+def _measurements(subject: str, problem: Problem, pairs: CellPairs) -> CheckLine:
     """All mechanisms: the largest log-ratio over all outputs and all neighbouring tables of two rows."""
     losses = Losses()
     for name, propose in MECHANISMS.items():
@@ -114,13 +116,13 @@ def _measurements(subject: str, problem: Problem, pairs: Pairs) -> CheckLine:
     return judged(subject, "every output", losses.violations, summary, losses.tried)
 
 
-def largest_ratio(certified: CertifiedPlan, pairs: Pairs, tables: Sequence[Table] = TABLES) -> Fraction:
+def largest_ratio(certified: CertifiedPlan, pairs: CellPairs, tables: Sequence[TinyTable] = TABLES) -> Fraction:
     """The largest log of P(output | table) / P(output | neighbour) over all outputs and tables.
 
     The rows and the scales are those that the engine's own measurement uses; rows are independent, so each row's
     outputs are gone through on their own.
     """
-    worst, shown = Fraction(0), dict[Table, tuple[Measured, TapedDraw]]()
+    worst, shown = Fraction(0), dict[TinyTable, tuple[Measured, TapedDraw]]()
     with taped() as tape:
         for counts in tables:
             tape.play([])
@@ -137,7 +139,7 @@ def largest_ratio(certified: CertifiedPlan, pairs: Pairs, tables: Sequence[Table
     return worst
 
 
-def _neighbours(table: Table, pairs: Pairs, known: Container[Table]) -> Iterator[Table]:
+def _neighbours(table: TinyTable, pairs: CellPairs, known: Container[TinyTable]) -> Iterator[TinyTable]:
     """The tables, among known ones, that one record's hidden move makes of this one."""
     for source, target in _both_ways(pairs):
         moved = list(table)
@@ -148,7 +150,7 @@ def _neighbours(table: Table, pairs: Pairs, known: Container[Table]) -> Iterator
             yield tuple(moved)
 
 
-def _both_ways(pairs: Pairs) -> set[tuple[int, int]]:
+def _both_ways(pairs: CellPairs) -> set[tuple[int, int]]:
     return {*pairs, *((two, one) for one, two in pairs)}
 
 
@@ -265,7 +267,7 @@ PRICE = Fraction(6)
 LEVELS = {"median": ("0.5",), "quartiles": ("0.25", "0.5", "0.75"), "tails": ("0.05", "0.95")}
 SamplerCall = tuple[SpreadRecords, tuple[Fraction, ...], Fraction]
 """Records, wanted numbers between quantiles, and unit."""
-Law = tuple[Ints, float, list[list[Floats]]]
+QuantileLaw = tuple[Ints, float, list[list[Floats]]]
 """The records of each group, one over the scale of the noise on their number, and for each published number the laws.
 """
 PLAIN_QUANTILES = {name: query("quantiles", "x", levels=levels) for name, levels in LEVELS.items()}
@@ -274,7 +276,7 @@ GROUP_QUANTILES = {
     for name, levels in LEVELS.items()
 }
 PAIR = domain({"g": integers(0, 1, null=0), "x": integers(0, 1, null=0)})
-GROUPED: dict[str, tuple[Policy, Pairs]] = {
+GROUPED: dict[str, tuple[Policy, CellPairs]] = {
     "everything": (Policy(), tuple(itertools.combinations(range(4), 2))),
     "public groups": (Policy({"g": public()}), ((0, 1), (2, 3))),
     "groups alone": (Policy({"x": public()}), ((0, 2), (1, 3))),
@@ -321,7 +323,7 @@ def selection_lines() -> Iterator[CheckLine]:
         yield judged(f"names of groups of 3 values, {label}", "every list", losses.violations, summary)
 
 
-def _list_chances(plan: GroupSelection, table: Table) -> dict[Table, float]:
+def _list_chances(plan: GroupSelection, table: TinyTable) -> dict[TinyTable, float]:
     """The chance of each list of groups; lists above a count as one 0 or 1 for each group."""
     odds, places = math.exp(-1.0 / float(plan.unit)), range(plan.groups)
     if plan.above is not None:
@@ -331,7 +333,7 @@ def _list_chances(plan: GroupSelection, table: Table) -> dict[Table, float]:
         chances = [(1 - p, p) if n > 0 else (p, 1 - p) for n, p in zip(short, small, strict=True)]
         listed = itertools.product((0, 1), repeat=plan.groups)
         return {one: math.prod(pair[is_in] for pair, is_in in zip(chances, one, strict=True)) for one in listed}
-    lists: dict[Table, float] = {(): 1.0}
+    lists: dict[TinyTable, float] = {(): 1.0}
     for _ in range(plan.most or 0):
         lists = {
             (*chosen, winner): chance * _wins(table, winner, [one for one in places if one not in chosen], odds)
@@ -342,7 +344,7 @@ def _list_chances(plan: GroupSelection, table: Table) -> dict[Table, float]:
     return lists
 
 
-def _wins(table: Table, winner: int, left: Sequence[int], odds: float) -> float:
+def _wins(table: TinyTable, winner: int, left: Sequence[int], odds: float) -> float:
     """The chance that one-sided noise puts a group above all others that are left, or level with later ones."""
     chance = 0.0
     for draw in range(200):
@@ -351,7 +353,7 @@ def _wins(table: Table, winner: int, left: Sequence[int], odds: float) -> float:
     return chance
 
 
-def _largest_ratio(compiled: Compiled, quote: QuantileQuote, pairs: Pairs) -> float:
+def _largest_ratio(compiled: Compiled, quote: QuantileQuote, pairs: CellPairs) -> float:
     """The largest log of P(output | table) / P(output | neighbour) over all tables of a few rows."""
     size, most = compiled.problem.graph.cells, 0.0
     tables = [table for table in itertools.product(range(ROWS + 1), repeat=size) if sum(table) <= ROWS]
@@ -361,7 +363,7 @@ def _largest_ratio(compiled: Compiled, quote: QuantileQuote, pairs: Pairs) -> fl
         calls.append((records, gaps, unit))
         return np.zeros(len(gaps) - 1, dtype=np.int64)
 
-    def law(table: Table) -> Law:
+    def law(table: TinyTable) -> QuantileLaw:
         counts, laws = np.array(table, dtype=np.int64), list[list[Floats]]()
         totals = quote.plan.by_group(counts, compiled.problem.graph).sum(axis=1)
         for published in (ROWS,) if quote.plan.count_unit is None else (0, ROWS):
@@ -393,7 +395,7 @@ def _log_chances(records: SpreadRecords, gaps: tuple[Fraction, ...], unit: Fract
     return chances
 
 
-def _ratio(here: Law, there: Law) -> float:
+def _ratio(here: QuantileLaw, there: QuantileLaw) -> float:
     """The largest log-ratio of an output: groups are chosen for independently, so theirs add up."""
     counted, most = float(np.abs(here[0] - there[0]).sum()) * here[1], 0.0
     for ours, others in zip(here[2], there[2], strict=True):

@@ -18,8 +18,8 @@ from blowfishdb.audit.definitions import (
     MOST_RECORDS,
     Adjacency,
     Change,
-    Place,
     Record,
+    RecordPlace,
     all_changes,
     changes,
     sample_records,
@@ -39,7 +39,7 @@ from blowfishdb.audit.scratch import (
 )
 from blowfishdb.audit.selections import SLACK
 from blowfishdb.audit.stages import (
-    Access,
+    DataAccess,
     Looked,
     Moved,
     Recorder,
@@ -76,7 +76,7 @@ class ReplayOutcome:
     logged: list[str]
     spent: Fraction
     receipt: Receipt | None = None
-    accesses: list[Access] = field(default_factory=list)
+    accesses: list[DataAccess] = field(default_factory=list)
     looked: list[Looked] = field(default_factory=list)
 
     @property
@@ -192,8 +192,8 @@ def placing_violations(adjacency: Adjacency, release: Release, everyone: Sequenc
     """Records in the same groups must share a cell, records in different groups must not, and left out is left out."""
     if release.compiled is None:
         return []
-    cell_at: dict[Place, int] = {None: -1}
-    place_at: dict[int, Place] = {-1: None}
+    cell_at: dict[RecordPlace, int] = {None: -1}
+    place_at: dict[int, RecordPlace] = {-1: None}
     for record, cell in zip(everyone, cells_of_records(release.compiled.cells, everyone), strict=True):
         place = adjacency.place(record)
         if cell_at.setdefault(place, cell) != cell or place_at.setdefault(cell, place) != place:
@@ -219,12 +219,12 @@ def source_violations(
 def _point_violations(world: Scratch, adjacency: Adjacency, release: PointsRelease, records: list[Record]) -> list[str]:
     """Points may come back in any order, and one point in several rows."""
     points, numbers = world.handle.source.prepare_points(release.points, world.handle.policy.unit).run(None)
-    got: Counter[Place] = Counter()
+    got: Counter[RecordPlace] = Counter()
     for point, number in zip(points.tolist(), numbers.tolist(), strict=True):
         got[tuple(point)] += number
     names = [axis.attribute for axis in adjacency.axes]
     order = [names.index(name) for name in release.points.axes]
-    wanted: Counter[Place] = Counter()
+    wanted: Counter[RecordPlace] = Counter()
     for place in (adjacency.place(record) for record in records):
         if isinstance(place, tuple):
             wanted[tuple(place[number] for number in order)] += 1

@@ -14,7 +14,7 @@ from typing import Literal
 from blowfishdb.errors import BlowfishError, InvalidInput
 from blowfishdb.model.numbers import show
 
-Verdict = Literal["clean", "violation", "not tested"]
+CheckVerdict = Literal["clean", "violation", "not tested"]
 Section = Literal["replay", "exact", "statistical", "noise"]
 SECTIONS: tuple[Section, ...] = ("replay", "exact", "statistical", "noise")
 
@@ -25,7 +25,7 @@ class CheckLine:
 
     subject: str
     check: str
-    verdict: Verdict
+    verdict: CheckVerdict
     found: str
     tried: int = 1
 

@@ -28,10 +28,10 @@ from blowfishdb.audit.statistical import published, residuals, selections, stati
 from blowfishdb.errors import InvalidInput
 
 DRILLED = ("identity, threshold, histogram", "dawa, threshold", "synopsis", "weights on points, record")
-Work = Callable[[], Iterable[CheckLine]]
-Works = dict[Section, list[tuple[str, Work]]]
+CheckWork = Callable[[], Iterable[CheckLine]]
+CheckWorks = dict[Section, list[tuple[str, CheckWork]]]
 """Pieces of work with their names, by section."""
-Progress = Callable[[str, int, int], None]
+AuditProgress = Callable[[str, int, int], None]
 """Hears what was done, how many tasks are done, and how many there are."""
 
 
@@ -52,23 +52,23 @@ class AuditPlan:
             raise InvalidInput("a seed is a whole number from 0 to 4294967295")
 
 
-SelfCheck = Callable[[AuditPlan], Works]
+SelfCheck = Callable[[AuditPlan], CheckWorks]
 """Gives the checks of the project's own code, which are part of the source tree and not of the installed package."""
 
 
 @lru_cache(maxsize=4)
-def _tasks(plan: AuditPlan, self_check: SelfCheck | None) -> list[tuple[Section, str, Work]]:
+def _tasks(plan: AuditPlan, self_check: SelfCheck | None) -> list[tuple[Section, str, CheckWork]]:
     """Every piece of work with its section and its name, in the order of the report."""
     quick, seed, effort = plan.quick, plan.seed, Effort.of(quick=plan.quick)
     cases = battery(quick=quick) if plan.subject is None else dataset_cases(plan.subject)
-    replays: list[tuple[str, Work]] = []
+    replays: list[tuple[str, CheckWork]] = []
     for case in cases:
         replays.append((case.name, partial(replay, case, effort, seed)))
         if case.further:
             replays.append((case.name, partial(replay_account, case, seed)))
         if case.name in DRILLED or (plan.subject is not None and case is cases[0]):
             replays.append((f"drills: {case.name}", partial(drills, case, seed)))
-    works: Works = {
+    works: CheckWorks = {
         "replay": [*replays, ("drills: sessions", session_lines), ("joined tables", joined_lines)],
         "exact": [
             ("tiny domains, by hand", exact_lines),
@@ -97,7 +97,7 @@ def _tasks(plan: AuditPlan, self_check: SelfCheck | None) -> list[tuple[Section,
     ]
 
 
-def _without_self_check(_: AuditPlan) -> Works:
+def _without_self_check(_: AuditPlan) -> CheckWorks:
     """A line in the report for what an installed package cannot check."""
     line = not_tested("random cases and drills of the project", "self-check", "run the audit from a clone")
     return {section: [(line.subject, lambda: [line])] for section in ("replay", "exact")}
@@ -118,7 +118,7 @@ def run_task(plan: AuditPlan, number: int, self_check: SelfCheck | None = None) 
 
 
 def run_audit(
-    plan: AuditPlan, *, jobs: int = 1, progress: Progress | None = None, self_check: SelfCheck | None = None
+    plan: AuditPlan, *, jobs: int = 1, progress: AuditProgress | None = None, self_check: SelfCheck | None = None
 ) -> Audit:
     """Runs every task of a plan and collects the lines in order."""
     started = time.monotonic()
@@ -146,7 +146,7 @@ def run_audit(
 
 
 def _in_several(
-    plan: AuditPlan, jobs: int, progress: Progress | None, self_check: SelfCheck | None
+    plan: AuditPlan, jobs: int, progress: AuditProgress | None, self_check: SelfCheck | None
 ) -> dict[int, list[CheckLine]]:
     tasks, results = _tasks(plan, self_check), dict[int, list[CheckLine]]()
     # New processes, because a fork would share connections and threads of this one.

@@ -37,21 +37,21 @@ from blowfishdb.sources.duckdb import DuckDB
 from blowfishdb.sources.ibis_source import IbisSource
 from blowfishdb.sources.location import TableName
 
-Law = Literal["laplace", "geometric", "words"]
-Function = Callable[..., object]
+LawName = Literal["laplace", "geometric", "words"]
+AnyFunction = Callable[..., object]
 
 
 @dataclass(frozen=True, eq=False)
 class TapedDraw:
     """One call of the sampler: what was asked for, and what came."""
 
-    law: Law
+    law: LawName
     unit: Fraction
     weights: Ints
     values: Ints
 
     @property
-    def variables(self) -> tuple[Law, Fraction, bytes]:
+    def variables(self) -> tuple[LawName, Fraction, bytes]:
         """The law, the unit and the weights of the variables."""
         return self.law, self.unit, self.weights.tobytes()
 
@@ -104,7 +104,7 @@ class Tape:
         return values.copy()
 
 
-LAWS: dict[str, Law] = {"sample": "laplace", "sample_geometric": "geometric", "sample_words": "words"}
+LAWS: dict[str, LawName] = {"sample": "laplace", "sample_geometric": "geometric", "sample_words": "words"}
 REAL: dict[str, Callable[..., Ints]] = {
     "sample": sampler.sample,
     "sample_geometric": sampler.sample_geometric,
@@ -129,7 +129,7 @@ def swapped(holder: object, name: str, substitute: object) -> Iterator[None]:
 
 
 @contextmanager
-def replaced(substitutes: dict[Function, Function]) -> Iterator[None]:
+def replaced(substitutes: dict[AnyFunction, AnyFunction]) -> Iterator[None]:
     """Puts substitutes in place of functions in every module of the package that holds them by name.
 
     They serve this thread alone: what other threads of the process release has noise of its own.
@@ -145,7 +145,7 @@ def replaced(substitutes: dict[Function, Function]) -> Iterator[None]:
         yield
 
 
-def in_this_thread(original: Function, substitute: Function) -> Function:
+def in_this_thread(original: AnyFunction, substitute: AnyFunction) -> AnyFunction:
     """The substitute for the thread that asks for it now, the original for all others."""
     owner = threading.get_ident()
 

@@ -38,14 +38,14 @@ from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import WORD_BITS, RefinementNoise, SelectionStage
 
-Outcome = tuple[int, ...]
+SelectionOutcome = tuple[int, ...]
 REMAINDER = 1e-5
 """The chance of the noise of each item that is not enumerated; it counts against a violation."""
 
 
 def selection_law(
     stage: SelectionStage, counts: Sequence[int], scales: Sequence[float], words: int = 0
-) -> dict[Outcome, float]:
+) -> dict[SelectionOutcome, float]:
     """The chance of each outcome; together they fall short of 1 by what was left out.
 
     The item with the most noise is not gone through: as its noise grows the outcome changes once at most.
@@ -60,14 +60,14 @@ def selection_law(
     others = [place for place in range(len(scales)) if place != swept]
     table = np.array(counts, dtype=np.int64)
     tie = np.arange(1, words + 1, dtype=np.int64) * 7919
-    law: dict[Outcome, float] = defaultdict(float)
+    law: dict[SelectionOutcome, float] = defaultdict(float)
     draws = np.zeros(len(scales), dtype=np.int64)
 
-    def outcome(value: int) -> Outcome:
+    def outcome(value: int) -> SelectionOutcome:
         draws[swept] = value
         return tuple(int(part) for part in stage.choose(table, np.concatenate([draws, tie])))
 
-    def differs(first: Outcome, value: int) -> bool:
+    def differs(first: SelectionOutcome, value: int) -> bool:
         return outcome(value) != first
 
     for values in itertools.product(*(range(limits[place] + 1) for place in others)):
@@ -82,7 +82,7 @@ def selection_law(
     return dict(law)
 
 
-def worst_ratio(one: dict[Outcome, float], two: dict[Outcome, float]) -> float:
+def worst_ratio(one: dict[SelectionOutcome, float], two: dict[SelectionOutcome, float]) -> float:
     """A certain lower bound of the largest log-ratio of an outcome's chances, either way round."""
     missing = [1.0 - sum(law.values()) + 1e-12 for law in (one, two)]
     worst = 0.0
@@ -333,7 +333,7 @@ def _by_law(subject: str, stage: Any, tables: Sequence[tuple[int, ...]], presenc
     scales = item_scales(stage)
 
     @cache
-    def law(counts: tuple[int, ...]) -> dict[Outcome, float]:
+    def law(counts: tuple[int, ...]) -> dict[SelectionOutcome, float]:
         return selection_law(stage, counts, scales, stage.noise.tie_words * len(scales))
 
     losses = Losses(SLACK)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import LinearConstraint, milp
 
-from blowfishdb.audit.definitions import Adjacency, Change, NoisyRows, Record, Step
-from blowfishdb.audit.scratch import Function, Tape, TapedDraw, opened, replaced, sealed, taped
+from blowfishdb.audit.definitions import Adjacency, CellStep, Change, NoisyRows, Record
+from blowfishdb.audit.scratch import AnyFunction, Tape, TapedDraw, opened, replaced, sealed, taped
 from blowfishdb.audit.selections import Selected, WrongSign, selection_loss, window_graph
 from blowfishdb.engine import answer, release, synopsis_release
 from blowfishdb.engine import measure as run_program
@@ -56,7 +56,7 @@ WHEN = "2000-01-01T00:00:00+00:00"
 
 
 @dataclass(frozen=True, eq=False)
-class Access:
+class DataAccess:
     """One access: what it is (public), the noise it drew, and what became public."""
 
     name: str
@@ -94,8 +94,8 @@ class Recorder:
     """Records the accesses of one release, or repeats those of another one on a neighbouring table."""
 
     tape: Tape
-    accesses: list[Access] = field(default_factory=list)
-    past: list[Access] | None = None
+    accesses: list[DataAccess] = field(default_factory=list)
+    past: list[DataAccess] | None = None
     replayed: list[Replayed] = field(default_factory=list)
     looked: list[Looked] = field(default_factory=list)
     allowed: dict[str, float] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Recorder:
         self.tape.draw_for_real()
         self.tape.take()
 
-    def repeat(self, accesses: list[Access]) -> None:
+    def repeat(self, accesses: list[DataAccess]) -> None:
         """From now on releases give what these accesses gave."""
         self.accesses, self.past, self.replayed = [], list(accesses), []
         self.tape.take()
@@ -122,14 +122,14 @@ class Recorder:
         """Runs a measurement, recorded or repeated; gives the noisy and the exact rows."""
         if self.past is None:
             noisy, exact = run()
-            self.accesses.append(Access(name, identity, tuple(self.tape.take()), noisy, exact))
+            self.accesses.append(DataAccess(name, identity, tuple(self.tape.take()), noisy, exact))
             return noisy, exact
         before = self._expected(name, identity)
         if before is None:
             return run()
         return self._coupled(before, run, plan)
 
-    def _expected(self, name: str, identity: str) -> Access | None:
+    def _expected(self, name: str, identity: str) -> DataAccess | None:
         """The access that the neighbour made at this place; None, and a violation, where it made another or none."""
         past, place = self.past or [], len(self.replayed)
         if place < len(past) and (past[place].name, past[place].identity) == (name, identity):
@@ -140,7 +140,7 @@ class Recorder:
         self.replayed.append(Replayed(name, 0, [f"{name}: {wrong}"]))
         return None
 
-    def _coupled(self, before: Access, run: Measuring, plan: object) -> tuple[Ints, Ints]:
+    def _coupled(self, before: DataAccess, run: Measuring, plan: object) -> tuple[Ints, Ints]:
         violations: list[str] = []
         first, exact = self._played(before, [draw.values for draw in before.draws], run, violations)
         if not np.array_equal(exact, before.exact):
@@ -169,7 +169,9 @@ class Recorder:
         self.replayed.append(Replayed(before.name, loss, violations))
         return before.noisy if result.shape == before.noisy.shape else result, exact
 
-    def _played(self, before: Access, values: list[Ints], run: Measuring, violations: list[str]) -> tuple[Ints, Ints]:
+    def _played(
+        self, before: DataAccess, values: list[Ints], run: Measuring, violations: list[str]
+    ) -> tuple[Ints, Ints]:
         self.tape.play(values)
         noisy, exact = run()
         drawn = self.tape.take()
@@ -200,13 +202,13 @@ class Recorder:
         return before.selected.winner
 
 
-def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[TapedDraw]) -> Access:
+def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[TapedDraw]) -> DataAccess:
     noise = [draw for draw in drawn if draw.law != "words"]
     scales = np.concatenate([float(draw.unit) / draw.weights.astype(np.float64) for draw in noise])
     values = np.concatenate([draw.values for draw in drawn])
     one_sided = all(draw.law == "geometric" for draw in noise)
     ran = Selected(stage, counts.copy(), values, scales, one_sided, winner)
-    return Access(name, stage.digest(), tuple(drawn), winner, np.empty(0, dtype=np.int64), ran)
+    return DataAccess(name, stage.digest(), tuple(drawn), winner, np.empty(0, dtype=np.int64), ran)
 
 
 @contextmanager
@@ -245,7 +247,7 @@ def watched_stages() -> Iterator[Recorder]:
         def totalling_parts(compiled: Any, counts: Ints) -> Any:
             return parts(compiled, opened(counts))
 
-        stopped: dict[Function, Function] = {
+        stopped: dict[AnyFunction, AnyFunction] = {
             measure: measuring,
             reply: replying,
             points_measured: weighing,
@@ -321,7 +323,7 @@ def _rows(recorder: Recorder, plan: Plan, certified: CertifiedPlan) -> NoisyRows
     return NoisyRows(columns, scales, unit)
 
 
-def steps_of(cells: Cells, changes: Sequence[Change]) -> list[list[Step]]:
+def steps_of(cells: Cells, changes: Sequence[Change]) -> list[list[CellStep]]:
     """The cells between which the records of each change move."""
     ends = [record for change in changes for record in (*change.before, *change.after)]
     placed = iter(cells_of_records(cells, [record for record in ends if record is not None]))

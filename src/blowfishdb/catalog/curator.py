@@ -35,7 +35,7 @@ from blowfishdb.ledger import (
     account_id,
 )
 from blowfishdb.ledger.values import VersionKind, check_text
-from blowfishdb.ledger.verification import Progress
+from blowfishdb.ledger.verification import VerifyProgress
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.constraints import numbers_given
 from blowfishdb.model.domain import Attribute, Domain
@@ -416,7 +416,7 @@ class Curator(AbstractContextManager["Curator"]):
                 changes[entry.sequence] = (*gone, *(f"now: {one}" for one in after if one not in before))
         return changes
 
-    def verify(self, progress: Progress | None = None) -> Verification:
+    def verify(self, progress: VerifyProgress | None = None) -> Verification:
         """Recomputes every hash and every balance."""
         return self.ledger.verify(progress)
 

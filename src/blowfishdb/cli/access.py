@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, Name
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, ConfigOption, Name
 from blowfishdb.cli.output import print_result, table
 from blowfishdb.cli.serve import server_console
 from blowfishdb.errors import InvalidInput, amount
@@ -20,7 +20,7 @@ Holder = Annotated[
 
 
 @app.command()
-def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+def show(name: Name, config: ConfigOption = USUAL_CONFIG, as_json: AsJson = False) -> None:
     """Lists who may use a dataset. Nobody else knows that it exists.
 
     \b
@@ -54,7 +54,7 @@ def grant(
     epsilon: Annotated[
         str | None, typer.Option(metavar="EPSILON", help="What the person, or each of the group, may spend.")
     ] = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Lets somebody use a dataset. A limit holds before they first ask.
@@ -80,7 +80,7 @@ def revoke(
     name: Name,
     holder: Holder,
     role: Annotated[str | None, typer.Option(metavar="ROLE", help="This role alone. [all of theirs]")] = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Takes a dataset away from somebody. For them it no longer exists; what they spent stays spent.
@@ -103,7 +103,7 @@ def group(
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Its name, which begins with @.")] = None,
     members: Annotated[list[str] | None, typer.Argument(metavar="[PERSON]...", help="All who are in it.")] = None,
     nobody: Annotated[bool, typer.Option("--nobody", help="Take everybody out of it.")] = False,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Says who is in a group. Without people it is shown; without a group all groups are.
@@ -133,7 +133,7 @@ def ask_first(
     name: Name,
     epsilon: Annotated[str | None, typer.Argument(metavar="[EPSILON]", help="Questions above this price wait.")] = None,
     off: Annotated[bool, typer.Option("--off", help="No question waits any more.")] = False,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Has expensive questions wait for a yes. Nothing is charged before. Without a price the rule is shown.
@@ -163,7 +163,7 @@ def ask_first(
 
 
 @app.command()
-def waiting(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+def waiting(name: Name, config: ConfigOption = USUAL_CONFIG, as_json: AsJson = False) -> None:
     """Lists questions that wait for a yes. With those that were decided within two weeks.
 
     \b
@@ -186,7 +186,7 @@ def decide(
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="As `blowfish access waiting` lists it.")],
     yes: Annotated[bool, typer.Option("--yes/--no", help="Let it be released once, or refuse it.", show_default=False)],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the analyst reads it.")] = "",
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Says yes or no to a question that waits. After a yes the analyst asks the same again, within two weeks.

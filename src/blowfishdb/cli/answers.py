@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from blowfishdb.catalog.guidance import Pair, PolicyPrice
     from blowfishdb.model.predicate import Axis
 
-Outcome = TypeVar("Outcome")
+Result = TypeVar("Result")
 
 KINDS = ("histogram", "cdf", "ranges", "marginals", "count", "sum", "mean", "quantiles")
 QUARTILES = "0.25,0.5,0.75"
@@ -48,7 +48,7 @@ STEP_WORDS = {
 }
 
 
-def query_of(options: QueryOptions, table: Questions[Outcome]) -> Outcome:
+def query_of(options: QueryOptions, table: Questions[Result]) -> Result:
     """What the options ask of a table, as a question, or of a synopsis, as an answer."""
     given = [kind for kind in KINDS if getattr(options, kind) not in (None, False)]
     if len(given) != 1:
@@ -75,14 +75,14 @@ def query_of(options: QueryOptions, table: Questions[Outcome]) -> Outcome:
     return table.count()
 
 
-def _one_axis(text: str, table: Questions[Outcome], option: str) -> Axis:
+def _one_axis(text: str, table: Questions[Result], option: str) -> Axis:
     axes = read_axes(text, table.domain)
     if len(axes) != 1:
         raise QueryError(f"{option} takes one attribute, not {len(axes)}")
     return axes[0]
 
 
-def _ranges(text: str, table: Questions[Outcome]) -> Outcome:
+def _ranges(text: str, table: Questions[Result]) -> Result:
     name, separator, spans = text.rpartition(":")
     if not separator:
         return table.ranges(_one_axis(text, table, "--ranges"))
@@ -92,7 +92,7 @@ def _ranges(text: str, table: Questions[Outcome]) -> Outcome:
     return table.ranges(_one_axis(name, table, "--ranges"), [(low.strip(), high.strip()) for low, _, high in pairs])
 
 
-def _quantiles(text: str, table: Questions[Outcome]) -> Outcome:
+def _quantiles(text: str, table: Questions[Result]) -> Result:
     name, separator, levels = text.rpartition(":")
     if not separator:
         name, levels = text, QUARTILES

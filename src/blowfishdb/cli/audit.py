@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import blowfishdb
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, dataset_names
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, ConfigOption, dataset_names
 from blowfishdb.cli.output import console, print_json, say, table
 from blowfishdb.errors import InvalidInput
 
 if TYPE_CHECKING:
     from blowfishdb.audit.report import Audit
-    from blowfishdb.audit.run import Progress, SelfCheck
+    from blowfishdb.audit.run import AuditProgress, SelfCheck
 
 
 VIOLATION = 8
 """The exit code of an audit that found a violation."""
 MOST_SHOWN = 12
 
-Dataset = Annotated[
+DatasetArgument = Annotated[
     str | None,
     typer.Argument(metavar="[DATASET]", help="A declared dataset. [the built-in cases]", autocompletion=dataset_names),
 ]
-Questions = Annotated[
+QueriesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--query", metavar="SQL", help="A question to audit on the dataset; may be repeated. [the usual ones]"
@@ -49,14 +49,14 @@ Jobs = Annotated[int | None, typer.Option(metavar="NUMBER", help="Processes to u
 
 
 def audit(
-    name: Dataset = None,
-    queries: Questions = None,
+    name: DatasetArgument = None,
+    queries: QueriesOption = None,
     quick: Quick = False,
     only: Only = None,
     report: Report = None,
     seed: Seed = 1,
     jobs: Jobs = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Tests what is claimed about privacy. By replay, exactly, by statistics, and the noise itself.
@@ -123,7 +123,7 @@ def _show(outcome: Audit) -> None:
 
 
 @contextmanager
-def _bar(*, quiet: bool) -> Iterator[Progress | None]:
+def _bar(*, quiet: bool) -> Iterator[AuditProgress | None]:
     """A progress bar, in a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

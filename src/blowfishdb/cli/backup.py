@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, CuratorOption, existing, login
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, ConfigOption, CuratorOption, existing, login
 from blowfishdb.cli.output import print_result
 from blowfishdb.errors import BackupRefused, BlowfishError, CatalogError, UnknownAccount, amount, plural
 
 if TYPE_CHECKING:
-    from blowfishdb.catalog.config import Config as Configuration
+    from blowfishdb.catalog.config import Config
     from blowfishdb.ledger.backup import Restored
     from blowfishdb.ledger.values import Seen, Spending
     from blowfishdb.server.auth.database import Database
@@ -46,7 +46,7 @@ def backup(
         int | None,
         typer.Option(metavar="NUMBER", min=1, help="Keep this many of the newest backups in the folder."),
     ] = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Writes ledger, users and configuration to one file. The server may run meanwhile; the file is checked.
@@ -89,7 +89,7 @@ def restore(
         ),
     ] = None,
     by: CuratorOption = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Puts a backup in place. What was spent after it was made, as far as the mark knows, is counted as spent.
@@ -264,7 +264,7 @@ def _accounts(config: Path) -> dict[str, str | None]:
     return accounts
 
 
-def _checkpoint(settings: Configuration, file: Path | None, key: str | None) -> Seen | None:
+def _checkpoint(settings: Config, file: Path | None, key: str | None) -> Seen | None:
     from blowfishdb.ledger.mark import read_checkpoint_file
 
     if file is None:
@@ -275,7 +275,7 @@ def _checkpoint(settings: Configuration, file: Path | None, key: str | None) -> 
     return read_checkpoint_file(file, key)
 
 
-def _users(settings: Configuration) -> Database:
+def _users(settings: Config) -> Database:
     """The database of users."""
     from blowfishdb.catalog.config import filled_in, located
     from blowfishdb.server.auth.database import open_database
@@ -283,7 +283,7 @@ def _users(settings: Configuration) -> Database:
     return open_database(located(filled_in(_users_address(settings)), settings.path.parent))
 
 
-def _users_address(settings: Configuration) -> str:
+def _users_address(settings: Config) -> str:
     """The address of the users as the configuration writes it, without secrets of the environment."""
     from blowfishdb.catalog.config import USUAL_USERS
 

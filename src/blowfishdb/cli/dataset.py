@@ -12,12 +12,12 @@ import typer
 from blowfishdb.cli.options import (
     USUAL_CONFIG,
     AsJson,
-    Columns,
-    Config,
+    ColumnsOption,
+    ConfigOption,
     CuratorOption,
     DatasetOptions,
     Name,
-    Reason,
+    ReasonOption,
     existing,
     new_or_existing,
     spread,
@@ -35,7 +35,7 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What analysts will call it.")],
     options: DatasetOptions,
     by: CuratorOption = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Adds a dataset. Its schema is read, its rows are not: nothing is inferred from the data.
@@ -109,7 +109,7 @@ def add(
 
 
 @app.command("list")
-def list_datasets(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+def list_datasets(config: ConfigOption = USUAL_CONFIG, as_json: AsJson = False) -> None:
     """Lists the datasets and what is left of their budgets.
 
     \b
@@ -145,7 +145,7 @@ def list_datasets(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> Non
 
 
 @app.command()
-def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+def show(name: Name, config: ConfigOption = USUAL_CONFIG, as_json: AsJson = False) -> None:
     """Shows domain, policy and budget of a dataset, and who spent it.
 
     \b
@@ -167,7 +167,7 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
 @app.command()
 def budget(
     name: Name,
-    reason: Reason,
+    reason: ReasonOption,
     epsilon: Annotated[
         str | None, typer.Option(metavar="NUMBER", help="What the data may lose in all; can only be raised.")
     ] = None,
@@ -185,7 +185,7 @@ def budget(
         typer.Option(metavar="HOW", help='How loss adds up: sum, per-edge, or "per-edge by ATTRIBUTE".'),
     ] = None,
     by: CuratorOption = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Renews a budget or sets limits of analysts. What was spent stays spent.
@@ -231,13 +231,13 @@ def _limit(text: str) -> str | None:
 @app.command()
 def domain(
     name: Name,
-    reason: Reason,
-    domain: Columns = None,
+    reason: ReasonOption,
+    domain: ColumnsOption = None,
     drop: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="A column that is no longer asked about; repeat it.")
     ] = None,
     by: CuratorOption = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Declares columns anew, or more of them, or drops some. What was released before must still be bounded.
@@ -281,7 +281,7 @@ def caps(
         str, typer.Option(metavar="ADDRESS", help="Where the rows are, for a table that is not added yet.")
     ] = "",
     by: CuratorOption = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Shows how many rows several caps drop. Reads rows, and logs it.
@@ -316,7 +316,7 @@ def refreshed(
         bool, typer.Option("--numbers-hold", help="The numbers of public constraints hold for the new rows too.")
     ] = False,
     by: CuratorOption = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Notes that the rows changed. Stored answers are no longer replayed, and the spent budget stays spent.
@@ -335,7 +335,7 @@ def refreshed(
 def record(
     name: Name,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it: a page for a browser, FILE.html.")],
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Writes the record of processing, for an ethics board. What is hidden, from whom, at what odds; what was released.
@@ -365,7 +365,7 @@ def record(
 def remove(
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Takes a dataset out of the configuration. What was spent stays in the ledger, should it come back.

@@ -55,7 +55,7 @@ from blowfishdb.sources.ibis_source import CapsSeen
 NONE = "-"
 BELIEF = "somebody who suspects with 1 % could believe"
 NULL_HINT = "hidden among all values, public, or the value that it counts as, such as 0"
-Value = TypeVar("Value")
+T = TypeVar("T")
 USUAL_LIMIT = "1"
 SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
 """Schemes whose columns come from a catalogue, so that a failure to get them cannot quote a row."""
@@ -584,7 +584,7 @@ def ask_reason() -> str:
     return _ask("  reason, for the record?  ", "a few words, such as: approved in May", read)
 
 
-def _ask(prompt: str, hint: str, read: Callable[[str], Value]) -> Value:
+def _ask(prompt: str, hint: str, read: Callable[[str], T]) -> T:
     """The value of an answer; asks again until it can be read."""
     while True:
         text = console().input(prompt, markup=False).strip()

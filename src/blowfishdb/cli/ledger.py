@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, CuratorOption, OptionalName, existing, login
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, ConfigOption, CuratorOption, OptionalName, existing, login
 from blowfishdb.cli.output import budget_line, console, print_json, print_result, say, table
 from blowfishdb.errors import CatalogError, LedgerCorrupt, plural
 
@@ -30,7 +30,7 @@ SHOWN_HASH = 8
 def show(
     name: OptionalName = None,
     last: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="Print this many of the newest entries.")] = 20,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Shows who asked, what it cost, what changed, and what is left.
@@ -56,7 +56,7 @@ def show(
 
 
 @app.command()
-def verify(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+def verify(config: ConfigOption = USUAL_CONFIG, as_json: AsJson = False) -> None:
     """Recomputes every hash and every balance from the entries. Exit code 5 when something is wrong.
 
     \b
@@ -83,7 +83,7 @@ def verify(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
 def accept(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why this copy is the right one, for the record.")],
     by: CuratorOption = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Accepts a ledger that was restored, moved here or begun anew. Charges that it lacks are forgotten.
@@ -109,7 +109,7 @@ def checkpoint(
         Path,
         typer.Option(metavar="FILE", help="The secret key that signs; made where there is none."),
     ],
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Signs how far the ledger has got. A start with this checkpoint refuses a ledger rolled back to before it.
@@ -144,7 +144,7 @@ def export(
         Path | None, typer.Argument(metavar="[FILE]", help="Where to; without it, the entries are printed.")
     ] = None,
     dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Only the entries of this dataset.")] = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Writes every entry with its hashes. One JSON object per line, for auditors; answers are not included.

@@ -43,7 +43,7 @@ OptionalName = Annotated[
     str | None,
     typer.Argument(metavar="[NAME]", help="A dataset; without it, all of them.", autocompletion=dataset_names),
 ]
-Config = Annotated[
+ConfigOption = Annotated[
     Path,
     typer.Option("--config", "-c", metavar="FILE", envvar="BLOWFISH_CONFIG", help="The configuration."),
 ]
@@ -52,16 +52,16 @@ CuratorOption = Annotated[
     str | None,
     typer.Option("--by", metavar="NAME", envvar="BLOWFISH_CURATOR", help="Who acts, for the record. [your login]"),
 ]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
-Columns = Annotated[
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
+ColumnsOption = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN=WORDS", help="What the public may know of a column; repeat it.")
 ]
 Confidence = Annotated[
     str | None, typer.Option(metavar="NUMBER", help="... with this probability, such as 0.95 (then --beta is 0.05).")
 ]
 Beta = Annotated[str | None, typer.Option(metavar="NUMBER", help="... except with this probability. [0.05]")]
-Mechanism = Annotated[str | None, typer.Option(metavar="NAME", help="Use this mechanism, not the best one.")]
-Parameter = Annotated[
+MechanismOption = Annotated[str | None, typer.Option(metavar="NAME", help="Use this mechanism, not the best one.")]
+ParameterOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
@@ -115,8 +115,8 @@ class AccuracyOptions:
     epsilon: Annotated[
         str | None, typer.Option(metavar="NUMBER", help="Instead of --within: spend this, exactly: 0.1 or 1/3.")
     ] = None
-    mechanism: Mechanism = None
-    parameter: Parameter = None
+    mechanism: MechanismOption = None
+    parameter: ParameterOption = None
     per_query: Annotated[
         bool, typer.Option("--per-query", help="The accuracy holds for each answer on its own, not for all at once.")
     ] = False
@@ -173,7 +173,7 @@ class AnalystOptions:
             metavar="NAME", envvar="BLOWFISH_ANALYST", help="Who asks, and pays. Without it: the name of your login."
         ),
     ] = None
-    config: Config = USUAL_CONFIG
+    config: ConfigOption = USUAL_CONFIG
 
     def session(self) -> "Session":
         """The analyst's session."""
@@ -195,7 +195,7 @@ class DatasetOptions:
         str | None,
         typer.Option(metavar="WHAT", help="What it is about: patients, census, purchases, positions, other."),
     ] = None
-    domain: Columns = None
+    domain: ColumnsOption = None
     policy: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=WORDS", help="What is hidden about it. [everything]")
     ] = None

@@ -13,10 +13,10 @@ from blowfishdb.cli.options import (
     AsJson,
     Beta,
     Confidence,
-    Config,
+    ConfigOption,
     CuratorOption,
     Name,
-    Reason,
+    ReasonOption,
     RiskOptions,
     existing,
     spread,
@@ -35,7 +35,7 @@ AttributeOption = Annotated[str, typer.Option(metavar="NAME", help="The attribut
 
 
 @app.command()
-def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+def show(name: Name, config: ConfigOption = USUAL_CONFIG, as_json: AsJson = False) -> None:
     """Shows in words what is hidden about a record and what is not.
 
     Where counts are public, it also shows how many times each multiplies a price.
@@ -71,7 +71,7 @@ def check(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="A document with domain and policy. [the configuration]")
     ] = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Finds mistakes in a document or in the configuration. Says at which line the first one is.
@@ -110,7 +110,7 @@ def draw(
     ] = None,
     around: Annotated[str | None, typer.Option(metavar="VALUE", help="Show the values around this one.")] = None,
     values: Annotated[int, typer.Option(metavar="NUMBER", help="Show at most this many values.")] = 24,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Draws which values are hidden from each other. Warns of parts that nothing joins.
@@ -177,7 +177,11 @@ def _draw_constraints(dataset: Dataset, path: Path, *, as_json: bool) -> None:
 @app.command()
 @spread
 def risk(
-    name: Name, attribute: AttributeOption, options: RiskOptions, config: Config = USUAL_CONFIG, as_json: AsJson = False
+    name: Name,
+    attribute: AttributeOption,
+    options: RiskOptions,
+    config: ConfigOption = USUAL_CONFIG,
+    as_json: AsJson = False,
 ) -> None:
     """Tells how much releases help to guess, or the budget for a bound.
 
@@ -217,7 +221,7 @@ def what_if(
         list[str] | None,
         typer.Option(metavar="A,B", help="Two values that an adversary tries to tell apart; may be repeated."),
     ] = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Compares policies of one attribute. Shows what an accuracy costs under each, and what an adversary may learn.
@@ -245,7 +249,7 @@ def what_if(
 @app.command("set")
 def set_policy(
     name: Name,
-    reason: Reason,
+    reason: ReasonOption,
     policy: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN=WORDS", help="The new policy of an attribute, or of several; repeat it."),
@@ -253,7 +257,7 @@ def set_policy(
     document: Annotated[Path | None, typer.Option(metavar="FILE", help="The new policy in a document.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False,
     by: CuratorOption = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Puts a new policy in force. What was spent under the old one is carried over, stretched where it must be.
@@ -281,7 +285,7 @@ def edit(
     name: Name,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for the record. [you are asked]")] = None,
     by: CuratorOption = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Asks what is hidden of each attribute. Shows what that does to past loss, and puts it in force if you agree.

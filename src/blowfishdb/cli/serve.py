@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from blowfishdb.cli import run
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, ConfigOption
 from blowfishdb.cli.output import console, keep_log, print_json, print_result, say
 from blowfishdb.errors import CatalogError, ExtraMissing, InvalidInput
 
@@ -44,7 +44,7 @@ def serve(
     curator: Annotated[
         str, typer.Option(metavar="NAME", help="The name of the first curator, while there are no people.")
     ] = "curator",
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Serves the web pages and the REST API until Ctrl-C. A first curator gets a one-time password.

@@ -12,9 +12,9 @@ from blowfishdb.cli.options import (
     AnalystOptions,
     AsJson,
     FileOptions,
-    Mechanism,
+    MechanismOption,
     Name,
-    Parameter,
+    ParameterOption,
     QueryOptions,
     RunOptions,
     Where,
@@ -47,8 +47,8 @@ class SynopsisOptions:
     ]
     epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="What it costs, once: 0.3 or 1/3.")]
     where: Where = None
-    mechanism: Mechanism = None
-    parameter: Parameter = None
+    mechanism: MechanismOption = None
+    parameter: ParameterOption = None
 
     def question(self, session: Session, name: str) -> Question:
         """The histogram that the synopsis is published from."""

@@ -6,24 +6,24 @@ from typing import Annotated
 
 import typer
 
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, ConfigOption
 from blowfishdb.cli.output import print_result, table
 from blowfishdb.cli.serve import server_console, server_state
 from blowfishdb.errors import InvalidInput, amount
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-Person = Annotated[str, typer.Argument(metavar="PERSON", help="The name that they sign in with.")]
+PersonArgument = Annotated[str, typer.Argument(metavar="PERSON", help="The name that they sign in with.")]
 
 
 @app.command()
 def add(
-    person: Person,
+    person: PersonArgument,
     role: Annotated[str, typer.Option(metavar="ROLE", help="curator, analyst or auditor.")] = "analyst",
     elsewhere: Annotated[
         bool, typer.Option("--elsewhere", help="They sign in with the OpenID provider and get no password.")
     ] = False,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Adds a person and prints a one-time password. They change it when they first sign in.
@@ -42,7 +42,7 @@ def add(
 
 
 @app.command("list")
-def list_people(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+def list_people(config: ConfigOption = USUAL_CONFIG, as_json: AsJson = False) -> None:
     """Lists everybody with their role.
 
     \b
@@ -60,9 +60,9 @@ def list_people(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
 
 @app.command()
 def disable(
-    person: Person,
+    person: PersonArgument,
     enable: Annotated[bool, typer.Option("--undo", help="Let them in again.")] = False,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Shuts a person out at once, login sessions and tokens included.
@@ -81,7 +81,7 @@ def disable(
 
 
 @app.command()
-def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+def password(person: PersonArgument, config: ConfigOption = USUAL_CONFIG, as_json: AsJson = False) -> None:
     """Gives a person a new one-time password and ends their sessions.
 
     \b
@@ -98,7 +98,7 @@ def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = Fa
 @app.command()
 def tokens(
     person: Annotated[str | None, typer.Argument(metavar="[PERSON]", help="Theirs alone.")] = None,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Lists the tokens of programs. With their caps, and what was spent with them.
@@ -125,7 +125,7 @@ def cap(
         str | None, typer.Argument(metavar="[EPSILON]", help="The most to spend with it in all.")
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Take its cap away.")] = False,
-    config: Config = USUAL_CONFIG,
+    config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
     """Caps what a tool may spend with a token. In all; up to the cap it needs no SET blowfish.spend.

@@ -54,10 +54,10 @@ from blowfishdb.present.answer_values import (
     AnswerAxis,
     AnswerColumn,
     AnswerTable,
+    AnswerValues,
     Bounds,
     Evidence,
     MeasuredRows,
-    Released,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Answer(Released):
+class Answer(AnswerValues):
     """The release of one question; packages that a view needs are imported when it is asked for."""
 
     def to_json(self, *, indent: int | None = None) -> str:

@@ -256,7 +256,7 @@ def _ratio(first: Answer, second: Answer) -> Estimate:
     return Estimate(values, Bounds(low, high))
 
 
-Op = Literal["==", "<>", "<", "<=", ">", ">="]
+ColumnOp = Literal["==", "<>", "<", "<=", ">", ">="]
 COMPARED = {
     "==": np.equal,
     "<>": np.not_equal,
@@ -280,7 +280,7 @@ class ColumnThreshold:
     """Rows whose column compares so with a number."""
 
     column: str
-    op: Op
+    op: ColumnOp
     value: float
 
 

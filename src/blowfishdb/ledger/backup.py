@@ -14,7 +14,7 @@ from blowfishdb.errors import BackupRefused, LedgerCorrupt, LedgerRolledBack, pl
 from blowfishdb.ledger.charges import utc_now
 from blowfishdb.ledger.ledger import Ledger, count_restored, open_mark, open_store
 from blowfishdb.ledger.mark import HighWaterMark, new_identity
-from blowfishdb.ledger.records import Field, LedgerCursor, Row, text
+from blowfishdb.ledger.records import EntryField, LedgerCursor, LedgerRow, text
 from blowfishdb.ledger.sqlite import open_sqlite
 from blowfishdb.ledger.store import Store
 from blowfishdb.ledger.values import Head, Seen, Spending, Spent, check_text, spending_fields
@@ -125,7 +125,7 @@ def _copy(source: LedgerCursor, target: LedgerCursor, schema: LedgerCursor) -> N
             target.rows(f"INSERT INTO {table} ({names}) VALUES {places}", *_values(batch, is_text))
 
 
-def _values(batch: list[Row], is_text: list[bool]) -> Iterator[str | int | bytes | None]:
+def _values(batch: list[LedgerRow], is_text: list[bool]) -> Iterator[str | int | bytes | None]:
     """The values of rows; exact amounts are text in SQLite, and of any size."""
     for row in batch:
         for value, wants_text in zip(row, is_text, strict=True):
@@ -197,7 +197,7 @@ def _more_than(copied: Seen, witnesses: list[Seen]) -> dict[str, Spent]:
     return {name: spent for name, spent in most.items() if name not in known or spent.amount > known[name].amount}
 
 
-def _fields(by: str, reason: str, marked: Seen | None, counted: Spending) -> dict[str, Field]:
+def _fields(by: str, reason: str, marked: Seen | None, counted: Spending) -> dict[str, EntryField]:
     head = None if marked is None else marked.head
     return {
         "at": utc_now().isoformat(timespec="milliseconds"),

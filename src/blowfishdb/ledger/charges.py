@@ -29,10 +29,10 @@ from blowfishdb.ledger.records import (
     DEBITED,
     ENTRY_COLUMNS,
     MARKED,
-    Field,
+    EntryField,
     LedgerCursor,
+    LedgerValue,
     StepHook,
-    Value,
     charge_body,
     digest,
     entry_of,
@@ -84,7 +84,7 @@ class OpenLedger:
     watch: LedgerWatch
     clock: Callable[[], datetime] = field(default=utc_now)
     reached: StepHook = field(default=nothing_to_do)
-    _declarations: dict[tuple[Value, ...], str] = field(default_factory=dict, repr=False)
+    _declarations: dict[tuple[LedgerValue, ...], str] = field(default_factory=dict, repr=False)
 
     def head(self) -> Head:
         """Where the ledger ends now."""
@@ -134,7 +134,7 @@ class OpenLedger:
 
         check_not_rolled_back(seen, Head(self.id, receipt.sequence - 1, receipt.previous_hash), hash_of)
 
-    def _stamp(self, by: str, reason: str | None = None) -> dict[str, Field]:
+    def _stamp(self, by: str, reason: str | None = None) -> dict[str, EntryField]:
         """When, by whom and why, for the entry of a curator's action."""
         check_text(by, "the curator's name")
         if reason is not None:
@@ -206,7 +206,7 @@ class Charging(OpenLedger):
             if stored is not None:
                 return stored
             link, mark = receipt.charge.link, _published_mark(cursor, receipt, publication)
-            fields: dict[str, Field] = {
+            fields: dict[str, EntryField] = {
                 "at": self._now(),
                 "charge": receipt.sequence,
                 "charge_hash": receipt.hash,
@@ -252,7 +252,7 @@ class Charging(OpenLedger):
         Those before a number alone, where one is given, and those whose key begins with the given one and a space.
         """
         condition = f"account = ? AND analyst = ? AND {CHARGED}"
-        values: tuple[Value, ...] = (account, analyst)
+        values: tuple[LedgerValue, ...] = (account, analyst)
         if key is not None:
             condition, values = f"{condition} AND substr(charge_key, 1, ?) = ?", (*values, len(key) + 1, f"{key} ")
         return list(self._newest(condition, values, before, most))
@@ -264,7 +264,7 @@ class Charging(OpenLedger):
         return list(itertools.islice(published, most))
 
     def _newest(
-        self, condition: str, values: tuple[Value, ...], before: int | None, most: int | None = None
+        self, condition: str, values: tuple[LedgerValue, ...], before: int | None, most: int | None = None
     ) -> Iterator[tuple[Receipt, str]]:
         """The charges that a condition selects, newest first, a few at a time."""
         if before is not None:

@@ -30,7 +30,7 @@ from blowfishdb.ledger.mark import FileMark, HighWaterMark, check_guard, check_n
 from blowfishdb.ledger.records import (
     ACCOUNT_COLUMNS,
     ENTRY_COLUMNS,
-    Field,
+    EntryField,
     LedgerCursor,
     StepHook,
     declared,
@@ -63,7 +63,7 @@ from blowfishdb.ledger.values import (
     check_text,
     spending_of,
 )
-from blowfishdb.ledger.verification import Progress, verify_since
+from blowfishdb.ledger.verification import VerifyProgress, verify_since
 from blowfishdb.ledger.watch import LedgerWatch
 
 
@@ -196,7 +196,7 @@ class Ledger(Charging, AbstractContextManager["Ledger"]):
             cursor.end_chains(account)
             cursor.rows(f"UPDATE account SET {kind}_version = ? WHERE id = ?", change.next_version, account)
             _add_document(cursor, account, kind, change.next_version, document)
-            fields: dict[str, Field] = {
+            fields: dict[str, EntryField] = {
                 "what": kind,
                 "version": change.next_version,
                 "document": document,
@@ -245,7 +245,7 @@ class Ledger(Charging, AbstractContextManager["Ledger"]):
             for row in cursor.stream(query, after, *values):
                 yield entry_of(row)
 
-    def verify(self, progress: Progress | None = None) -> Verification:
+    def verify(self, progress: VerifyProgress | None = None) -> Verification:
         """Recomputes every hash and every balance from the entries; reports the first thing that is wrong."""
         mark = self.mark.read()
         with self.store.read() as cursor:
@@ -265,7 +265,7 @@ class Ledger(Charging, AbstractContextManager["Ledger"]):
         self.close()
 
 
-def _open(cursor: LedgerCursor, account: str, terms: Terms, stamp: dict[str, Field]) -> None:
+def _open(cursor: LedgerCursor, account: str, terms: Terms, stamp: dict[str, EntryField]) -> None:
     cursor.rows(
         f"INSERT INTO account ({ACCOUNT_COLUMNS}, edge_books) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 1, 1, 1, ?, ?)",
         account,
@@ -279,7 +279,7 @@ def _open(cursor: LedgerCursor, account: str, terms: Terms, stamp: dict[str, Fie
     )
     _add_document(cursor, account, "policy", 1, terms.policy)
     _add_document(cursor, account, "domain", 1, terms.domain)
-    fields: dict[str, Field] = {
+    fields: dict[str, EntryField] = {
         "identity": terms.identity,
         "limit": str(terms.limit),
         "analyst_limit": _written(terms.analyst_limit),
@@ -497,7 +497,7 @@ def accept_restored_ledger(url: str | Path, *, mark: str | Path | None = None, b
         except LedgerRolledBack:
             seen, identity = None, new_identity()
         with store.write() as cursor:
-            fields: dict[str, Field] = {
+            fields: dict[str, EntryField] = {
                 "at": utc_now().isoformat(timespec="milliseconds"),
                 "by": by,
                 "reason": reason,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from blowfishdb.errors import CatalogError, LedgerRolledBack, LedgerUnavailable, plural
-from blowfishdb.ledger.records import Field, canonical, digest
+from blowfishdb.ledger.records import EntryField, canonical, digest
 from blowfishdb.ledger.store import PATIENCE
 from blowfishdb.ledger.values import Head, Seen, Spending, read_spending, spending_text
 
@@ -386,7 +386,7 @@ def sign_checkpoint(head: Head, at: str, key: Path, spending: Spending | None = 
         raise CatalogError(f"the key {key.name} cannot be read as {WHAT}") from None
     if not isinstance(secret, Ed25519PrivateKey):
         raise CatalogError(f"the key {key.name} is not {WHAT}")
-    fields: dict[str, Field] = {**vars(head), "at": at}
+    fields: dict[str, EntryField] = {**vars(head), "at": at}
     if spending is not None:
         fields["spending"] = spending_text(Seen(head, spending))
     signature = secret.sign(PURPOSE + canonical(fields).encode()).hex()

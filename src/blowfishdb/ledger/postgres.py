@@ -18,11 +18,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import HighWaterMark, is_known, new_identity, newest_of
-from blowfishdb.ledger.records import LedgerCursor, Row, Value, digest, text, whole
+from blowfishdb.ledger.records import LedgerCursor, LedgerRow, LedgerValue, digest, text, whole
 from blowfishdb.ledger.store import PATIENCE, Store, announce_upgrade, migrate, pending
 from blowfishdb.ledger.values import FINEST, Charge, Head, Receipt, Seen, Spending, read_spending, spending_text
 
-PostgresConnection = psycopg.Connection[Row]
+PostgresConnection = psycopg.Connection[LedgerRow]
 SCHEMA = "blowfish_ledger"
 TYPES = {"whole": "BIGINT", "amount": "NUMERIC", "binary": "BYTEA"}
 MIGRATION_LOCK = 0x424C4F57
@@ -111,12 +111,12 @@ class PostgresCursor(LedgerCursor):
     payload_digest: ClassVar[str] = "pg_catalog.encode(pg_catalog.sha256(payload), 'hex')"
     connection: PostgresConnection
 
-    def rows(self, sql: str, *values: Value) -> list[Row]:
+    def rows(self, sql: str, *values: LedgerValue) -> list[LedgerRow]:
         """The rows of a statement, none for a change."""
         cursor = self.connection.execute(_with_placeholders(sql), values)
         return cursor.fetchall() if cursor.description is not None else []
 
-    def stream(self, sql: str, *values: Value) -> Iterator[Row]:
+    def stream(self, sql: str, *values: LedgerValue) -> Iterator[LedgerRow]:
         """The rows of a query, a few at a time, from a cursor in the server."""
         with self.connection.cursor(name=f"stream_{next(STREAMS)}") as cursor:
             cursor.itersize = CHUNK
@@ -353,7 +353,7 @@ class PostgresMark(HighWaterMark):
         if self._connection is not None:
             self._connection.close()
 
-    def _row(self, cursor: LedgerCursor) -> Row | None:
+    def _row(self, cursor: LedgerCursor) -> LedgerRow | None:
         rows = cursor.rows("SELECT identity, ledger, sequence, hash, spending FROM mark WHERE name = ?", self.name)
         return rows[0] if rows else None
 
@@ -381,7 +381,7 @@ class PostgresMark(HighWaterMark):
             self._turn.release()
 
 
-def _marked_head(row: Row) -> Head:
+def _marked_head(row: LedgerRow) -> Head:
     return Head(text(row[1]), whole(row[2]), text(row[3]))
 
 

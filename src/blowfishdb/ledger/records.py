@@ -28,9 +28,9 @@ from blowfishdb.ledger.values import (
     read_losses,
 )
 
-Value = str | int | bytes | None
-Row = tuple[Value, ...]
-Field = str | int | None
+LedgerValue = str | int | bytes | None
+LedgerRow = tuple[LedgerValue, ...]
+EntryField = str | int | None
 StepHook = Callable[[str], None]
 """Called with the name of each step of a write as it is reached; tests kill the process there."""
 
@@ -42,7 +42,7 @@ MARKED = "marked"
 STEPS = (BEGUN, DEBITED, APPENDED, COMMITTED, MARKED)
 
 
-def canonical(fields: Mapping[str, Field]) -> str:
+def canonical(fields: Mapping[str, EntryField]) -> str:
     """One way only to write an entry's fields: sorted keys, no spaces, ASCII."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
@@ -95,7 +95,7 @@ CHARGE_COLUMNS = "analyst, charge_key, request_digest"
 LINK_COLUMNS = "charge, analyst, chain, level, received, mark"
 
 
-def whole(value: Value) -> int:
+def whole(value: LedgerValue) -> int:
     """A stored number, which some databases hand over as text."""
     if isinstance(value, int):
         return value
@@ -107,21 +107,21 @@ def whole(value: Value) -> int:
     raise LedgerCorrupt("a stored number is not a number")
 
 
-def text(value: Value) -> str:
+def text(value: LedgerValue) -> str:
     """A stored text."""
     if isinstance(value, str):
         return value
     raise LedgerCorrupt("a stored text is not text")
 
 
-def ratio(top: Value, bottom: Value) -> Fraction:
+def ratio(top: LedgerValue, bottom: LedgerValue) -> Fraction:
     """A stored fraction."""
     if whole(bottom) == 0:
         raise LedgerCorrupt("a stored amount is not a number")
     return Fraction(whole(top), whole(bottom))
 
 
-def _optional_ratio(top: Value, bottom: Value) -> Fraction | None:
+def _optional_ratio(top: LedgerValue, bottom: LedgerValue) -> Fraction | None:
     return None if top is None or bottom is None else ratio(top, bottom)
 
 
@@ -137,11 +137,11 @@ class LedgerCursor(ABC):
     """SQL for the SHA-256 of an answer's payload in hexadecimal; NULL for what is no bytes."""
 
     @abstractmethod
-    def rows(self, sql: str, *values: Value) -> list[Row]:
+    def rows(self, sql: str, *values: LedgerValue) -> list[LedgerRow]:
         """The rows of a statement, none for a change."""
 
     @abstractmethod
-    def stream(self, sql: str, *values: Value) -> Iterator[Row]:
+    def stream(self, sql: str, *values: LedgerValue) -> Iterator[LedgerRow]:
         """The rows of a query, a few at a time."""
 
     def head(self) -> Head:
@@ -160,7 +160,7 @@ class LedgerCursor(ABC):
         """Lets the mark of this name guard the ledger, and no other."""
         self.rows("UPDATE head SET mark = ? WHERE id = 1", mark)
 
-    def seen(self, declarations: dict[tuple[Value, ...], str]) -> Seen:
+    def seen(self, declarations: dict[tuple[LedgerValue, ...], str]) -> Seen:
         """The head and what every account ever charged has lost; digests of declarations are looked up once."""
         columns = "id, policy_version, domain_version, spent_units, spent_grid"
         spending = {}
@@ -171,7 +171,7 @@ class LedgerCursor(ABC):
             spending[text(version[0])] = Spent(ratio(units, grid), declarations[place])
         return Seen(self.head(), spending)
 
-    def declaration(self, account: Value, policy: Value, domain: Value) -> str:
+    def declaration(self, account: LedgerValue, policy: LedgerValue, domain: LedgerValue) -> str:
         """The digest of the policy and the domain of these versions."""
         query = "SELECT document FROM version WHERE account = ? AND kind = ? AND number = ?"
         versions = (("policy", policy), ("domain", domain))
@@ -273,7 +273,7 @@ class LedgerCursor(ABC):
         """Forgets all chains of an account: what is released from now on has nothing in common with them."""
         self.rows("DELETE FROM link WHERE account = ?", account)
 
-    def entries(self, condition: str, *values: Value) -> list[Entry]:
+    def entries(self, condition: str, *values: LedgerValue) -> list[Entry]:
         """The entries that a condition selects."""
         return [entry_of(row) for row in self.rows(f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition}", *values)]
 
@@ -286,7 +286,7 @@ class LedgerCursor(ABC):
         entry = self.entry(sequence)
         return None if entry is None else entry.hash
 
-    def append(self, kind: str, account: str | None, fields: dict[str, Field]) -> Entry:
+    def append(self, kind: str, account: str | None, fields: dict[str, EntryField]) -> Entry:
         """Appends an entry with these fields to the chain."""
         return self.append_body(kind, account, canonical({**fields, "kind": kind, "account": account}))
 
@@ -305,7 +305,7 @@ class LedgerCursor(ABC):
         return entry
 
 
-def _analyst(row: Row) -> AnalystBudget:
+def _analyst(row: LedgerRow) -> AnalystBudget:
     return AnalystBudget(
         account=text(row[0]),
         analyst=text(row[1]),
@@ -316,7 +316,7 @@ def _analyst(row: Row) -> AnalystBudget:
 
 
 @lru_cache(maxsize=4096)
-def _link(row: Row) -> PastLink:
+def _link(row: LedgerRow) -> PastLink:
     """A row of LINK_COLUMNS; every release reads those of its chains again."""
     try:
         link = Link(text(row[2]), Fraction(text(row[3])), Fraction(text(row[4])))
@@ -332,7 +332,7 @@ def _spender(account: str, analyst: str | None) -> tuple[str, str, tuple[str, ..
     return "analyst", "account = ? AND name = ?", (account, analyst)
 
 
-def entry_of(row: Row) -> Entry:
+def entry_of(row: LedgerRow) -> Entry:
     """An entry from a row of ENTRY_COLUMNS."""
     sequence, kind, account, body, previous_hash, chained = row[:6]
     if not (isinstance(kind, str) and isinstance(body, str) and (account is None or isinstance(account, str))):

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import in_turn
-from blowfishdb.ledger.records import LedgerCursor, Row, Value, digest
+from blowfishdb.ledger.records import LedgerCursor, LedgerRow, LedgerValue, digest
 from blowfishdb.ledger.store import NEWEST, PATIENCE, Store, announce_upgrade, migrate, pending
 
 APPLICATION = 0x424C4F57
@@ -28,11 +28,11 @@ class SqliteCursor(LedgerCursor):
     payload_digest: ClassVar[str] = "payload_digest(payload)"
     connection: sqlite3.Connection
 
-    def rows(self, sql: str, *values: Value) -> list[Row]:
+    def rows(self, sql: str, *values: LedgerValue) -> list[LedgerRow]:
         """The rows of a statement, none for a change."""
         return self.connection.execute(sql, values).fetchall()
 
-    def stream(self, sql: str, *values: Value) -> Iterator[Row]:
+    def stream(self, sql: str, *values: LedgerValue) -> Iterator[LedgerRow]:
         """The rows of a query, a few at a time."""
         return self.connection.execute(sql, values)
 

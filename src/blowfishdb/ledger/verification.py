@@ -16,7 +16,7 @@ from blowfishdb.ledger.records import (
     CHARGE_COLUMNS,
     ENTRY_COLUMNS,
     LedgerCursor,
-    Row,
+    LedgerRow,
     charge_of,
     declared,
     digest,
@@ -416,14 +416,14 @@ class Checkpoint:
     state: LedgerState
 
 
-Progress = Callable[[int, int], None]
+VerifyProgress = Callable[[int, int], None]
 """Called with the number of entries checked and the number there are."""
 STRIDE = 500
 """Entries that are read and told of together."""
 
 
 def verify_since(
-    cursor: LedgerCursor, mark: Head | None, start: Checkpoint | None, progress: Progress | None = None
+    cursor: LedgerCursor, mark: Head | None, start: Checkpoint | None, progress: VerifyProgress | None = None
 ) -> tuple[Verification, Checkpoint]:
     """Replays the entries after a checkpoint, whose state it changes; the checkpoint that this reached.
 
@@ -438,7 +438,7 @@ def verify_since(
 
 
 def replayed(
-    cursor: LedgerCursor, mark: Head | None, first: Checkpoint, progress: Progress | None = None
+    cursor: LedgerCursor, mark: Head | None, first: Checkpoint, progress: VerifyProgress | None = None
 ) -> tuple[Checkpoint, Fault | None]:
     """How far the entries after a checkpoint follow each other and the rules, and the first that does not."""
     head, previous, count, state = cursor.head(), first.head.hash, first.head.sequence, first.state
@@ -497,7 +497,7 @@ NOT_SEARCHED = (None, None, None)
 """What the searchable columns of an entry other than a charge hold."""
 
 
-def _all_followed(rows: Sequence[Row], count: int, previous: str) -> Sequence[Followed | None]:
+def _all_followed(rows: Sequence[LedgerRow], count: int, previous: str) -> Sequence[Followed | None]:
     """What `_followed` gives for each of these rows after entry `count`, where all of them pass its checks.
 
     They are made for all rows at once. Where one fails it is not told which: then each row is None, and is checked by
@@ -519,7 +519,7 @@ def _all_followed(rows: Sequence[Row], count: int, previous: str) -> Sequence[Fo
     return [None] * len(rows)
 
 
-def _followed(row: Row, sequence: int, expected: int, previous: str) -> Followed:
+def _followed(row: LedgerRow, sequence: int, expected: int, previous: str) -> Followed:
     """Kind, account, hash and fields of an entry; RuleBroken where it is not the next one or was changed."""
     _, kind, account, body, before, chained, *columns = row
     if not (isinstance(kind, str) and isinstance(body, str) and (account is None or isinstance(account, str))):
@@ -554,14 +554,14 @@ class StoredAnswers:
 
     cursor: LedgerCursor
     after: int
-    _unclaimed: dict[int, Row] = field(default_factory=dict)
-    _rows: Iterator[Row] | None = None
+    _unclaimed: dict[int, LedgerRow] = field(default_factory=dict)
+    _rows: Iterator[LedgerRow] | None = None
     _reached: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._reached = self.after
 
-    def claim(self, charge: int) -> Row | None:
+    def claim(self, charge: int) -> LedgerRow | None:
         """The entry and the digest of the answer of a charge, once; None where there is none to be read."""
         if charge > self._reached:
             self._read_to(charge)

@@ -302,7 +302,7 @@ CHUNK = 256
 """Queries that are not intervals are answered this many at a time."""
 
 
-Number = TypeVar("Number", np.float64, np.int64)
+NumberType = TypeVar("NumberType", np.float64, np.int64)
 
 
 class Estimator(ABC):
@@ -610,7 +610,7 @@ class TreeCorrection(Estimator):
         head = within(low, np.where(crosses, ends[first], high))
         return head + between + within(np.where(crosses, axis.spans[last], high), high)
 
-    def split(self, values: NDArray[Number]) -> list[NDArray[Number]]:
+    def split(self, values: NDArray[NumberType]) -> list[NDArray[NumberType]]:
         """Values of the noisy rows by group: cells, levels, running sums; empty groups included."""
         tree: BlockTree = self.tree
         counts = [self.noisy.size, *(int(level.measured.sum()) for level in tree.levels), int(tree.summed.sum())]

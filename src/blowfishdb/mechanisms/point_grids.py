@@ -16,7 +16,7 @@ from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.points import PointAxis, PointPlan, calibrate_points, components_of
 
-Kind = Literal["cells", "weights"]
+GridKind = Literal["cells", "weights"]
 STEP_BITS, TOTAL_BITS = 16, 20
 PRODUCT_BITS = 56
 """Steps between nodes are powers of two whose product over the columns stays below this."""
@@ -30,14 +30,14 @@ class PointGrid:
     `spacing` is how far apart its nodes really are, at most; a block with one node counts with its length.
     """
 
-    kind: Kind
+    kind: GridKind
     spacing: float
     plan: PointPlan
     positions: tuple[Floats, ...]
     point_blocks: tuple[Ints, ...]
 
 
-def make_grid(points: Points, blocks: tuple[Ints, ...], kind: Kind, spacing: float, total: int) -> PointGrid:
+def make_grid(points: Points, blocks: tuple[Ints, ...], kind: GridKind, spacing: float, total: int) -> PointGrid:
     """The grid with nodes about `spacing` apart; a block that is shorter has one node, and none lies between blocks."""
     columns = len(points.axes)
     steps = 1 if kind == "cells" else 2 ** min(STEP_BITS, PRODUCT_BITS // columns)
@@ -49,7 +49,7 @@ def make_grid(points: Points, blocks: tuple[Ints, ...], kind: Kind, spacing: flo
 
 
 def _make_axis(
-    values: Floats, labels: Ints, kind: Kind, spacing: float, steps: int
+    values: Floats, labels: Ints, kind: GridKind, spacing: float, steps: int
 ) -> tuple[PointAxis, Floats, Ints, float]:
     """One column: the place of each value, the position and the block of each node, and their real spacing."""
     places = np.empty(values.size, dtype=np.int64)
@@ -74,7 +74,7 @@ def _make_axis(
     return PointAxis(steps, places), np.concatenate(positions), np.concatenate(owners), widest
 
 
-def node_count(length: float, kind: Kind, spacing: float) -> int:
+def node_count(length: float, kind: GridKind, spacing: float) -> int:
     """How many nodes serve a block of this length: cells are at most about the spacing wide, nodes so far apart."""
     parts = round(length / spacing) if math.isfinite(spacing) else 0
     return max(1, parts) if kind == "cells" else parts + 1
@@ -102,7 +102,7 @@ PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
 MOST_POINTS = 2**14
 LEAST_TOTAL = 2**12
 NOISE_COST = 0.3
-SPACING_COST: dict[Kind, float] = {"weights": 0.5, "cells": 2.5}
+SPACING_COST: dict[GridKind, float] = {"weights": 0.5, "cells": 2.5}
 SPACING_POWER = 4.0
 
 
@@ -124,7 +124,7 @@ class GridOffer:
 def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple[GridOffer, ...]:
     """The grids that were considered, the best first; AccuracyError when the noise sampler serves none of them."""
     blocks, span = blocks_of(points), max(float(np.ptp(points.positions(column))) for column in range(len(points.axes)))
-    kinds: tuple[Kind, ...] = ("cells", "weights")
+    kinds: tuple[GridKind, ...] = ("cells", "weights")
     listed: list[GridOffer] = []
     for kind in kinds:
         total = _total(epsilon, points.graph.rows_per_person) if kind == "weights" else 1

@@ -37,17 +37,17 @@ AXIS_SWEEPS = 3
 STARTS = (1.0, 0.4)
 """What the other axes are taken to lose at first: at 1 nothing is gained by sparing an edge, so try less too."""
 
-Way = tuple[AxisGraph | None, ...]
+AxesMoved = tuple[AxisGraph | None, ...]
 
 
-def ways_to_move(graph: CellGraph) -> list[Way]:
+def ways_to_move(graph: CellGraph) -> list[AxesMoved]:
     """How one record may move: a graph for each axis that moves, None for each that stays."""
     if not graph.has_value_edges:
         return []
     options = [_factor_ways(factor) for factor in graph.factors]
     if graph.composition == "record":
         return [tuple(itertools.chain(*choice)) for choice in itertools.product(*options)]
-    still: list[Way] = [(None,) * len(each[0]) for each in options]
+    still: list[AxesMoved] = [(None,) * len(each[0]) for each in options]
     return [
         tuple(itertools.chain(*still[:place], way, *still[place + 1 :]))
         for place, each in enumerate(options)
@@ -55,12 +55,12 @@ def ways_to_move(graph: CellGraph) -> list[Way]:
     ]
 
 
-def _factor_ways(factor: Factor) -> list[Way]:
+def _factor_ways(factor: Factor) -> list[AxesMoved]:
     """A joint L1 threshold is taken as all of it along one axis, or an equal part along each."""
     if not isinstance(factor, GridGraph) or factor.metric != "l1":
         return [axis_graphs(factor)]
     axes = range(len(factor.shape))
-    ways: list[Way] = [
+    ways: list[AxesMoved] = [
         tuple(factor.axis_within(axis, factor.theta) if axis == moving else None for axis in axes) for moving in axes
     ]
     part = factor.theta // len(axes)
@@ -81,7 +81,7 @@ class Choices:
     """
 
     levels: Sequence[Sequence[CoarseLevel | None]]
-    ways: Sequence[Way]
+    ways: Sequence[AxesMoved]
     moves: Floats
     leaves: bool
     shape: tuple[int, ...]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Generic, Self, TypeVar, overload
 
-Value = TypeVar("Value")
+T = TypeVar("T")
 
 
-class cached_property(Generic[Value]):  # read as a decorator, beside `property`
+class cached_property(Generic[T]):  # read as a decorator, beside `property`
     """The attribute that `compute` gives at its first use, kept in the instance; frozen dataclasses may have it.
 
     That of functools has, up to Python 3.11, one lock per attribute of a class: whoever computes it for one instance
@@ -17,7 +17,7 @@ class cached_property(Generic[Value]):  # read as a decorator, beside `property`
     of them get the one that was kept first.
     """
 
-    def __init__(self, compute: Callable[[Any], Value]) -> None:
+    def __init__(self, compute: Callable[[Any], T]) -> None:
         self._compute = compute
         self.__doc__ = compute.__doc__
 
@@ -27,11 +27,11 @@ class cached_property(Generic[Value]):  # read as a decorator, beside `property`
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, instance: object, owner: type) -> Value: ...
-    def __get__(self, instance: object | None, owner: type) -> Self | Value:
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | T:
         if instance is None:
             return self
-        value: Value = instance.__dict__.setdefault(self._name, self._compute(instance))
+        value: T = instance.__dict__.setdefault(self._name, self._compute(instance))
         return value
 
 

@@ -133,7 +133,7 @@ def _year(node: exp.Expression) -> exp.Expression | None:
     return node.this if isinstance(node, exp.Cast | exp.TsOrDsToDate) else node
 
 
-def _in_years(name: str, op: Op, year: Value | None) -> Predicate:
+def _in_years(name: str, op: Op, year: ConditionValue | None) -> Predicate:
     """A comparison of a date's year, as one with its first or last day."""
     if not isinstance(year, int) or isinstance(year, bool) or not 1 <= year <= LAST_YEAR:
         raise QueryError("a year is compared with a number such as 2024")
@@ -180,7 +180,7 @@ class GroupedValues:
     text: str
     groups: tuple[tuple[str, tuple[object, ...]], ...]
 
-    def where(self, *tests: tuple[Op, Value], any_of: bool = False) -> Predicate:
+    def where(self, *tests: tuple[Op, ConditionValue], any_of: bool = False) -> Predicate:
         """The values of which something is made that passes all tests, or any; QueryError where there is none."""
         names = [{label for label, _ in self.groups if self._passes(label, *test)} for test in tests]
         chosen = set.union(*names) if any_of else set.intersection(*names)
@@ -192,7 +192,7 @@ class GroupedValues:
             )
         return _in_runs(self.attribute, values)
 
-    def _passes(self, label: str, op: Op, wanted: Value) -> bool:
+    def _passes(self, label: str, op: Op, wanted: ConditionValue) -> bool:
         if isinstance(wanted, int | Fraction) and not isinstance(wanted, bool):
             if NUMBER.fullmatch(label) is None:
                 raise QueryError(f"{self.text} is compared with a text such as {shown(label)}, not with a number")
@@ -261,7 +261,7 @@ def is_like(text: str, pattern: str) -> bool:
     return len(text) in reached
 
 
-def _value(node: exp.Expression, names: Names) -> Value:
+def _value(node: exp.Expression, names: Names) -> ConditionValue:
     if isinstance(node, exp.Null):
         raise QueryError("nothing equals NULL; write x IS NULL or x IS NOT NULL")
     if isinstance(node, exp.Placeholder | exp.Parameter):
@@ -279,7 +279,7 @@ def _value(node: exp.Expression, names: Names) -> Value:
     raise QueryError(f"{node_text(node)} is not a plain value{hint}; {CONDITIONS_HELP}")
 
 
-def _worked_out(node: exp.Expression) -> Value | None:
+def _worked_out(node: exp.Expression) -> ConditionValue | None:
     """The number that constants give, such as 2 * 100; None where they are not numbers, or division would round."""
     if isinstance(node, exp.Paren):
         return _worked_out(node.this)
@@ -314,7 +314,7 @@ LONGEST_TEXT = 1_000
 LARGEST_EXPONENT = 40
 DATE_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "DATETIME")
 
-Value = int | Fraction | str | bool
+ConditionValue = int | Fraction | str | bool
 
 
 def only(node: exp.Expression, *known: str) -> bool:
@@ -322,7 +322,7 @@ def only(node: exp.Expression, *known: str) -> bool:
     return all(key in known for key, part in node.args.items() if part not in (None, False, []))
 
 
-def value_of(node: exp.Expression, *, plain: bool = False) -> Value | None:
+def value_of(node: exp.Expression, *, plain: bool = False) -> ConditionValue | None:
     """The value that a node writes, or None where it writes none.
 
     A `plain` text, as the ledger stores it, may also write a fraction, and its numbers and texts may be long.
@@ -350,7 +350,7 @@ def value_of(node: exp.Expression, *, plain: bool = False) -> Value | None:
     return _text(text) if node.is_string else number(text)
 
 
-def _converted(node: exp.Cast) -> Value | None:
+def _converted(node: exp.Cast) -> ConditionValue | None:
     """A constant in the type that a driver writes behind it, where that is the same value."""
     value, kind = value_of(node.this), node.args.get("to")
     # A length or a number of places may cut.
@@ -398,7 +398,7 @@ def _moment(node: exp.Cast) -> str | None:
     return _text(str(inner.this)) if kind.this.name in DATE_TYPES else None
 
 
-def _moved(start: Value | None, interval: exp.Interval, sign: int) -> str | None:
+def _moved(start: ConditionValue | None, interval: exp.Interval, sign: int) -> str | None:
     """A date so many days, weeks, months or years later or earlier; in a shorter month its last day."""
     unit = str(interval.args["unit"].name).upper().removesuffix("S") if interval.args.get("unit") else ""
     try:
@@ -547,7 +547,7 @@ def condition_of(tokens: Sequence[Token]) -> Predicate:
     return read_condition(_tree(tokens), FREE)
 
 
-def value_in(tokens: Sequence[Token]) -> Value:
+def value_in(tokens: Sequence[Token]) -> ConditionValue:
     """The value that free tokens write."""
     return _value(_tree(tokens), FREE)
 

@@ -32,8 +32,8 @@ from blowfishdb.model.constraints import (
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import (
     ZERO,
-    Case,
     CellGraph,
+    ClassCase,
     CliqueGraph,
     ConstraintMoves,
     Exchanges,
@@ -531,7 +531,7 @@ def _exchanges(domain: Domain, policy: Policy, verdict: Verdict, layout: Mapping
     return Exchanges(starts, np.array(pairs, dtype=np.int64).reshape(-1, 2), elements)
 
 
-def _everything(case: Case, cells: int, with_zero: bool, most: int) -> ConstraintMoves:
+def _everything(case: ClassCase, cells: int, with_zero: bool, most: int) -> ConstraintMoves:
     """One group of all cells."""
     members = np.arange(cells)
     whole = ConstraintMoves(case, np.array([0, cells]), members, np.array([with_zero]), np.array([most]), most)

@@ -389,7 +389,7 @@ class GridGraph:
         return encode(("grid", self.metric, self.theta, self.lows, self.highs, self.universal))
 
 
-Case = Literal["atoms", "general"]
+ClassCase = Literal["atoms", "general"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,7 +432,7 @@ class ConstraintMoves:
     holds everything, and `exchanges` says more about the changes where that is not too much.
     """
 
-    case: Case
+    case: ClassCase
     starts: Ints
     members: Ints
     with_zero: Bools

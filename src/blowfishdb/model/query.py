@@ -430,13 +430,13 @@ def _marginals(query: Query, cells: Cells) -> Rows:
     return marginals(cells.graph.shape, [sorted(cells.axes.index(name) for name in s) for s in query.subsets])
 
 
-Asked = TypeVar("Asked", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
 Grouped: TypeAlias = str | Column | Axis
 Span: TypeAlias = tuple[object, object]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Questions(ABC, Generic[Asked]):
+class Questions(ABC, Generic[T_co]):
     """Records, perhaps filtered, with a method for each kind of question."""
 
     filter: Predicate | None = field(default=None, kw_only=True)
@@ -448,7 +448,7 @@ class Questions(ABC, Generic[Asked]):
             """What is declared of the attributes: a field of a table, and computed for a synopsis."""
 
     @abstractmethod
-    def _ask(self, query: Query) -> Asked:
+    def _ask(self, query: Query) -> T_co:
         """What a query of these records leads to."""
 
     @abstractmethod
@@ -464,29 +464,29 @@ class Questions(ABC, Generic[Asked]):
             raise QueryError(f"a filter is a condition such as col('age') >= 18, not {type(predicate).__name__}")
         return replace(self, filter=predicate if self.filter is None else Both(self.filter, predicate))
 
-    def count(self) -> Asked:
+    def count(self) -> T_co:
         """How many records there are."""
         return self._ask(query("count", (), self.filter))
 
-    def histogram(self, *axes: Grouped) -> Asked:
+    def histogram(self, *axes: Grouped) -> T_co:
         """One count per value, bin or group; over several attributes, per combination."""
         return self._ask(query("histogram", grouped(axes), self.filter))
 
-    def histogram2d(self, first: Grouped, second: Grouped) -> Asked:
+    def histogram2d(self, first: Grouped, second: Grouped) -> T_co:
         """One count per pair of values, bins or groups of two attributes."""
         return self._ask(query("histogram2d", grouped((first, second)), self.filter))
 
-    def cdf(self, axis: Grouped) -> Asked:
+    def cdf(self, axis: Grouped) -> T_co:
         """Running counts along an ordered attribute."""
         return self._ask(query("cdf", grouped((axis,)), self.filter))
 
-    def ranges(self, axis: Grouped, spans: Iterable[Span] | None = None) -> Asked:
+    def ranges(self, axis: Grouped, spans: Iterable[Span] | None = None) -> T_co:
         """Counts of half-open ranges [low, high) of an ordered attribute; without spans, of all ranges."""
         if spans is None:
             return self._ask(query("ranges", grouped((axis,)), self.filter))
         return self.rectangles([axis], ((span,) for span in spans))
 
-    def rectangles(self, axes: Sequence[Grouped], boxes: Iterable[Sequence[Span]]) -> Asked:
+    def rectangles(self, axes: Sequence[Grouped], boxes: Iterable[Sequence[Span]]) -> T_co:
         """Counts of boxes: for each attribute a half-open range [low, high)."""
         along = grouped(axes)
         cells, ranges = self._cells(along), list[Box]()
@@ -502,27 +502,27 @@ class Questions(ABC, Generic[Asked]):
             raise QueryError("name at least one range")
         return self._ask(query("ranges", along, self.filter, boxes=ranges))
 
-    def marginal(self, *axes: Grouped) -> Asked:
+    def marginal(self, *axes: Grouped) -> T_co:
         """The table of counts over the named attributes together."""
         along = grouped(axes)
         return self._ask(query("marginals", along, self.filter, subsets=[[axis.attribute for axis in along]]))
 
-    def marginals(self, *axes: Grouped, ways: int = 2) -> Asked:
+    def marginals(self, *axes: Grouped, ways: int = 2) -> T_co:
         """The tables of all sets of `ways` of the named attributes, answered together."""
         return self._ask(query("marginals", grouped(axes), self.filter, ways=ways))
 
-    def sum(self, column: Grouped) -> Asked:
+    def sum(self, column: Grouped) -> T_co:
         """The sum of a bounded attribute; bins count as their middle, NULL as nothing."""
         return self._ask(query("sum", grouped((column,)), self.filter))
 
-    def mean(self, column: Grouped, *, rows: int | None = None) -> Asked:
+    def mean(self, column: Grouped, *, rows: int | None = None) -> T_co:
         """The mean of a bounded attribute, within alpha where it is taken over at least `rows` records.
 
         Without `rows` it follows from the number of records, where that is public.
         """
         return self._ask(query("mean", grouped((column,)), self.filter, rows=rows))
 
-    def quantiles(self, column: Grouped, levels: Iterable[object]) -> Asked:
+    def quantiles(self, column: Grouped, levels: Iterable[object]) -> T_co:
         """The values below which the given shares of the records lie, by a CDF or by rank, with intervals."""
         return self._ask(query("quantiles", grouped((column,)), self.filter, levels=levels))
 

@@ -21,7 +21,7 @@ from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, suggest
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
-Value = TypeVar("Value")
+T = TypeVar("T")
 
 LONGEST_TEXT = 10_000
 LONGEST_NUMBER = 64
@@ -42,7 +42,7 @@ LONG = 20_000
 """Lists from this length on are worth the import of pyarrow."""
 
 
-class LongList(Sequence[Value]):
+class LongList(Sequence[T]):
     """A long list in an array of Arrow, whose entries become Python values when they are asked for."""
 
     array: Any
@@ -54,15 +54,15 @@ class LongList(Sequence[Value]):
         return len(self.array)
 
     @overload
-    def __getitem__(self, index: int) -> Value: ...
+    def __getitem__(self, index: int) -> T: ...
 
     @overload
-    def __getitem__(self, index: slice) -> tuple[Value, ...]: ...
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
 
-    def __getitem__(self, index: int | slice) -> Value | tuple[Value, ...]:
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
         return tuple(self.array[index].to_pylist()) if isinstance(index, slice) else self.array[index].as_py()
 
-    def __iter__(self) -> Iterator[Value]:
+    def __iter__(self) -> Iterator[T]:
         return iter(self.array.to_pylist())
 
     def __eq__(self, other: object) -> bool:
@@ -184,7 +184,7 @@ class Field:
             raise self.wrong("a list was expected")
         return [Field(item, f"{self.place}[{place}]", self.error) for place, item in enumerate(self.value)]
 
-    def each(self, read: Callable[[Field], Value]) -> tuple[Value, ...]:
+    def each(self, read: Callable[[Field], T]) -> tuple[T, ...]:
         """The entries of a list, each read in the same way."""
         return tuple(map(read, self.items()))
 
@@ -195,7 +195,7 @@ class Field:
             raise self.wrong("a list of two was expected")
         return items[0], items[1]
 
-    def optional(self, read: Callable[[Field], Value]) -> Value | None:
+    def optional(self, read: Callable[[Field], T]) -> T | None:
         """The value; None for null."""
         return None if self.value is None else read(self)
 
@@ -355,7 +355,7 @@ class Fields(dict[str, Field]):
     def __missing__(self, key: str) -> Field:
         raise self.whole.wrong(f"the key {key!r} is missing")
 
-    def optional(self, key: str, read: Callable[[Field], Value]) -> Value | None:
+    def optional(self, key: str, read: Callable[[Field], T]) -> T | None:
         """The value under a key; None where the key is missing or null."""
         return self[key].optional(read) if key in self else None
 

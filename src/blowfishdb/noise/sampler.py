@@ -217,7 +217,7 @@ DRAW_LIMIT: Final = 2**62
 
 Weights = Ints | int
 # Which row of a digit table serves each entry; None when there is only one.
-Rows = NDArray[np.intp] | None
+RowPlaces = NDArray[np.intp] | None
 
 _BLOCK = 1 << 14
 _FULL_BITS = 256
@@ -248,17 +248,17 @@ def sample_words(size: int, bits: int) -> Ints:
     return (lanes.view(np.uint64).reshape(-1) >> np.uint64(64 - bits)).astype(np.int64)
 
 
-def draw_laplace(table: DigitTable, rows: Rows, size: int, stream: BitStream) -> Ints:
+def draw_laplace(table: DigitTable, rows: RowPlaces, size: int, stream: BitStream) -> Ints:
     """Differences of two geometrics; entry i uses row rows[i] of the table, or row 0 without rows."""
     return _draw(table, rows, 2, size, stream)
 
 
-def draw_geometric(table: DigitTable, rows: Rows, size: int, stream: BitStream) -> Ints:
+def draw_geometric(table: DigitTable, rows: RowPlaces, size: int, stream: BitStream) -> Ints:
     """Geometric draws; entry i uses row rows[i] of the table, or row 0 without rows."""
     return _draw(table, rows, 1, size, stream)
 
 
-def _draw(table: DigitTable, rows: Rows, copies: int, size: int, stream: BitStream) -> Ints:
+def _draw(table: DigitTable, rows: RowPlaces, copies: int, size: int, stream: BitStream) -> Ints:
     """Block by block one geometric, or the first of two less the second."""
     result = np.empty(size, np.int64)
     for start in range(0, size, _BLOCK):
@@ -272,7 +272,7 @@ def _draw(table: DigitTable, rows: Rows, copies: int, size: int, stream: BitStre
     return result
 
 
-def _draw_block(table: DigitTable, rows: Rows, copies: int, count: int, stream: BitStream) -> Ints:
+def _draw_block(table: DigitTable, rows: RowPlaces, copies: int, count: int, stream: BitStream) -> Ints:
     """A (copies, count) array of geometric draws, highest digit first.
 
     A digit is 1 when a uniform number lies below its probability. The first 16 bits decide for all entries at
@@ -339,7 +339,7 @@ def _falls_below(expansion: Expansion, stream: BitStream) -> bool:
         known, bits = bits, 2 * bits
 
 
-def _prepare(unit: Fraction, weights: Weights, size: int | None) -> tuple[DigitTable, Rows, int]:
+def _prepare(unit: Fraction, weights: Weights, size: int | None) -> tuple[DigitTable, RowPlaces, int]:
     """The table of distinct weights, each entry's row in it, and the number of entries."""
     if not isinstance(unit, Fraction) or unit <= 0:
         raise NoiseScaleError("The unit of the noise scales must be a positive Fraction.")

@@ -184,7 +184,7 @@ class MeasuredRows:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Released:
+class AnswerValues:
     """The released answers to one query.
 
     `raw` is unbiased; all true answers lie within `widths.together` of it with probability 1 - beta, and any single
@@ -344,12 +344,12 @@ class Released:
         return of_counts(bounds) if self.is_counts else bounds
 
 
-def query_document(answer: Released) -> Mapping[str, Any] | None:
+def query_document(answer: AnswerValues) -> Mapping[str, Any] | None:
     """The query that was answered, as plain data; None where it is not known."""
     return answer.question or (None if answer.evidence is None else answer.evidence.question)
 
 
-AnyReleased = TypeVar("AnyReleased", bound=Released)
+AnyReleased = TypeVar("AnyReleased", bound=AnswerValues)
 
 
 def chosen_numbers(

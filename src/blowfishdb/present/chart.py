@@ -13,7 +13,7 @@ import numpy as np
 
 from blowfishdb.errors import plural
 from blowfishdb.model.numbers import Bools, Floats
-from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Released
+from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, AnswerValues
 from blowfishdb.present.export import row_labels
 from blowfishdb.present.words import Digits, accuracy_words, caption_words, digits_for, digits_of, price_words
 from blowfishdb.present.words import percent as confidence_words
@@ -204,7 +204,7 @@ class Chart:
         return f"{self.digits.low(float(self.low[mark]))} to {self.digits.high(float(self.high[mark]))}"
 
 
-def chart_kind(answer: Released) -> ChartKind:
+def chart_kind(answer: AnswerValues) -> ChartKind:
     """A number by itself; bars for one attribute, horizontal where names need room; a heat map for two; steps for
     running counts; dots in intervals for all else."""
     # Of one group that was chosen among others the name is the answer.
@@ -222,7 +222,7 @@ def chart_kind(answer: Released) -> ChartKind:
     return "dots"
 
 
-def is_amounts(answer: Released) -> bool:
+def is_amounts(answer: AnswerValues) -> bool:
     """Whether the answers are counts or shares, which bars from 0 on and shades show truly."""
     return answer.is_counts or {column.function for column in answer.columns} == {"share"}
 
@@ -233,7 +233,7 @@ def needs_rows(axis: AnswerAxis) -> bool:
     return not axis.edges and (many > UPRIGHT_NAMES or many * longest > UPRIGHT_LETTERS)
 
 
-def is_categories(answer: Released) -> bool:
+def is_categories(answer: AnswerValues) -> bool:
     """Whether the marks have names that may be sorted and searched: they lie on no number line, and are one list."""
     return (
         chart_kind(answer) in ("bars", "rows", "dots")
@@ -243,7 +243,7 @@ def is_categories(answer: Released) -> bool:
 
 
 def chart_of(
-    answer: Released,
+    answer: AnswerValues,
     detail: Detail,
     *,
     raw: bool = False,
@@ -295,7 +295,7 @@ def chart_of(
     )
 
 
-def _confidence(answer: Released) -> str:
+def _confidence(answer: AnswerValues) -> str:
     return "" if answer.is_true else confidence_words(answer.beta)
 
 
@@ -311,7 +311,7 @@ class _Amounts:
     half_width: float | None
 
 
-def _amounts(answer: Released, *, raw: bool, percent: bool) -> _Amounts:
+def _amounts(answer: AnswerValues, *, raw: bool, percent: bool) -> _Amounts:
     """The values with their intervals; in percent of the total where that is asked and means something."""
     values, low, high = answer.raw if raw else answer.values, answer.bounds.low, answer.bounds.high
     half_width = answer.widths.simultaneous if answer.simultaneous is None else None
@@ -333,13 +333,13 @@ def _amounts(answer: Released, *, raw: bool, percent: bool) -> _Amounts:
     return _Amounts("percent of the records", shares, low, high, digits_for(shares, low, high), half_width)
 
 
-def can_be_percent(answer: Released) -> bool:
+def can_be_percent(answer: AnswerValues) -> bool:
     """Whether the answers are counts of all groups of one division of the records, so that they have a total."""
     one_division = len(answer.tables) == 1 and answer.tables[0].crossed and answer.raw.size > 1
     return answer.kind in ("histogram", "histogram2d") and answer.is_counts and one_division
 
 
-def shared_top(*answers: Released) -> float:
+def shared_top(*answers: AnswerValues) -> float:
     """A round end of the measure for answers that are compared."""
     highest = max(
         max(float(answer.bounds.high.max(initial=1.0)), float(answer.raw.max(initial=1.0))) for answer in answers
@@ -348,7 +348,7 @@ def shared_top(*answers: Released) -> float:
     return step * math.ceil(highest / step)
 
 
-def description(answer: Released) -> str:
+def description(answer: AnswerValues) -> str:
     """What the picture shows, for those who do not see it."""
     size = answer.raw.size
     parts = (plural(size, "value"), price_words(answer), accuracy_words(answer), answer.counted)
@@ -360,7 +360,7 @@ def description(answer: Released) -> str:
 
 
 def _thinned(
-    answer: Released, values: Floats, kind: ChartKind, detail: Detail, order: Order, matching: str
+    answer: AnswerValues, values: Floats, kind: ChartKind, detail: Detail, order: Order, matching: str
 ) -> tuple[list[int], Sequence[int], str]:
     """The answers to draw in their order, the first group that each stands for, and words about the others."""
     size = values.size
@@ -379,7 +379,7 @@ def _thinned(
 
 
 def _listed(
-    answer: Released, values: Floats, most: int, order: Order, matching: str
+    answer: AnswerValues, values: Floats, most: int, order: Order, matching: str
 ) -> tuple[list[int], Sequence[int], str]:
     """The categories whose names hold the text, sorted; of too many the largest."""
     labels = answer.labels
@@ -402,7 +402,7 @@ def natural(label: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", label.casefold())]
 
 
-def _axes(answer: Released, kind: ChartKind, measured: str, remark: str) -> tuple[ChartAxis, str]:
+def _axes(answer: AnswerValues, kind: ChartKind, measured: str, remark: str) -> tuple[ChartAxis, str]:
     """The axis of the groups, and the name of the measure."""
     first = answer.tables[0]
     if kind in ("dots", "rows", "number"):
@@ -450,7 +450,7 @@ def _sections(tables: Sequence[AnswerTable], places: Sequence[int]) -> dict[int,
     }
 
 
-def _beside(answer: Released) -> str:
+def _beside(answer: AnswerValues) -> str:
     """The special cells that no running count holds."""
     digits, bounds = digits_of(answer), answer.bounds
     parts = [
@@ -461,7 +461,7 @@ def _beside(answer: Released) -> str:
     return f"beside the order: {', '.join(parts)}" if parts else ""
 
 
-def _heat_map(answer: Released, shown: _Amounts, detail: Detail) -> Chart:
+def _heat_map(answer: AnswerValues, shown: _Amounts, detail: Detail) -> Chart:
     """The answers of two attributes as a plane; sums of neighbours where there are more cells than squares."""
     (table,) = answer.tables
     down, across = detail.squares

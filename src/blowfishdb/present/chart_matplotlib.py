@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.answer_values import Released
+from blowfishdb.present.answer_values import AnswerValues
 from blowfishdb.present.chart import (
     BAND,
     BAR,
@@ -45,13 +45,13 @@ WRITTEN, SIGNS_ACROSS = 150, 80
 """Squares up to which each holds its number, and signs that must fit side by side into the squares of one row."""
 
 
-def plot(answer: Released, ax: Axes | None = None) -> Axes:
+def plot(answer: AnswerValues, ax: Axes | None = None) -> Axes:
     """Draws the answer on the given axes, or on new ones of pyplot."""
     chart = chart_of(answer, DETAIL)
     return draw(chart, new_axes(figure_size(chart)) if ax is None else ax)
 
 
-def save_plot(answer: Released, path: str | PathLike[str], dpi: int = 160) -> None:
+def save_plot(answer: AnswerValues, path: str | PathLike[str], dpi: int = 160) -> None:
     """Writes the picture to a file; the ending chooses the format (png, svg, pdf)."""
     chart = chart_of(answer, DETAIL)
     figure: Figure = needed("matplotlib.figure", "plot").Figure(figsize=figure_size(chart), layout="constrained")

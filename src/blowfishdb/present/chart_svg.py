@@ -12,7 +12,7 @@ from html import escape
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.answer_values import Released
+from blowfishdb.present.answer_values import AnswerValues
 from blowfishdb.present.chart import (
     BAND,
     BAR,
@@ -207,7 +207,7 @@ BELOW = 20.0
 """The height of a line of words below a picture."""
 
 
-def picture(answer: Released) -> str:
+def picture(answer: AnswerValues) -> str:
     """The answer as SVG."""
     return draw(chart_of(answer, DETAIL))
 

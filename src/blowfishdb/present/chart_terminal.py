@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from blowfishdb.present.answer_values import Released
+from blowfishdb.present.answer_values import AnswerValues
 from blowfishdb.present.chart import Chart, Detail, chart_of
 from blowfishdb.present.export import cells, column_names, headings, shown_rows
 from blowfishdb.present.words import SEPARATOR, caption_words, printable, shortened
@@ -22,7 +22,7 @@ LABEL = 24
 LINE = 78
 
 
-def drawing(answer: Released) -> RenderableType:
+def drawing(answer: AnswerValues) -> RenderableType:
     """The answer, to print or to put into a panel; a table of several aggregates as its rows."""
     if answer.parts:
         return Group(*map(drawing, answer.parts))
@@ -31,7 +31,7 @@ def drawing(answer: Released) -> RenderableType:
     return draw(chart_of(answer, replace(DETAIL, dots=DETAIL.dots * len(answer.tables))))
 
 
-def _rows(answer: Released) -> RenderableType:
+def _rows(answer: AnswerValues) -> RenderableType:
     """A line for each group, each aggregate with its interval."""
     first, last = shown_rows(answer.row_count, DETAIL.bars)
     grid = Table(box=None, pad_edge=False, header_style="bold")

@@ -18,7 +18,7 @@ import numpy as np
 
 from blowfishdb.errors import ExtraMissing, InvalidInput, QueryError, plural
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, Released
+from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, AnswerValues
 from blowfishdb.present.words import (
     Digits,
     accuracy_words,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-Labels: TypeAlias = list[str | None]
+LabelColumn: TypeAlias = list[str | None]
 
 ROWS = 12
 """An answer with more rows shows its first and last ones."""
@@ -51,14 +51,14 @@ def needed(module: str, extra: str) -> Any:
         raise ExtraMissing(module.partition(".")[0], extra) from None
 
 
-def column_names(answer: Released) -> list[str]:
+def column_names(answer: AnswerValues) -> list[str]:
     """The attributes of the answer, in order."""
     return list(dict.fromkeys(name for table in answer.tables for name in table.names))
 
 
-def axis_columns(answer: Released) -> dict[str, Labels]:
+def axis_columns(answer: AnswerValues) -> dict[str, LabelColumn]:
     """The labels of each attribute; None where a marginal does not have that attribute."""
-    columns: dict[str, Labels] = {name: [] for name in column_names(answer)}
+    columns: dict[str, LabelColumn] = {name: [] for name in column_names(answer)}
     for table in answer.tables[:1] if answer.columns else answer.tables:
         labels = dict(zip(table.names, zip(*table.rows(), strict=True), strict=True)) if table.size else {}
         for name, column in columns.items():
@@ -66,7 +66,7 @@ def axis_columns(answer: Released) -> dict[str, Labels]:
     return columns
 
 
-def number_columns(answer: Released) -> dict[str, Floats]:
+def number_columns(answer: AnswerValues) -> dict[str, Floats]:
     """The value, its interval that holds together with all others, the raw answer, and its interval alone."""
     taken = set(column_names(answer))
     if answer.columns:
@@ -82,7 +82,7 @@ def number_columns(answer: Released) -> dict[str, Floats]:
     return {free_name(name, taken): column for name, column in numbers.items()}
 
 
-def _aggregate_columns(answer: Released, taken: set[str]) -> dict[str, Floats]:
+def _aggregate_columns(answer: AnswerValues, taken: set[str]) -> dict[str, Floats]:
     """For each aggregate its values and the ends of their intervals, which hold together for the whole table."""
     numbers: dict[str, Floats] = {}
     for place, named in enumerate(answer.columns):
@@ -92,13 +92,13 @@ def _aggregate_columns(answer: Released, taken: set[str]) -> dict[str, Floats]:
     return numbers
 
 
-def headings(answer: Released) -> list[str]:
+def headings(answer: AnswerValues) -> list[str]:
     """The headings of the columns that `cells` fills."""
     numbers = [column.name for column in answer.columns] or [answer.value_name, "low", "high"]
     return [*map(shortened, column_names(answer)), *map(shortened, numbers)]
 
 
-def text_columns(answer: Released) -> dict[str, Labels]:
+def text_columns(answer: AnswerValues) -> dict[str, LabelColumn]:
     """The words that go with every number in a file: which rows are counted where not all are."""
     taken = {*column_names(answer), *number_columns(answer)}
     return {free_name("counted", taken): [answer.counted] * answer.row_count} if answer.counted else {}
@@ -111,14 +111,14 @@ def free_name(name: str, taken: set[str]) -> str:
     return name
 
 
-def rows(answer: Released) -> list[dict[str, str | float | None]]:
+def rows(answer: AnswerValues) -> list[dict[str, str | float | None]]:
     """One dictionary per answer."""
     numbers = {name: column.tolist() for name, column in number_columns(answer).items()}
     columns = axis_columns(answer) | numbers | text_columns(answer)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def to_arrow(answer: Released) -> pyarrow.Table:
+def to_arrow(answer: AnswerValues) -> pyarrow.Table:
     """A pyarrow table."""
     import pyarrow as pa
 
@@ -128,14 +128,14 @@ def to_arrow(answer: Released) -> pyarrow.Table:
     return pa.table({**labels, **numbers, **words})
 
 
-def to_polars(answer: Released) -> polars.DataFrame:
+def to_polars(answer: AnswerValues) -> polars.DataFrame:
     """A polars frame."""
     library = needed("polars", "frames")
     frame: polars.DataFrame = library.from_arrow(to_arrow(answer))
     return frame
 
 
-def to_pandas(answer: Released) -> pandas.DataFrame:
+def to_pandas(answer: AnswerValues) -> pandas.DataFrame:
     """A pandas frame."""
     library = needed("pandas", "frames")
     labels = {name: library.Series(column, dtype=object) for name, column in axis_columns(answer).items()}
@@ -167,7 +167,7 @@ def text_table(head: Sequence[str], cells: Callable[[range], list[list[str]]], s
     return aligned([head, *cells(first), *between, *cells(last)])
 
 
-def row_labels(answer: Released, places: Sequence[int]) -> list[list[str]]:
+def row_labels(answer: AnswerValues, places: Sequence[int]) -> list[list[str]]:
     """The labels of the given answers, one per attribute, "" where a marginal does not have it."""
     names = column_names(answer)
     rows = []
@@ -181,7 +181,7 @@ def row_labels(answer: Released, places: Sequence[int]) -> list[list[str]]:
     return rows
 
 
-def cells(answer: Released, places: Sequence[int]) -> list[list[str]]:
+def cells(answer: AnswerValues, places: Sequence[int]) -> list[list[str]]:
     """Labels, value, low and high of the given answers, as text; of a table each aggregate with its interval."""
     if answer.columns:
         parts = [(column := answer.column(place), digits_of(column)) for place in range(len(answer.columns))]
@@ -201,14 +201,14 @@ def cells(answer: Released, places: Sequence[int]) -> list[list[str]]:
     ]
 
 
-def with_interval(answer: Released, digits: Digits, place: int) -> str:
+def with_interval(answer: AnswerValues, digits: Digits, place: int) -> str:
     """A value and its interval: "34,438 (34,197 to 34,680)"; alone where it is exact."""
     value, low, high = float(answer.values[place]), float(answer.bounds.low[place]), float(answer.bounds.high[place])
     shown = digits.value(value)
     return shown if low == high else f"{shown} ({digits.low(low)} to {digits.high(high)})"
 
 
-def as_text(answer: Released) -> str:
+def as_text(answer: AnswerValues) -> str:
     """Title, price and accuracy in one line, and a small table below it, like a data frame's."""
     if answer.parts:
         return "\n\n".join(map(as_text, answer.parts))
@@ -230,7 +230,7 @@ MOST_BARS = 400
 """A chart of more bars than these says nothing."""
 
 
-def table_of(answer: Released) -> pyarrow.Table:
+def table_of(answer: AnswerValues) -> pyarrow.Table:
     """The columns of a file: those of a data frame and, for groups along a number line, their ends as numbers.
 
     `age_from` and `age_to` are the ends of the group in `age`, the second one not included; those of dates are dates.
@@ -241,7 +241,7 @@ def table_of(answer: Released) -> pyarrow.Table:
     return table
 
 
-def _ends(answer: Released) -> dict[str, list[End]]:
+def _ends(answer: AnswerValues) -> dict[str, list[End]]:
     """The ends of each group, None where a group has none: NULL, values outside the domain, texts."""
     tables = answer.tables[:1] if answer.columns else answer.tables
     measured = [axis.name for table in tables for axis in table.axes if axis.edges]
@@ -278,7 +278,7 @@ def _moment(days: float, *, is_date: bool) -> End:
     return moment.date() if is_date else moment
 
 
-def csv_file(answer: Released) -> bytes:
+def csv_file(answer: AnswerValues) -> bytes:
     """One line an answer."""
     table, text = table_of(answer), io.StringIO(newline="")
     writer = csv.writer(text)
@@ -287,7 +287,7 @@ def csv_file(answer: Released) -> bytes:
     return text.getvalue().encode()
 
 
-def parquet_file(answer: Released) -> bytes:
+def parquet_file(answer: AnswerValues) -> bytes:
     """The same columns, typed."""
     from pyarrow import BufferOutputStream
     from pyarrow.parquet import write_table
@@ -298,7 +298,7 @@ def parquet_file(answer: Released) -> bytes:
     return content
 
 
-def excel_file(answer: Released) -> bytes:
+def excel_file(answer: AnswerValues) -> bytes:
     """A workbook: the numbers with their intervals and a chart, and a sheet that says what they mean."""
     library, target = needed("xlsxwriter", "frames"), io.BytesIO()
     # Labels are what a curator declared: never formulas, links or numbers, whatever they look like.
@@ -332,7 +332,7 @@ def excel_file(answer: Released) -> bytes:
     return target.getvalue()
 
 
-def _bars(book: Any, sheet: Any, answer: Released, names: Sequence[str]) -> None:
+def _bars(book: Any, sheet: Any, answer: AnswerValues, names: Sequence[str]) -> None:
     """A bar for each answer of one table along one attribute, with its interval."""
     size = answer.row_count
     if answer.columns or len(answer.tables) != 1 or len(answer.tables[0].axes) != 1 or not 1 < size <= MOST_BARS:
@@ -356,7 +356,7 @@ def _bars(book: Any, sheet: Any, answer: Released, names: Sequence[str]) -> None
     sheet.insert_chart(1, len(names) + 1, chart)
 
 
-def _about(answer: Released) -> Iterator[tuple[str, str]]:
+def _about(answer: AnswerValues) -> Iterator[tuple[str, str]]:
     yield "Answer", answer.title
     yield "Dataset", answer.dataset
     yield "Accuracy", accuracy_words(answer)
@@ -371,7 +371,7 @@ def _about(answer: Released) -> Iterator[tuple[str, str]]:
 
 
 def geojson(
-    answer: Released, regions: Mapping[str, Any] | str | PathLike[str] | None = None, key: str = "name"
+    answer: AnswerValues, regions: Mapping[str, Any] | str | PathLike[str] | None = None, key: str = "name"
 ) -> dict[str, Any]:
     """The answers on a map, as a GeoJSON feature collection: the cells of a grid, or regions drawn elsewhere.
 
@@ -450,17 +450,17 @@ def _regions(
             yield place, shapes[label], {axis.name: label}
 
 
-def is_map(answer: Released) -> bool:
+def is_map(answer: AnswerValues) -> bool:
     """Whether the answer is a grid of longitudes and latitudes."""
     return len(answer.tables) == 1 and _grid(answer.tables[0]) is not None
 
 
-def map_file(answer: Released) -> bytes:
+def map_file(answer: AnswerValues) -> bytes:
     """The cells of a grid as GeoJSON."""
     return json.dumps(geojson(answer), allow_nan=False).encode()
 
 
-TABLES: Mapping[str, tuple[str, Callable[[Released], bytes]]] = {
+TABLES: Mapping[str, tuple[str, Callable[[AnswerValues], bytes]]] = {
     ".csv": ("CSV table", csv_file),
     ".xlsx": ("Excel workbook", excel_file),
     ".parquet": ("Parquet table", parquet_file),

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from blowfishdb.errors import plural
-from blowfishdb.present.answer_values import Released
+from blowfishdb.present.answer_values import AnswerValues
 from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped, picture
 from blowfishdb.present.export import ROWS, cells, column_names, headings, shown_rows
@@ -58,14 +58,14 @@ PAGE_ROWS = 2_000
 """A saved page lists up to this many rows, then the first and last ones."""
 
 
-def answer_fragment(answer: Released) -> str:
+def answer_fragment(answer: AnswerValues) -> str:
     """The answer in a notebook: its title, the picture, and the first and last rows."""
     if answer.parts:
         return "".join(map(answer_fragment, answer.parts))
     return element("div", {"style": BOX}, _heading(answer, "div"), picture(answer), table(answer, 10))
 
 
-def whole_page(answer: Released, svg: str) -> str:
+def whole_page(answer: AnswerValues, svg: str) -> str:
     """A page that stands alone: the picture, the note, and the values."""
     style = (
         f"body{{font:15px/1.5 system-ui,sans-serif;color:{INK};background:{PAPER};max-width:760px;margin:2rem auto;"
@@ -76,13 +76,13 @@ def whole_page(answer: Released, svg: str) -> str:
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
 
 
-def _heading(answer: Released, tag: str) -> str:
+def _heading(answer: AnswerValues, tag: str) -> str:
     remark = answer.consistent.note
     below = element("div", {"style": "font-size:12px"}, escaped(remark)) if remark else ""
     return headline(answer.title, caption_words(answer), tag) + below
 
 
-def table(answer: Released, most: int) -> str:
+def table(answer: AnswerValues, most: int) -> str:
     """The values with their intervals as an HTML table; of many rows the first and the last."""
     lefts = len(column_names(answer))
     return rows_table(answer.title, headings(answer), partial(cells, answer), answer.row_count, lefts, most)
@@ -134,7 +134,7 @@ class Interactive:
         Path(path).write_text(self.page, encoding="utf-8")
 
 
-def interactive(answer: Released) -> Interactive:
+def interactive(answer: AnswerValues) -> Interactive:
     """The picture of an answer, and a page around it."""
     svg = picture(answer)
     return Interactive(svg, whole_page(answer, svg))

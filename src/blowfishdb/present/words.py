@@ -18,7 +18,7 @@ from blowfishdb.model.numbers import Floats, show
 from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import Axis, condition_words
 from blowfishdb.model.query import Query
-from blowfishdb.present.answer_values import Released
+from blowfishdb.present.answer_values import AnswerValues
 
 SHORT_EPSILON = 12
 """An epsilon with a longer exact form is shown rounded up, with a sign that says so."""
@@ -52,7 +52,7 @@ class Digits:
         return f"{number + 0.0:,.{self.places}f}"
 
 
-def digits_of(answer: Released) -> Digits:
+def digits_of(answer: AnswerValues) -> Digits:
     """Whole numbers where all are whole, and for counts; else two digits of the narrowest interval."""
     return Digits(0) if answer.is_counts else digits_for(answer.values, answer.bounds.low, answer.bounds.high)
 
@@ -143,24 +143,24 @@ def read_counted(stored: str) -> str:
     return f"{stored.removeprefix('of ')} {'is' if stored.startswith('of at most 1 row ') else 'are'} counted"
 
 
-def price_words(answer: Released) -> str:
+def price_words(answer: AnswerValues) -> str:
     """The price, the dataset and the version of its policy: "epsilon 0.41 of visits (policy v2)"."""
     version = f" (policy v{answer.policy_version})" if answer.policy_version is not None else ""
     return f"epsilon {epsilon_words(answer.epsilon)}{f' of {answer.dataset}' if answer.dataset else ''}{version}"
 
 
-def mechanism_words(answer: Released) -> str:
+def mechanism_words(answer: AnswerValues) -> str:
     """The mechanism, with the parameters that were set: "dawa (split=0.3)"."""
     return f"{answer.mechanism} ({settings_words(answer.parameters)})" if answer.parameters else answer.mechanism
 
 
-def caption_words(answer: Released) -> str:
+def caption_words(answer: AnswerValues) -> str:
     """The line below a title: price, mechanism, accuracy, and which rows are counted where not all are."""
     parts = (price_words(answer), mechanism_words(answer), accuracy_words(answer), answer.counted)
     return SEPARATOR.join(filter(None, parts))
 
 
-def accuracy_words(answer: Released) -> str:
+def accuracy_words(answer: AnswerValues) -> str:
     """The simultaneous accuracy of all values: "every value within 50 (95 %)"."""
     if answer.is_true:
         return "exact"
@@ -184,12 +184,12 @@ EXACT_NOISE = "with exact discrete Laplace noise"
 ALWAYS_UNPROTECTED = "What is true of many records alike is not hidden, and what an observer already knows stays known."
 
 
-def note(answer: Released) -> str:
+def note(answer: AnswerValues) -> str:
     """Plain sentences, in one paragraph."""
     return " ".join(note_parts(answer))
 
 
-def note_parts(answer: Released) -> list[str]:
+def note_parts(answer: AnswerValues) -> list[str]:
     """The sentences as paragraphs: the answer, what the policy says, what is not protected, and the software."""
     if answer.parts:
         return [paragraph for part in answer.parts for paragraph in note_parts(part)]
@@ -204,7 +204,7 @@ def note_parts(answer: Released) -> list[str]:
     return [printable(" ".join(filter(None, sentences))) for sentences in paragraphs if sentences]
 
 
-def _counted_sentence(answer: Released) -> str:
+def _counted_sentence(answer: AnswerValues) -> str:
     if not answer.counted:
         return ""
     is_people = bool(answer.columns) and all(column.function == "people" for column in answer.columns)
@@ -212,7 +212,7 @@ def _counted_sentence(answer: Released) -> str:
     return f"What is counted: {what}; {answer.counted}, and further rows of a person count nowhere."
 
 
-def _price_sentence(answer: Released) -> str:
+def _price_sentence(answer: AnswerValues) -> str:
     version = f" version {answer.policy_version}" if answer.policy_version is not None else ""
     if answer.epsilon == 0:
         exact = "have no noise" if answer.leaves_out else "are exact"
@@ -222,7 +222,7 @@ def _price_sentence(answer: Released) -> str:
     return f"Released with {price} under the policy{version} by the mechanism {mechanism_words(answer)}, {noise}."
 
 
-def _accuracy_sentence(answer: Released) -> str:
+def _accuracy_sentence(answer: AnswerValues) -> str:
     if answer.is_true:
         return "No noise is in these numbers." if answer.epsilon else ""
     if answer.is_list:

@@ -201,7 +201,7 @@ def needs_on_dataset(*scopes: Scope) -> Check:
 
 Anybody = Annotated[Caller, Depends(signed_in)]
 """Whoever is signed in, even with a first password that must be changed."""
-Member = Annotated[Caller, Depends(needs("ask", "curate", "audit"))]
+AnyCaller = Annotated[Caller, Depends(needs("ask", "curate", "audit"))]
 """Whoever has any right at all."""
 LedgerReader = Annotated[Caller, Depends(needs("audit"))]
 """Whoever audits some dataset."""

@@ -10,14 +10,14 @@ from typing import Any, Literal, TypeAlias, get_args
 from blowfishdb.errors import InvalidInput, TooLarge
 from blowfishdb.ledger.values import check_text
 from blowfishdb.model.serialize import write
-from blowfishdb.server.auth.database import AuthCursor, Database, Row
+from blowfishdb.server.auth.database import AuthCursor, AuthRow, Database
 from blowfishdb.server.auth.grants import Principal
 from blowfishdb.server.auth.users import new_password
 
 MOST_TILES = 24
 MOST_EACH = 100
 LONGEST_TITLE, LONGEST_CAPTION = 100, 400
-Access: TypeAlias = Literal["private", "shared", "offered"]
+Visibility: TypeAlias = Literal["private", "shared", "offered"]
 """For its owner; for analysts who have the link; for those, and for curators, who may publish it."""
 
 
@@ -53,7 +53,7 @@ class Dashboard:
     owner: str
     title: str
     tiles: tuple[DashboardTile, ...] = ()
-    access: Access = "private"
+    access: Visibility = "private"
     changed: str = ""
     published: Edition | None = None
 
@@ -61,8 +61,8 @@ class Dashboard:
         check_text(self.title, "a title", LONGEST_TITLE)
         if len(self.tiles) > MOST_TILES:
             raise TooLarge("answers on a dashboard", len(self.tiles), MOST_TILES, "Take some off, or make another one.")
-        if self.access not in get_args(Access):
-            raise InvalidInput(f"the access is one of {', '.join(get_args(Access))}")
+        if self.access not in get_args(Visibility):
+            raise InvalidInput(f"the access is one of {', '.join(get_args(Visibility))}")
 
     @property
     def is_published_as_is(self) -> bool:
@@ -191,7 +191,7 @@ def _tiles(content: Sequence[dict[str, object]]) -> tuple[DashboardTile, ...]:
     return tuple(DashboardTile(**one) for one in content)  # type: ignore[arg-type]
 
 
-def _dashboard(row: Row) -> Dashboard:
+def _dashboard(row: AuthRow) -> Dashboard:
     stored = None if row["published"] is None else json.loads(row["published"])
     edition = None if stored is None else Edition(**stored | {"tiles": _tiles(stored["tiles"])})
     return Dashboard(**row | {"tiles": _tiles(json.loads(row["tiles"])), "published": edition})

@@ -20,7 +20,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.sources.base import Join
 
-Value = TypeVar("Value")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ class Backend:
         return redact_errors(lambda: decode(stored))
 
 
-def expect(value: object, kind: type[Value]) -> Value:
+def expect(value: object, kind: type[T]) -> T:
     """The value, which is of the kind that its query leads to; DocumentError for another one, from a foreign server."""
     if not isinstance(value, kind):
         raise DocumentError(f"a {kind.__name__} was expected, not a {type(value).__name__}")

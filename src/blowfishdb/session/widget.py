@@ -22,7 +22,7 @@ STEPS = 20
 """Places of the slider between an accuracy and one ten times as good."""
 
 
-class Asked(Protocol):
+class WidgetQuestion(Protocol):
     """What the widget needs of a question."""
 
     @property
@@ -39,7 +39,7 @@ class Asked(Protocol):
 class QuestionWidget:
     """What a notebook shows of a question. Nothing is charged before *Charge* is pressed; then `answer` is there."""
 
-    def __init__(self, question: Asked, backend: Backend, alpha: Number, confidence: Number) -> None:
+    def __init__(self, question: WidgetQuestion, backend: Backend, alpha: Number, confidence: Number) -> None:
         widgets = needed("ipywidgets", "notebook")
         self.question, self._backend = question, backend
         self.answer: Answer | None = None

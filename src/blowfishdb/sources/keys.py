@@ -83,7 +83,7 @@ def choice(number: Expr, edges: Sequence[Expr], values: Sequence[int]) -> Expr:
     return ibis().cases((number < edges[middle], low), else_=high)
 
 
-Work: TypeAlias = Callable[[Sequence[Expr]], tuple[Expr, ...]]
+KeyWork: TypeAlias = Callable[[Sequence[Expr]], tuple[Expr, ...]]
 CHOICE_LIMIT = 256
 """Edges that are compared one by one; a choice of 256 is eight comparisons deep."""
 CELLS_FROM = 8
@@ -113,10 +113,10 @@ class Key:
 
     columns: tuple[Expr, ...]
     decode: Callable[[Fetched], Ints]
-    finish: Work | None = None
+    finish: KeyWork | None = None
     fetched: int = 1
     """How many columns come back."""
-    place: Work | None = None
+    place: KeyWork | None = None
     is_light: bool = False
     """Whether `finish` only compares with two ends, so that it costs little for each row too."""
     tally: Callable[[Iterable[Floats]], Fetched] | None = None
@@ -394,7 +394,7 @@ def grid_of(attribute: Integers | Bins, step: int) -> EvenSteps:
     return EvenSteps(int(attribute.start * scale), int(width * scale) * step, scale, -(-attribute.size // step))
 
 
-Formula = Callable[[Floats], Floats]
+FloatFormula = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -432,9 +432,9 @@ def stepping(grid: EvenSteps) -> Stepping | None:
     return _corrected(grid, lambda x: _place(grid, x) + half) if furthest <= CORRECTION_LIMIT else None
 
 
-def _nearly(grid: EvenSteps) -> list[tuple[Formula, Callable[[Expr], Expr]]]:
+def _nearly(grid: EvenSteps) -> list[tuple[FloatFormula, Callable[[Expr], Expr]]]:
     """Quotients that may be slightly off: as they are, and with a factor that is the next double above."""
-    choices: list[tuple[Formula, Callable[[Expr], Expr]]] = [(_candidates(grid)[0][0], lambda x: _place(grid, x))]
+    choices: list[tuple[FloatFormula, Callable[[Expr], Expr]]] = [(_candidates(grid)[0][0], lambda x: _place(grid, x))]
     if _is_aligned(grid):
         more, width = math.nextafter(float(grid.scale), math.inf), grid.width
         factor = exact_double(Fraction(more))
@@ -442,7 +442,7 @@ def _nearly(grid: EvenSteps) -> list[tuple[Formula, Callable[[Expr], Expr]]]:
     return choices
 
 
-def _is_never_low(grid: EvenSteps, formula: Formula, edges: Floats) -> bool:
+def _is_never_low(grid: EvenSteps, formula: FloatFormula, edges: Floats) -> bool:
     """Whether a formula gives i at edge i, and i-1 or i at the double before: so it is everywhere right or one more."""
     shifted = np.arange(edges.size) + _origin(grid)
     early = shifted - formula(np.nextafter(edges, -np.inf))
@@ -465,8 +465,8 @@ def _whole_numbers(grid: EvenSteps) -> Stepping:
     return Stepping(step, grid.start // grid.width if aligned else 0)
 
 
-def _candidates(grid: EvenSteps) -> list[tuple[Formula, Stepping]]:
-    choices: list[tuple[Formula, Stepping]] = []
+def _candidates(grid: EvenSteps) -> list[tuple[FloatFormula, Stepping]]:
+    choices: list[tuple[FloatFormula, Stepping]] = []
     width, scale = float(grid.width), float(grid.scale)
     if _is_aligned(grid):
         way = Stepping(lambda x: floor(_multiple(grid, x)), _origin(grid), grid.width > 1)

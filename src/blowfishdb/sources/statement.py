@@ -25,8 +25,8 @@ from blowfishdb.sources.base import ColumnType, Engine, Expr, Fetched, FetchedCo
 from blowfishdb.sources.keys import (
     LIST_LIMIT,
     Key,
+    KeyWork,
     OrderedColumn,
-    Work,
     category_key,
     date_key,
     day_literal,
@@ -236,7 +236,7 @@ def _named(columns: Iterable[tuple[Expr, ...]]) -> dict[str, Expr]:
 
 
 def _worked_out(
-    table: Expr, columns: Iterable[tuple[Expr, ...]], work: Iterable[Work | None]
+    table: Expr, columns: Iterable[tuple[Expr, ...]], work: Iterable[KeyWork | None]
 ) -> list[tuple[Expr, ...]]:
     """The expressions that each key makes of its columns, which stand in the table in their order."""
     names = iter(_named(columns))

@@ -22,7 +22,7 @@ from blowfishdb.model.predicate import Axis, atoms, truth
 
 GROUPS_HELP = "groups are attributes, bin(x, 10), bin_edges(x, 0, 18, 65) or DATE_TRUNC('month', x)"
 MOST_GROUPS = 16
-Value = TypeVar("Value")
+T = TypeVar("T")
 
 
 def read_axis(node: exp.Expression, names: Names) -> Axis | None:
@@ -79,9 +79,9 @@ def read_values(node: exp.Expression, names: Names) -> Axis | None:
     return _named_groups(axis.attribute, days, lambda day: start(day).isoformat())
 
 
-def _named_groups(name: str, values: Iterable[Value], label: Callable[[Value], str]) -> Axis:
+def _named_groups(name: str, values: Iterable[T], label: Callable[[T], str]) -> Axis:
     """Groups of the values of an attribute that have a label in common, in the order in which labels come first."""
-    groups: dict[str, list[Value]] = {}
+    groups: dict[str, list[T]] = {}
     for value in values:
         groups.setdefault(label(value), []).append(value)
     return Axis(name, groups=tuple((one, tuple(members)) for one, members in groups.items()))

@@ -10,7 +10,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from blowfishdb.engine.postprocess import AllOf, ColumnThreshold, Computed, Op, Selection, SortKey, formula_words
+from blowfishdb.engine.postprocess import AllOf, ColumnOp, ColumnThreshold, Computed, Selection, SortKey, formula_words
 from blowfishdb.engine.request import Relative
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.aggregates import Aggregate
@@ -384,13 +384,13 @@ class _Reader:
                 exp.LTE(this=node.this, expression=node.args["high"]),
             )
             return AllOf((self.condition(low), self.condition(high)))
-        op: Op | None = "<>" if isinstance(node, exp.NEQ) else cast(Op | None, COMPARED.get(type(node)))
+        op: ColumnOp | None = "<>" if isinstance(node, exp.NEQ) else cast(ColumnOp | None, COMPARED.get(type(node)))
         if op is None or not only(node, "this", "expression"):
             raise QueryError(HAVING_HELP)
         column, number = self._column(node.this), value_of(node.expression)
         if column is None:
             column, number = self._column(node.expression), value_of(node.this)
-            op = op if op == "<>" else cast(Op, TURNED[op])
+            op = op if op == "<>" else cast(ColumnOp, TURNED[op])
         if column is None or number is None or isinstance(number, str | bool):
             raise QueryError(HAVING_HELP)
         return ColumnThreshold(column, op, float(number))

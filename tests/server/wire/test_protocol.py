@@ -22,7 +22,7 @@ from blowfishdb.server.auth.users import Exchange
 from blowfishdb.server.state import open_app_state
 from blowfishdb.server.wire import connection as connection_module
 from blowfishdb.server.wire.messages import Body, PortColumn, literal, message, read_bind, shown, text
-from blowfishdb.server.wire.statements import Result, _copy
+from blowfishdb.server.wire.statements import StatementResult, _copy
 from tests.server.places import PATIENCE
 from tests.server.test_serving import make_certificate
 from tests.server.wire.places import (
@@ -510,5 +510,5 @@ def test_many_random_messages_find_no_untyped_error(tmp_path: Path, caplog: pyte
 
 
 def test_a_copy_tells_null_from_an_empty_text() -> None:
-    result = Result("SELECT 2", (PortColumn("ward"), PortColumn("n")), [(None, 1.0), ("", 2.0)])
+    result = StatementResult("SELECT 2", (PortColumn("ward"), PortColumn("n")), [(None, 1.0), ("", 2.0)])
     assert _copy(result, "").lines == ("\\N\t1\n", "\t2\n")

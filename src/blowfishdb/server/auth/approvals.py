@@ -13,7 +13,7 @@ from blowfishdb.engine.charge import BeforeCharge
 from blowfishdb.errors import ApprovalRefused, BlowfishError, InvalidInput, TooLarge, WaitsForApproval
 from blowfishdb.ledger import Charge
 from blowfishdb.server.auth.audit_log import AuditLog
-from blowfishdb.server.auth.database import AuthCursor, Database, Row
+from blowfishdb.server.auth.database import AuthCursor, AuthRow, Database
 
 State: TypeAlias = Literal["waiting", "approved", "refused", "used"]
 DAYS = 14
@@ -116,7 +116,7 @@ class Approvals:
         with self.database.write() as cursor:
             _set_state(cursor, dataset, number, "approved")
 
-    def _newest(self, cursor: AuthCursor, dataset: str, analyst: str, digest: str) -> Row | None:
+    def _newest(self, cursor: AuthCursor, dataset: str, analyst: str, digest: str) -> AuthRow | None:
         return cursor.row(
             "SELECT * FROM approval WHERE dataset = ? AND analyst = ? AND digest = ? AND ends > ?"
             " ORDER BY number DESC LIMIT 1",
@@ -204,5 +204,5 @@ def _set_state(cursor: AuthCursor, dataset: str, number: int, state: State) -> N
     cursor.rows("UPDATE approval SET state = ? WHERE dataset = ? AND number = ?", state, dataset, number)
 
 
-def _approval(row: Row) -> Approval:
+def _approval(row: AuthRow) -> Approval:
     return Approval(**{name: row[name] for name in row if name != "digest"} | {"epsilon": Fraction(row["epsilon"])})

@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeAlias
 
 from blowfishdb.errors import AccountsUnavailable, InvalidInput
 
-Value: TypeAlias = str | int | None
-Row: TypeAlias = dict[str, Any]
+AuthValue: TypeAlias = str | int | None
+AuthRow: TypeAlias = dict[str, Any]
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS users (
@@ -70,7 +70,7 @@ class Outcome(Protocol):
 class AuthConnection(Protocol):
     """A connection of either driver, as far as it is used here."""
 
-    def execute(self, sql: str, values: Sequence[Value], /) -> Outcome: ...
+    def execute(self, sql: str, values: Sequence[AuthValue], /) -> Outcome: ...
     def close(self) -> None: ...
 
 
@@ -81,7 +81,7 @@ class AuthCursor:
     connection: AuthConnection
     mark: str
 
-    def rows(self, sql: str, *values: Value) -> list[Row]:
+    def rows(self, sql: str, *values: AuthValue) -> list[AuthRow]:
         """The rows of a statement by column, none for a change."""
         # PostgreSQL keeps no such text, and its refusal would look like a database that is gone.
         if any(isinstance(value, str) and "\0" in value for value in values):
@@ -92,11 +92,11 @@ class AuthCursor:
         columns = [column[0] for column in outcome.description]
         return [dict(zip(columns, row, strict=True)) for row in outcome.fetchall()]
 
-    def row(self, sql: str, *values: Value) -> Row | None:
+    def row(self, sql: str, *values: AuthValue) -> AuthRow | None:
         """The first row of a statement, if it has one."""
         return next(iter(self.rows(sql, *values)), None)
 
-    def insert(self, table: str, row: Mapping[str, Value]) -> None:
+    def insert(self, table: str, row: Mapping[str, AuthValue]) -> None:
         """Adds a row to a table."""
         self.rows(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", *row.values())
 
@@ -158,16 +158,16 @@ class Database:
         with self._reading, self._connection("reader") as connection:
             yield AuthCursor(connection, self.mark)
 
-    def rows(self, sql: str, *values: Value) -> list[Row]:
+    def rows(self, sql: str, *values: AuthValue) -> list[AuthRow]:
         """The rows of one statement that only reads."""
         with self.read() as cursor:
             return cursor.rows(sql, *values)
 
-    def row(self, sql: str, *values: Value) -> Row | None:
+    def row(self, sql: str, *values: AuthValue) -> AuthRow | None:
         """The first row of one statement that only reads, if it has one."""
         return next(iter(self.rows(sql, *values)), None)
 
-    def change(self, sql: str, *values: Value) -> None:
+    def change(self, sql: str, *values: AuthValue) -> None:
         """One statement as a transaction of its own."""
         with self.write() as cursor:
             cursor.rows(sql, *values)

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger.values import check_text
-from blowfishdb.server.auth.database import AuthCursor, Database, Row
+from blowfishdb.server.auth.database import AuthCursor, AuthRow, Database
 
 Role = Literal["curator", "analyst", "auditor"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -291,7 +291,7 @@ def _scopes_of(roles: Iterable[Role]) -> frozenset[Scope]:
 GRANTS = 'SELECT dataset, holder, role, given_by AS "by", at, epsilon FROM dataset_grant'
 
 
-def _grants(rows: Sequence[Row]) -> list[Grant]:
+def _grants(rows: Sequence[AuthRow]) -> list[Grant]:
     limits = [None if row["epsilon"] is None else Fraction(row["epsilon"]) for row in rows]
     return [
         Grant(**row | {"role": role_of(row["role"]), "epsilon": limit}) for row, limit in zip(rows, limits, strict=True)

@@ -20,7 +20,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from blowfishdb.errors import InvalidInput, ProtocolViolation, SignInRefused, TokenCapReached
 from blowfishdb.ledger.values import check_text
-from blowfishdb.server.auth.database import AuthCursor, Database, Row
+from blowfishdb.server.auth.database import AuthCursor, AuthRow, Database
 from blowfishdb.server.auth.grants import GROUP, SCOPES, Grants, Principal, Role, Scope, role_of
 
 SHORTEST, LONGEST = 12, 200
@@ -131,7 +131,7 @@ def _find(database: Database | AuthCursor, name: str) -> User:
     return _user(row)
 
 
-def _user(row: Row) -> User:
+def _user(row: AuthRow) -> User:
     return User(row["name"], role_of(row["role"]), bool(row["disabled"]), bool(row["must_change"]), row["created"])
 
 
@@ -299,7 +299,7 @@ def _find_token(database: Database | AuthCursor, token: str) -> Token:
     return _token(row)
 
 
-def _token(row: Row) -> Token:
+def _token(row: AuthRow) -> Token:
     cap, spent = (None if row[name] is None else Fraction(row[name]) for name in ("cap", "spent"))
     return Token(**row | {"scopes": tuple(row["scopes"].split()), "cap": cap, "spent": spent or Fraction(0)})
 

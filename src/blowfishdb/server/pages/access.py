@@ -15,8 +15,8 @@ from blowfishdb.server.auth.approvals import DAYS, Approval
 from blowfishdb.server.auth.grants import ACCOUNTS, GROUP, ROLES, SCOPES, Grant
 from blowfishdb.server.auth.users import Token, User
 from blowfishdb.server.pages.controls import (
-    Cell,
     Heading,
+    TableCell,
     ask_after_warning,
     ask_text,
     blaming,
@@ -88,7 +88,7 @@ async def access(context: PageContext) -> None:
         _approvals(context, asked)
 
 
-def _row(context: PageContext, grant: Grant) -> list[Cell]:
+def _row(context: PageContext, grant: Grant) -> list[TableCell]:
     def who() -> None:
         ui.label(grant.holder)
         if grant.holder in EVERYBODY:
@@ -173,7 +173,7 @@ def _approvals(context: PageContext, asked: list[Approval]) -> None:
     )
 
 
-def _approval_row(context: PageContext, one: Approval) -> list[Cell]:
+def _approval_row(context: PageContext, one: Approval) -> list[TableCell]:
     def question() -> None:
         ui.label(one.question)
         small(f"asked by {one.analyst}, {one.at[:10]}")
@@ -290,7 +290,7 @@ def _user_form(context: PageContext) -> None:
         ui.button("Add", icon="person_add", on_click=add).props('unelevated data-testid="add-user"')
 
 
-def _user_row(context: PageContext, user: User) -> list[Cell]:
+def _user_row(context: PageContext, user: User) -> list[TableCell]:
     def state() -> None:
         if user.is_disabled:
             pill("shut out", "is-bad")
@@ -318,7 +318,7 @@ def _buttons(context: PageContext, user: User) -> None:
             small("you", "padding:6px 8px")
 
 
-def _group_row(context: PageContext, name: str, members: list[str]) -> list[Cell]:
+def _group_row(context: PageContext, name: str, members: list[str]) -> list[TableCell]:
     def button() -> None:
         change = ui.button("Change …", on_click=partial(_ask_group, context, name, members)).props("flat dense")
         called(change, f"Change the members of {name}", f"group-{name}")
@@ -345,7 +345,7 @@ def _ask_group(context: PageContext, name: str, members: list[str]) -> None:
         decision(dialog, "Save it", save, test_id="save-group")
 
 
-def _token_row(context: PageContext, token: Token) -> list[Cell]:
+def _token_row(context: PageContext, token: Token) -> list[TableCell]:
     cap, spent = ("none", "") if token.cap is None else (figure(token.cap), figure(token.spent))
     label = f"Cap of {token.label} of {token.name}"
 

@@ -145,7 +145,7 @@ def choice(options: Mapping[str, str], value: str, on_choose: Callable[[str], ob
 
 
 Element = TypeVar("Element", bound=ui.element)
-Cell: TypeAlias = str | Callable[[], object]
+TableCell: TypeAlias = str | Callable[[], object]
 """A cell of a table: text, or a function that fills it."""
 
 
@@ -247,7 +247,7 @@ def scrolled(label: str) -> ui.element:
     return called(ui.element("div").classes("bf-scroll").props("tabindex=0 role=region"), label)
 
 
-def plain_table(columns: Sequence[Heading], rows: Sequence[Sequence[Cell]], label: str) -> None:
+def plain_table(columns: Sequence[Heading], rows: Sequence[Sequence[TableCell]], label: str) -> None:
     """A short table."""
     with scrolled(label), called(ui.element("table").classes("bf-table"), label):
         with ui.element("thead"), ui.element("tr"):
@@ -281,11 +281,11 @@ def listed_table(names: Sequence[str], words: int, rows: Iterable[Sequence[str]]
     called(table.classes("w-full").props("" if len(listed) > PER_PAGE else "hide-bottom"), label)
 
 
-Field: TypeAlias = ValidationElement[Any]
+InputField: TypeAlias = ValidationElement[Any]
 """An input, a text area or a select."""
 
 
-def blame(field: Field, text: str, *, is_focused: bool = True) -> None:
+def blame(field: InputField, text: str, *, is_focused: bool = True) -> None:
     """Says beside a field what is wrong with it; whatever is typed there next takes it back."""
     if "error" not in field.slots:
         with field.add_slot("error"):
@@ -299,7 +299,7 @@ def blame(field: Field, text: str, *, is_focused: bool = True) -> None:
 
 
 @contextmanager
-def blaming(field: Field) -> Iterator[None]:
+def blaming(field: InputField) -> Iterator[None]:
     """Tells beside the field why the block failed; a login session that has ended is told as everywhere."""
     field.error = None
     try:
@@ -351,7 +351,7 @@ def ask_reason(
     action: str,
     work: Callable[[str], Awaitable[None]],
     *,
-    first: Callable[[], Field] | None = None,
+    first: Callable[[], InputField] | None = None,
     is_grave: bool = False,
 ) -> None:
     """A dialog that asks why, for the record, before something is done; `first` draws a field above that."""

@@ -20,15 +20,15 @@ from blowfishdb.server.authentication import Caller, app_state_of
 from blowfishdb.server.dashboards import (
     LONGEST_CAPTION,
     LONGEST_TITLE,
-    Access,
     Dashboard,
     DashboardTile,
     Edition,
+    Visibility,
     nowhere,
 )
 from blowfishdb.server.pages.controls import (
-    Cell,
     Heading,
+    TableCell,
     ask_after_warning,
     blaming,
     called,
@@ -50,7 +50,7 @@ from blowfishdb.server.pages.query_draft import edit_link
 from blowfishdb.server.pages.result import AnswerChart, answer_pills, copy_button
 from blowfishdb.server.state import AppState
 
-ACCESS: dict[Access, str] = {
+ACCESS: dict[Visibility, str] = {
     "private": "Only you",
     "shared": "Analysts who have the link",
     "offered": "Analysts who have the link; offered to the curator to publish",
@@ -112,7 +112,7 @@ def _offered(offered: list[Dashboard]) -> None:
             empty("dashboard", "Nothing is offered", "Analysts offer dashboards here for you to publish.")
             return
         columns = [Heading("Dashboard"), Heading("By"), Heading("State"), Heading("Changed (UTC)", "is-time is-spare")]
-        rows: list[list[Cell]] = [
+        rows: list[list[TableCell]] = [
             [partial(_link, one), one.owner, partial(_state, one), minute_words(one.changed)] for one in offered
         ]
         plain_table(columns, rows, "Offered dashboards")
@@ -132,7 +132,7 @@ def _form(context: PageContext) -> None:
         ui.button("Make it", icon="add", on_click=create).props('unelevated data-testid="make"')
 
 
-def _row(one: Dashboard) -> list[Cell]:
+def _row(one: Dashboard) -> list[TableCell]:
     return [partial(_link, one), str(len(one.tiles)), partial(_state, one), minute_words(one.changed)]
 
 
@@ -324,7 +324,7 @@ class DashboardPage:
             self._dashboard = await self._context.run(lambda: self._context.app_state.dashboards.save(changed))
             await self.show()
 
-    async def _share(self, access: Access) -> None:
+    async def _share(self, access: Visibility) -> None:
         await self._change(replace(self._dashboard, access=access))
         self._context.note("changed who opens a dashboard", self._dashboard.id, {"access": access})
 

@@ -43,8 +43,8 @@ from blowfishdb.model.graphs import Presence
 from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.server.pages.column_form import EVERYTHING, FIELD, FORMS, UNUSED, ColumnEditor, ColumnForm
 from blowfishdb.server.pages.controls import (
-    Field,
     Heading,
+    InputField,
     ask_after_warning,
     blaming,
     called,
@@ -146,7 +146,7 @@ class DatasetDraft:
     per_analyst: str = ""
     everyone: str = ""
     """Who may use it from the beginning: everyone by their roles if anything is written here, else its curator."""
-    fields: dict[str, Field] = field(default_factory=dict)
+    fields: dict[str, InputField] = field(default_factory=dict)
     guidance: ui.element | None = None
     is_unguided: bool = True
     """Whether nothing was shown yet of what the draft protects and costs."""

@@ -20,8 +20,8 @@ from blowfishdb.present.words import minute_words
 from blowfishdb.server.auth.grants import GROUP
 from blowfishdb.server.authentication import Caller
 from blowfishdb.server.pages.controls import (
-    Cell,
     Heading,
+    TableCell,
     ask_reason,
     called,
     card,
@@ -259,10 +259,10 @@ def _analysts(context: PageContext, name: str, budgets: list[AnalystBudget], new
     is_curator = context.curates(name)
     limit = Heading("Limit", "is-spare" if is_curator else "")
     columns = [Heading("Analyst"), Heading("Spent"), limit, *([Heading("")] if is_curator else [])]
-    rows: list[list[Cell]] = []
+    rows: list[list[TableCell]] = []
     for budget in budgets:
         whose = "of their own" if budget.is_individual else "as everyone"
-        buttons: list[Cell] = [partial(_buttons, context, name, budget.analyst)] if is_curator else []
+        buttons: list[TableCell] = [partial(_buttons, context, name, budget.analyst)] if is_curator else []
         rows.append([budget.analyst, partial(_bar, budget), whose, *buttons])
     for analyst in new:
         buttons = [partial(_buttons, context, name, analyst)] if is_curator else []
@@ -346,7 +346,7 @@ def _entries(entries: list[Entry], changes: Mapping[int, Sequence[str]]) -> None
     if not entries:
         empty("receipt_long", "Nothing yet", "Every charge and every change of terms will stand here.")
         return
-    rows: list[list[Cell]] = []
+    rows: list[list[TableCell]] = []
     for entry in entries:
         fields = entry.fields
         amount = fields.get("epsilon")

@@ -21,8 +21,8 @@ from blowfishdb.model.domain import CELL, CLAMP, Attribute, Bins, Categorical, D
 from blowfishdb.model.policy import Person, Policy, Public
 from blowfishdb.present.words import counted_words, question_words, shortened
 from blowfishdb.server.pages.controls import (
-    Cell,
     Heading,
+    TableCell,
     blaming,
     budget_left,
     bullets,
@@ -162,7 +162,7 @@ def tables_of(session: Session, name: str) -> list[tuple[str, str, str, str]]:
     return [(name, main or "its rows", each, f"FROM {name}"), *rows] if rows else []
 
 
-def _row(table: Table, name: str) -> list[Cell]:
+def _row(table: Table, name: str) -> list[TableCell]:
     attribute, policy = table.domain[name], table.policy
     values = partial(_values, name, attribute)
     return [name, kind_words(attribute), values, hidden_words(name, policy), special_words(attribute, name, policy)]

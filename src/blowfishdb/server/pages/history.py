@@ -24,8 +24,8 @@ from blowfishdb.present.words import accuracy_words, minute_words, readable
 from blowfishdb.server.auth.approvals import Approval
 from blowfishdb.server.dashboards import DashboardTile
 from blowfishdb.server.pages.controls import (
-    Cell,
     Heading,
+    TableCell,
     called,
     card,
     empty,
@@ -143,7 +143,7 @@ def _approvals(approvals: list[Approval]) -> None:
         small("Nothing was charged for these. After a yes, ask the same again.", "margin:2px 0 10px")
         columns = [Heading("Dataset"), Heading("No.", "is-number is-spare"), Heading("Question")]
         columns += [Heading("Epsilon", "is-number"), Heading("State")]
-        rows: list[list[Cell]] = [
+        rows: list[list[TableCell]] = [
             [one.dataset, str(one.number), one.question, figure(one.epsilon), partial(approval_state, one)]
             for one in approvals
         ]

@@ -83,9 +83,9 @@ def _widths(attribute: Attribute) -> dict[str, int]:
 Template = Literal[
     "histogram", "cdf", "heat", "number", "quantiles", "shares", "top", "compare", "ranges", "marginals", "sql"
 ]
-Function = Literal["count", "mean", "sum", "stddev"]
-Condition = Literal["between", "among", "not among"]
-Outcome = TypeVar("Outcome")
+Statistic = Literal["count", "mean", "sum", "stddev"]
+ConditionForm = Literal["between", "among", "not among"]
+Result = TypeVar("Result")
 SPAN = re.compile(r"\s*(\S+)\s*(?:to|\.\.|,|;|\s)\s*(\S+)\s*")
 PERCENT = 100
 
@@ -123,7 +123,7 @@ FORMS: dict[Template, Form] = {
     "marginals": Form(("Attribute 1", "Attribute 2", "Attribute 3", "Attribute 4"), 2),
     "sql": Form((), 0),
 }
-FUNCTIONS: dict[Function, str] = {"count": "Count", "mean": "Mean", "sum": "Sum", "stddev": "Standard deviation"}
+FUNCTIONS: dict[Statistic, str] = {"count": "Count", "mean": "Mean", "sum": "Sum", "stddev": "Standard deviation"}
 MOST_GROUPS = 1_000
 LONGEST = 15
 """Digits that a number may have before and after its point."""
@@ -150,7 +150,7 @@ class FilterChoice:
     """A condition on one attribute: between two ends, both included, or among listed values."""
 
     attribute: str
-    condition: Condition
+    condition: ConditionForm
     low: str = ""
     high: str = ""
     values: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ class QueryDraft:
     filters: tuple[FilterChoice, ...] = ()
     spans: str = ""
     of: str = ""
-    function: Function = "mean"
+    function: Statistic = "mean"
     levels: str = "25, 50, 75"
     most: str = "10"
     first: tuple[str, ...] = ()
@@ -309,14 +309,14 @@ def call_of(draft: QueryDraft, domain: Domain) -> tuple[str, list[Any], list[Axi
     return "histogram", [*axes], []
 
 
-def build_query(draft: QueryDraft, table: Questions[Outcome]) -> Outcome:
+def build_query(draft: QueryDraft, table: Questions[Result]) -> Result:
     """The question of a table, or the answer of a synopsis."""
     method, arguments, by = call_of(draft, table.domain)
     for condition in draft.conditions(table.domain):
         table = table.where(condition)
     if not hasattr(table, method):
         raise QueryError("this is asked of the dataset itself")
-    ask: Callable[..., Outcome] = getattr(table, method)
+    ask: Callable[..., Result] = getattr(table, method)
     return ask(*arguments, by=by) if by or method == "aggregate" else ask(*arguments)
 
 
@@ -436,7 +436,7 @@ class AccuracyDraft:
         return (self.alpha.strip(), None) if self.by == "accuracy" else (None, self.epsilon.strip())
 
 
-WORDS: dict[Condition, str] = {"among": "is one of", "not among": "is none of"}
+WORDS: dict[ConditionForm, str] = {"among": "is one of", "not among": "is none of"}
 MOST_LISTED = 2_000
 MOST_FILTERS = 8
 LONGEST_QUESTION = 6_000
@@ -538,7 +538,7 @@ def _candidates(query: Query, dataset: str) -> Iterator[QueryDraft]:
     if query.kind in ("mean", "sum", "quantiles") and not chosen[0].step:
         measured: Template = "quantiles" if query.kind == "quantiles" else "number"
         levels = ", ".join(show(PERCENT * level) for level in query.levels)
-        function: Function = "sum" if query.kind == "sum" else "mean"
+        function: Statistic = "sum" if query.kind == "sum" else "mean"
         yield QueryDraft(dataset, measured, (), filters, of=chosen[0].attribute, function=function, levels=levels)
 
 

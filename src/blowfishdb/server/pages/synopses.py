@@ -81,10 +81,10 @@ async def ask_synopsis(context: PageContext) -> None:
     question = read_question(context.request.query_params.get("question", ""), lambda _: synopsis.domain)
     is_ours = question is not None and question.query.dataset == dataset
     is_asked = question is not None and question.query.template in [tile.value for tile in ASKED]
-    Reader(context, dataset, number, synopsis, question if is_ours and is_asked else None)
+    SynopsisReader(context, dataset, number, synopsis, question if is_ours and is_asked else None)
 
 
-class Reader:
+class SynopsisReader:
     """The state of one open page: the controls, and the answer that follows them."""
 
     def __init__(

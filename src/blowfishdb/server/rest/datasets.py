@@ -23,7 +23,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.serialize import write
-from blowfishdb.server.authentication import AccountCurator, Analyst, Auditor, Caller, DataCurator, Member, Reader
+from blowfishdb.server.authentication import AccountCurator, Analyst, AnyCaller, Auditor, Caller, DataCurator, Reader
 from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.sources.base import Join
 
@@ -81,7 +81,7 @@ class Description(Strict):
 
 
 @router.get("")
-def datasets(caller: Member) -> list[dict[str, Any]]:
+def datasets(caller: AnyCaller) -> list[dict[str, Any]]:
     """All datasets with their attributes."""
     session = caller.session()
     return [

@@ -59,7 +59,7 @@ def read_body(caller: Caller, name: str, sent: QueryBody) -> tuple[Question, Acc
 router = APIRouter(prefix="/datasets/{name}", tags=["answers"])
 PARQUET = "application/vnd.apache.parquet"
 JSON = "application/json"
-Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
+IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 Most = Annotated[int, Query(ge=1, le=MOST_LISTED)]
 Before = Annotated[int | None, Query(ge=1, lt=2**63)]
 NOTES = {"synopsis": "asked for a synopsis", "points": "asked for points"}
@@ -90,7 +90,9 @@ async def preview(name: str, sent: QueryBody, caller: Analyst, request: Request)
 
 
 @router.post("/answers", responses=EITHER, response_class=Response)
-async def release(name: str, sent: QueryBody, caller: Analyst, request: Request, key: Key = None) -> Response:
+async def release(
+    name: str, sent: QueryBody, caller: Analyst, request: Request, key: IdempotencyKey = None
+) -> Response:
     """The answer, synopsis or weights, charged before any data is read. The same key, or query, never pays twice."""
 
     def work() -> Response:

@@ -20,8 +20,8 @@ from blowfishdb.server.authentication import (
     AccountAuditor,
     AccountCurator,
     Anybody,
+    AnyCaller,
     Caller,
-    Member,
     address_of,
     app_state_of,
     drop_cookie,
@@ -260,13 +260,13 @@ class NewToken(Strict):
 
 
 @tokens_router.get("")
-def tokens(caller: Member) -> list[dict[str, Any]]:
+def tokens(caller: AnyCaller) -> list[dict[str, Any]]:
     """One's own tokens, without their secrets."""
     return [write(token) for token in caller.app_state.tokens.of(caller.name)]
 
 
 @tokens_router.post("", status_code=201)
-def issue(sent: NewToken, caller: Member) -> dict[str, Any]:
+def issue(sent: NewToken, caller: AnyCaller) -> dict[str, Any]:
     """A new token; its secret is shown this once."""
     _check_login(caller)
     secret, token = caller.app_state.tokens.issue(caller.name, sent.label, sent.scopes, sent.days)
@@ -275,7 +275,7 @@ def issue(sent: NewToken, caller: Member) -> dict[str, Any]:
 
 
 @tokens_router.delete("/{token}", status_code=204)
-def revoke(token: str, caller: Member) -> None:
+def revoke(token: str, caller: AnyCaller) -> None:
     """Ends one of one's own tokens."""
     _check_login(caller)
     caller.app_state.tokens.revoke(caller.name, token)

@@ -30,7 +30,7 @@ from blowfishdb.model.domain import Attribute, Bins, Integers
 from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.auth.grants import Principal
 from blowfishdb.server.state import AppState
-from blowfishdb.server.wire.messages import BOOL, FLOAT8, INT4, INT8, TEXT, Cell, PortColumn
+from blowfishdb.server.wire.messages import BOOL, FLOAT8, INT4, INT8, TEXT, PortColumn, WireValue
 from blowfishdb.sql.statement import LONGEST_SCRIPT, LONGEST_STATEMENT
 
 VERSION = "15.0"
@@ -374,7 +374,9 @@ class Catalogs:
     _ready: OrderedDict[str, tuple[tuple[Listed, ...], duckdb.DuckDBPyConnection]] = field(default_factory=OrderedDict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def rows(self, tree: exp.Expression, identity: Principal) -> tuple[tuple[PortColumn, ...], list[tuple[Cell, ...]]]:
+    def rows(
+        self, tree: exp.Expression, identity: Principal
+    ) -> tuple[tuple[PortColumn, ...], list[tuple[WireValue, ...]]]:
         """Columns and rows of a look-up."""
         if _is_empty(tree):
             return tuple(PortColumn(item.alias or _heading(item)) for item in cast(Any, tree).selects), []
@@ -411,7 +413,7 @@ class Catalogs:
             return known[1]
 
 
-def _cell(value: object) -> Cell:
+def _cell(value: object) -> WireValue:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Decimal):

@@ -32,7 +32,7 @@ from blowfishdb.server.wire import messages
 from blowfishdb.server.wire.catalog import SETTINGS, Catalogs
 from blowfishdb.server.wire.messages import Body, PortColumn, message, text
 from blowfishdb.server.wire.statements import (
-    Result,
+    StatementResult,
     Statements,
     declared_cursor,
     first_word,
@@ -42,7 +42,7 @@ from blowfishdb.server.wire.statements import (
     with_parameters,
 )
 
-Outcome = TypeVar("Outcome")
+Result = TypeVar("Result")
 SIGN_IN_SECONDS = 30.0
 MOST_CONNECTIONS = 500
 MOST_PREPARED = 1000
@@ -83,7 +83,7 @@ class Portal:
 
     text: str
     formats: tuple[int, ...]
-    result: Result | None = None
+    result: StatementResult | None = None
     sent: int = 0
     is_counted: bool = False
     """Whether the rate limit has counted it: a driver describes a portal and then runs it."""
@@ -475,7 +475,7 @@ class Connection:
         quotes, describe = self.server.app_state.worker_pools.quotes, partial(self.statements.describe, query)
         return await to_thread.run_sync(self._admitted, describe, limiter=quotes)
 
-    async def _run(self, query: str, *, is_counted: bool = False) -> Result:
+    async def _run(self, query: str, *, is_counted: bool = False) -> StatementResult:
         """What a statement gives; noted in the log and held to the limits that every request is."""
         began, status, what = time.monotonic(), 200, "control"
         try:
@@ -493,7 +493,7 @@ class Connection:
             cursors.check(declaration, in_transaction=self.statements.status == "T")
             what, result = await self._question(declaration.question)
             cursors.open(declaration, result.columns, result.rows)
-            return Result("DECLARE CURSOR", notices=result.notices)
+            return StatementResult("DECLARE CURSOR", notices=result.notices)
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
             shown = public_error(error)
             status = status_of(shown)
@@ -502,7 +502,7 @@ class Connection:
             seconds, name, request_id = time.monotonic() - began, self.statements.caller.name, uuid.uuid4().hex[:16]
             log_request(self.server.app_state, request_id, "SQL", f"postgres/{what}", status, seconds, name)
 
-    async def _question(self, query: str) -> tuple[str, Result]:
+    async def _question(self, query: str) -> tuple[str, StatementResult]:
         pools, name, question = self.server.app_state.worker_pools, self.statements.caller.name, read_question(query)
         self.cancelled.clear()
         if question.kind == "catalog":
@@ -514,7 +514,7 @@ class Connection:
         ask = partial(self._admitted, partial(self.statements.run, question))
         return what, await pools.run(name, ask, pool, self._is_gone)
 
-    def _admitted(self, work: Callable[[], Outcome]) -> Outcome:
+    def _admitted(self, work: Callable[[], Result]) -> Result:
         """What the work gives; NotSignedIn once the token has ended."""
         if self.server.app_state.tokens.holder(self.token) is None:
             raise NotSignedIn
@@ -526,7 +526,7 @@ class Connection:
 
     async def _send(
         self,
-        result: Result,
+        result: StatementResult,
         columns: Sequence[PortColumn],
         formats: Sequence[int],
         portal: Portal | None = None,

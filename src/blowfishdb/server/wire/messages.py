@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from blowfishdb.errors import InvalidInput, ProtocolViolation, TooLarge
 
-Cell: TypeAlias = str | int | float | bool | None
+WireValue: TypeAlias = str | int | float | bool | None
 PROTOCOL, CANCEL, TLS, GSS = 196_608, 80_877_102, 80_877_103, 80_877_104
 """The codes that a first message begins with."""
 LARGEST_FIRST = 10_000
@@ -196,7 +196,7 @@ def row_description(columns: Sequence[PortColumn], formats: Sequence[int]) -> by
     return message("T", struct.pack("!h", len(columns)), *parts)
 
 
-def data_rows(rows: Iterable[Sequence[Cell]], columns: Sequence[PortColumn], formats: Sequence[int]) -> bytes:
+def data_rows(rows: Iterable[Sequence[WireValue]], columns: Sequence[PortColumn], formats: Sequence[int]) -> bytes:
     """Rows of a result."""
     forms = [(_binary if form else _text, column.oid) for column, form in zip(columns, formats, strict=True)]
     length, width = struct.Struct("!i").pack, struct.pack("!h", len(forms))
@@ -213,7 +213,7 @@ def data_rows(rows: Iterable[Sequence[Cell]], columns: Sequence[PortColumn], for
     return b"".join(messages)
 
 
-def shown(cell: Cell) -> str:
+def shown(cell: WireValue) -> str:
     """A value as PostgreSQL writes it; NULL as the empty text."""
     if isinstance(cell, str):
         return cell
@@ -226,11 +226,11 @@ def shown(cell: Cell) -> str:
     return "" if cell is None else str(cell)
 
 
-def _text(cell: Cell, _: int) -> bytes:
+def _text(cell: WireValue, _: int) -> bytes:
     return shown(cell).encode("utf-8", "replace")
 
 
-def _binary(cell: Cell, oid: int) -> bytes:
+def _binary(cell: WireValue, oid: int) -> bytes:
     if oid == FLOAT8 and isinstance(cell, int | float):
         return struct.pack("!d", cell)
     if oid in INTEGERS and isinstance(cell, int):

@@ -35,7 +35,7 @@ from blowfishdb.present.export import axis_columns, number_columns
 from blowfishdb.present.words import accuracy_words
 from blowfishdb.server.authentication import Caller, Payment
 from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree, names_a_dataset, tokens_of
-from blowfishdb.server.wire.messages import FLOAT8, Cell, PortColumn, shown
+from blowfishdb.server.wire.messages import FLOAT8, PortColumn, WireValue, shown
 from blowfishdb.session.backend import expect
 from blowfishdb.session.plan import with_own
 from blowfishdb.session.session import SpendingCap, stated_question, target_for
@@ -85,11 +85,11 @@ class Cursor:
     """Rows and the place of the last one that was read: 0 before the first, their number plus one after the last."""
 
     columns: tuple[PortColumn, ...]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[WireValue]]
     is_held: bool
     place: int = 0
 
-    def read(self, direction: str) -> list[Sequence[Cell]]:
+    def read(self, direction: str) -> list[Sequence[WireValue]]:
         """The rows that a direction of FETCH names, in its order; the cursor goes along."""
         end, words = len(self.rows) + 1, " ".join(direction.upper().split())
         match = COUNT.fullmatch(words)
@@ -128,7 +128,7 @@ class Cursors:
             raise TooLarge("cursors", MOST_CURSORS + 1, MOST_CURSORS, "Close some.")
 
     def open(
-        self, declaration: Declaration, columns: tuple[PortColumn, ...] | None, rows: Sequence[Sequence[Cell]]
+        self, declaration: Declaration, columns: tuple[PortColumn, ...] | None, rows: Sequence[Sequence[WireValue]]
     ) -> None:
         """Keeps the rows of what a declaration asked."""
         self._open[declaration.name] = Cursor(columns or (), rows, declaration.is_held)
@@ -142,7 +142,7 @@ class Cursors:
         """The columns that a FETCH gives."""
         return self._named(text)[1].columns
 
-    def fetch(self, text: str) -> tuple[Cursor, list[Sequence[Cell]]]:
+    def fetch(self, text: str) -> tuple[Cursor, list[Sequence[WireValue]]]:
         """The cursor and the rows that a FETCH or a MOVE goes over."""
         direction, cursor = self._named(text)
         return cursor, cursor.read(direction)
@@ -187,12 +187,12 @@ IGNORED = ("SAVEPOINT", "RELEASE", "DEALLOCATE", "DISCARD", "UNLISTEN")
 
 
 @dataclass(frozen=True)
-class Result:
+class StatementResult:
     """What a statement gives: its tag, the columns and rows where it has some, and what is told beside them."""
 
     tag: str
     columns: tuple[PortColumn, ...] | None = None
-    rows: Sequence[Sequence[Cell]] = ()
+    rows: Sequence[Sequence[WireValue]] = ()
     notices: tuple[str, ...] = ()
     lines: tuple[str, ...] | None = None
     """The lines of a COPY to the client, in place of rows."""
@@ -287,7 +287,7 @@ class Statements:
     def __post_init__(self) -> None:
         self.cap = SpendingCap(self.allowed)
 
-    def control(self, text: str) -> Result | None:
+    def control(self, text: str) -> StatementResult | None:
         """The result of a statement about the connection itself; None for a question."""
         first = first_word(text)
         # Of comments and the like nothing is left.
@@ -296,22 +296,22 @@ class Statements:
         if first in TRANSACTIONS:
             if first == "ROLLBACK" and "TO" in words:
                 self.status = "T"
-                return Result("ROLLBACK")
+                return StatementResult("ROLLBACK")
             tag = "ROLLBACK" if self.status == "E" and first in ("COMMIT", "END") else TAGS.get(first, first)
             self.status = TRANSACTIONS[first]
             if self.status == "I":
                 self.cursors.end_transaction()
-            return Result(tag)
+            return StatementResult(tag)
         if self.status == "E":
             raise TransactionFailed
         if first in IGNORED:
-            return Result(f"{first} ALL" if words[1:] == ["ALL"] else first)
+            return StatementResult(f"{first} ALL" if words[1:] == ["ALL"] else first)
         if first in ("FETCH", "MOVE"):
             cursor, rows = self.cursors.fetch(text)
             is_move = first == "MOVE"
-            return Result(f"{first} {len(rows)}", None if is_move else cursor.columns, () if is_move else rows)
+            return StatementResult(f"{first} {len(rows)}", None if is_move else cursor.columns, () if is_move else rows)
         if first == "CLOSE":
-            return Result(self.cursors.close(text))
+            return StatementResult(self.cursors.close(text))
         if first == "SET":
             return self._set(text)
         if first == "RESET":
@@ -369,15 +369,15 @@ class Statements:
         question = stated_question(table, statement)
         return self._columns(result_columns(statement, table.domain, question.query))
 
-    def look_up(self, question: PortQuestion) -> Result | None:
+    def look_up(self, question: PortQuestion) -> StatementResult | None:
         """What the catalog tells of a question, or what SELECT 1 gives; None where it asks something else."""
         tree = catalog_tree(question.text)
         if tree is None:
             return None
         columns, rows = self.catalogs.rows(tree, self.caller.identity)
-        return _copy(Result(f"SELECT {len(rows)}", columns, rows), question.form)
+        return _copy(StatementResult(f"SELECT {len(rows)}", columns, rows), question.form)
 
-    def run(self, question: PortQuestion) -> Result:
+    def run(self, question: PortQuestion) -> StatementResult:
         """The price or the answer that a question asks for; everything that it costs is within the cap."""
         return _copy(self._ask(question.text), question.form)
 
@@ -389,7 +389,7 @@ class Statements:
             return f"SET {OURS}spend = '{show(needed)}'"
         return HINT if isinstance(error, AccuracyError) else ""
 
-    def _ask(self, text: str) -> Result:
+    def _ask(self, text: str) -> StatementResult:
         statement = parse(self._written(text))
         session = self.caller.session("ask")
         table = session[statement.table]
@@ -405,11 +405,11 @@ class Statements:
         if statement.explain and number is not None:
             answer = read_off(int(number))
             words = f"read off synopsis {number}, which costs nothing; {accuracy_words(answer)}"
-            return Result("EXPLAIN", (PLAN,), [(f"{answer.title}: {words}",)])
+            return StatementResult("EXPLAIN", (PLAN,), [(f"{answer.title}: {words}",)])
         if statement.explain:
             preview = expect(question.preview_at(target_for(question.query, options)), Preview)
             runs = preview.run_by(f"{statement.text} {write_options(options, statement.columns)}")
-            return Result("EXPLAIN", (PLAN,), [(line,) for line in str(runs).splitlines()])
+            return StatementResult("EXPLAIN", (PLAN,), [(line,) for line in str(runs).splitlines()])
         columns = result_columns(statement, table.domain, question.query)
         payment = Payment(self.caller, "asked for an answer", statement.table, {"by": "postgres"})
         try:
@@ -428,7 +428,7 @@ class Statements:
         notices = [f"{price}; epsilon {amount(left)} left of {statement.table}; {accuracy_words(answer)}"]
         notices += [answer.counted] if answer.counted else []
         notices += [note for note in (answer.consistent.note, answer.caveat) if note]
-        return Result(f"SELECT {len(rows)}", self._columns(columns), rows, tuple(notices))
+        return StatementResult(f"SELECT {len(rows)}", self._columns(columns), rows, tuple(notices))
 
     def _written(self, text: str) -> str:
         """The statement with the options of its comment, and without the schema in which all datasets are."""
@@ -454,7 +454,7 @@ class Statements:
     def _with_intervals(self) -> bool:
         return TRUTHS[self.settings.get(f"{OURS}intervals", "off").lower()]
 
-    def _set(self, text: str) -> Result:
+    def _set(self, text: str) -> StatementResult:
         match = SET.fullmatch(text.strip().rstrip(";").strip())
         if match is not None:
             value = match[2].strip()
@@ -462,27 +462,27 @@ class Statements:
             self.set(match[1], value[1:-1].replace("''", "'") if is_quoted else value)
         elif OURS in text.lower():
             raise InvalidInput("a setting is changed by SET blowfish.within = 50")
-        return Result("SET")
+        return StatementResult("SET")
 
-    def _reset(self, name: str) -> Result:
+    def _reset(self, name: str) -> StatementResult:
         for known in list(self.settings):
             if name in ("all", known):
                 self._forget(known)
-        return Result("RESET")
+        return StatementResult("RESET")
 
     def _forget(self, name: str) -> None:
         self.settings.pop(name, None)
         if name == f"{OURS}spend":
             self.cap.limit = self.allowed
 
-    def _show(self, text: str) -> Result:
+    def _show(self, text: str) -> StatementResult:
         name = "".join(text.split()[1:]).rstrip(";").strip('"').lower()
         if name.startswith(OURS) and name.removeprefix(OURS) not in NAMES:
             raise InvalidInput(f"there is no setting {name}; {suggest(name.removeprefix(OURS), NAMES)}")
         usual = {known.lower(): value for known, value in SETTINGS.items()}
         usual |= {"transactionisolationlevel": SETTINGS["transaction_isolation"], f"{OURS}spend": show(self.allowed)}
         value = self.settings.get(name, usual.get(name, ""))
-        return Result("SHOW", (PortColumn(name),), [(value,)])
+        return StatementResult("SHOW", (PortColumn(name),), [(value,)])
 
 
 PLAN = PortColumn("QUERY PLAN")
@@ -501,11 +501,11 @@ def _options(settings: dict[str, str]) -> TargetOptions:
     )
 
 
-def _rows(answer: Answer, columns: Sequence[ResultColumn], *, with_intervals: bool) -> list[tuple[Cell, ...]]:
+def _rows(answer: Answer, columns: Sequence[ResultColumn], *, with_intervals: bool) -> list[tuple[WireValue, ...]]:
     """The rows of an answer, with the columns that the statement asks for."""
     labels, numbers = axis_columns(answer), list(number_columns(answer).values())
     ends = 3 if with_intervals else 1
-    content: list[Sequence[Cell]] = []
+    content: list[Sequence[WireValue]] = []
     for column in columns:
         if column.attribute is not None:
             content.append(labels[column.attribute])
@@ -516,7 +516,7 @@ def _rows(answer: Answer, columns: Sequence[ResultColumn], *, with_intervals: bo
     return list(zip(*content, strict=True))
 
 
-def _copy(result: Result, form: str | None) -> Result:
+def _copy(result: StatementResult, form: str | None) -> StatementResult:
     """The rows as lines where they are copied: tabs between values, or CSV with its options."""
     if form is None:
         return result
@@ -533,7 +533,7 @@ def _copy(result: Result, form: str | None) -> Result:
         lines = file.getvalue().splitlines(keepends=True)
     else:
         lines = [between.join("\\N" if cell is None else _escaped(shown(cell)) for cell in row) + "\n" for row in rows]
-    return Result(f"COPY {len(result.rows)}", result.columns, notices=result.notices, lines=tuple(lines))
+    return StatementResult(f"COPY {len(result.rows)}", result.columns, notices=result.notices, lines=tuple(lines))
 
 
 def _escaped(value: str) -> str:
