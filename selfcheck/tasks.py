@@ -6,6 +6,7 @@ from functools import partial
 
 from blowfishdb.audit.run import AuditPlan, CheckWorks
 from selfcheck.chains import chain_drill_lines, chain_lines, session_chain_lines
+from selfcheck.core import choice_lines, cost_lines, refinement_lines, refusal_lines, threshold_lines
 from selfcheck.counting import counting_lines, truth_lines
 from selfcheck.digests import digest_lines, process_lines
 from selfcheck.ledger_drills import ledger_lines
@@ -19,14 +20,25 @@ from selfcheck.random_cases import (
     people_constraint_lines,
     point_lines,
 )
+from selfcheck.session_drills import joined_lines, session_lines
 
 
 def self_check_works(plan: AuditPlan) -> CheckWorks:
-    """Random cases against the definitions, and drills of the ledger and of shared noise."""
+    """Random cases against the definitions, checks of the core, and drills of the ledger, sessions and shared noise."""
     quick, seed = plan.quick, plan.seed
     works: CheckWorks = {
-        "replay": [("drills: the ledger", ledger_lines), ("drills: shared noise", chain_drill_lines)],
+        "replay": [
+            ("drills: the ledger", ledger_lines),
+            ("drills: shared noise", chain_drill_lines),
+            ("drills: sessions", session_lines),
+            ("joined tables", joined_lines),
+        ],
         "exact": [
+            ("costs of selections", cost_lines),
+            ("winners of selections", choice_lines),
+            ("cuts of refinements", refinement_lines),
+            ("refusals", refusal_lines),
+            ("joint thresholds", threshold_lines),
             ("levels that share noise", chain_lines),
             ("digests", digest_lines),
             ("several datasets in one process", process_lines),

@@ -16,11 +16,12 @@ from blowfishdb.audit.exact import largest_ratio, people_lines, quantile_lines, 
 from blowfishdb.audit.noise import digit_violations, key_violations
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.report import CheckLine
-from blowfishdb.audit.selections import cost_lines, selection_checks
+from blowfishdb.audit.selections import selection_checks
 from blowfishdb.model.graphs import CellGraph, EdgeGraph
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.program import GroupSelection
+from selfcheck.core import cost_lines
 from selfcheck.digests import digest_lines, process_lines
 from selfcheck.ledger_drills import ledger_lines
 from tests.audit import faults

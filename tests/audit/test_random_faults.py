@@ -11,10 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blowfishdb.audit.drills import joined_lines, session_lines
-from blowfishdb.audit.exact import refusal_lines, threshold_lines
 from blowfishdb.audit.report import CheckLine, judged
-from blowfishdb.audit.selections import choice_lines, refinement_lines
 from blowfishdb.catalog import policy_change
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.ledger import ledger
@@ -27,6 +24,7 @@ from blowfishdb.plan import loss as product_loss
 from blowfishdb.plan.program import RefinementNoise
 from blowfishdb.sources import statement
 from selfcheck.chains import chain_lines, session_chain_lines
+from selfcheck.core import choice_lines, refinement_lines, refusal_lines, threshold_lines
 from selfcheck.ledger_drills import ledger_lines
 from selfcheck.random_cases import (
     WAYS,
@@ -37,6 +35,7 @@ from selfcheck.random_cases import (
     people_constraint_lines,
     point_lines,
 )
+from selfcheck.session_drills import joined_lines, session_lines
 from tests.audit import faults
 from tests.audit.faults import Fault
 from tests.audit.rewritten import rewrite

@@ -11,12 +11,11 @@ import pytest
 from ibis.common.exceptions import IbisError
 
 from blowfishdb.audit.cases import battery
-from blowfishdb.audit.drills import drills, joined_lines, session_lines
-from blowfishdb.audit.exact import people_lines, refusal_lines
+from blowfishdb.audit.drills import drills
+from blowfishdb.audit.exact import people_lines
 from blowfishdb.audit.noise import edge_violations, float_violations, levels_line, quantiles_line
 from blowfishdb.audit.report import CheckLine
 from blowfishdb.audit.run import DRILLED
-from blowfishdb.audit.selections import cost_lines
 from blowfishdb.catalog import policy_change
 from blowfishdb.engine import charge, combination, joint_release, release, sharing
 from blowfishdb.ledger import charges, ledger, mark, sqlite, verification, watch
@@ -28,6 +27,7 @@ from blowfishdb.plan import certificate, loss, points
 from blowfishdb.session import local
 from blowfishdb.sources import duckdb, keys, statement
 from selfcheck.chains import chain_drill_lines
+from selfcheck.core import cost_lines, refusal_lines
 from selfcheck.counting import counting_lines, truth_lines
 from selfcheck.digests import digest_lines
 from selfcheck.ledger_drills import ledger_lines
@@ -40,6 +40,7 @@ from selfcheck.random_cases import (
     graph_checks,
     point_lines,
 )
+from selfcheck.session_drills import joined_lines, session_lines
 from tests.audit.rewritten import rewrite
 
 pytestmark = pytest.mark.audit

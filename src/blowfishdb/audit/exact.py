@@ -1,25 +1,21 @@
-"""Exact: every output on three values, of rows, of persons and of quantiles; plans to refuse; joint thresholds."""
+"""Exact: every output on three values, of rows, of persons, of quantiles and of names of groups."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from blowfishdb.accuracy.quote import QuantileQuote, select_at
-from blowfishdb.audit.cases import LIMITS, METRICS, limited
-from blowfishdb.audit.definitions import NoisyRows, measured_once
-from blowfishdb.audit.report import CheckLine, Losses, amount, broken, judged, not_tested, refused
+from blowfishdb.audit.definitions import NoisyRows
+from blowfishdb.audit.report import CheckLine, Losses, amount, judged, not_tested
 from blowfishdb.audit.scratch import Scratch, TableRow, TapedDraw, opened, replaced, scratch, taped
-from blowfishdb.audit.selections import NONE, window_graph
 from blowfishdb.engine.charge import edge_losses, prepare
 from blowfishdb.engine.compile import Compiled, compile_query, group_selection
 from blowfishdb.engine.measure import choose_quantiles, measure
@@ -31,23 +27,17 @@ from blowfishdb.ledger.values import PER_EDGE
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.domain import Domain, domain, integers
-from blowfishdb.model.graphs import CellGraph, GridGraph, Metric, Presence
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy, custom, full, line, metric, partition, person, public, threshold
 from blowfishdb.model.predicate import Axis, Column
 from blowfishdb.model.query import Kind, Query, query
-from blowfishdb.model.workload import Identity, Intervals, Prefix, Sparse
 from blowfishdb.noise.quantile_sampler import SpreadRecords, sample_quantiles
-from blowfishdb.plan.certificate import CertifiedPlan, calibrate, certified_as_charged, certify
-from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan, Problem
+from blowfishdb.plan.certificate import CertifiedPlan, calibrate
+from blowfishdb.plan.plan import Plan, Problem
 from blowfishdb.plan.program import (
     EXPONENTIAL_QUANTILES,
-    Allowance,
     GroupSelection,
     Measured,
-    MeasurementStage,
-    Program,
-    ProgramRun,
 )
 
 CELLS = 3
@@ -402,136 +392,3 @@ def _ratio(here: QuantileLaw, there: QuantileLaw) -> float:
         apart = [one - other for one, other in zip(ours, others, strict=True)]
         most = max(most, sum(float(group.max()) for group in apart), sum(float(-group.min()) for group in apart))
     return counted + most
-
-
-LENGTH = 5
-Attempts = dict[str, Callable[[], object]]
-
-
-def refusal_lines() -> Iterator[CheckLine]:
-    """One line for each kind of thing that the core must not let through."""
-    attempts = {
-        "edge plans that leave something out": _edge_plans(),
-        "measurements without a certificate of their own": _uncertified(),
-        "stages beyond what was charged": _stages(),
-    }
-    whole = _edge_plan(_graph().edges())
-    turned = replace(whole, strategy=-whole.strategy, decoder=-whole.decoder)
-    losses = [certify(plan, _graph()).epsilon for plan in (whole, turned)]
-    is_other = broken({"noise on edges that is turned round loses something else": losses[0] != losses[1]})
-    yield judged("edge plans turned round", "every edge", is_other, "the same loss")
-    for subject, tried in attempts.items():
-        violations = [f"{name} is let through" for name, attempt in tried.items() if not refused(attempt)]
-        yield judged(subject, "refused", violations, "all of them", len(tried))
-
-
-def _graph(presence: Presence = "public") -> CellGraph:
-    return window_graph(np.minimum(np.arange(LENGTH) + 2, LENGTH - 1), presence)
-
-
-def _edge_plan(edges: Ints) -> EdgePlan:
-    """Every cell, with noise on these edges."""
-    ends = np.zeros((LENGTH + 1, len(edges)), dtype=np.int64)
-    np.add.at(ends, (edges, np.arange(len(edges))[:, None]), [1, -1])
-    noise = csr_array(np.eye(len(edges), dtype=np.int64))
-    return EdgePlan(Fraction(1), Identity(LENGTH), edges, noise, csr_array(ends[:-1]), np.ones(len(edges), np.int64))
-
-
-def _edge_plans() -> Attempts:
-    """The same plan without one edge after the other, and with one wrong number after the other in its decoder."""
-    attempts: Attempts = {}
-    presences: tuple[Presence, ...] = ("public", "secret")
-    for presence in presences:
-        graph = _graph(presence)
-        whole = _edge_plan(graph.edges())
-        for edge in range(len(whole.edges)):
-            short = _edge_plan(np.delete(whole.edges, edge, axis=0))
-            attempts[f"an edge plan without edge {edge}, presence {presence}"] = partial(certify, short, graph)
-            decoder = whole.decoder.toarray()
-            decoder[int(whole.edges[edge, 0]), edge] = 0
-            wrong = replace(whole, decoder=csr_array(decoder))
-            attempts[f"a decoder without edge {edge}, presence {presence}"] = partial(certify, wrong, graph)
-            # One answer with large weights, off by a little or by as much as a byte holds.
-            for off in (1, 256):
-                attempt = partial(certify, _weighted(whole, off, edge), graph)
-                attempts[f"one answer off by {off} on edge {edge}, presence {presence}"] = attempt
-    return attempts
-
-
-def _weighted(whole: EdgePlan, off: int, edge: int) -> EdgePlan:
-    """One weighted sum of all cells, with noise on the same edges, of which the decoder gets one wrong."""
-    weights = np.where(np.arange(LENGTH) % 2, 100, -100)
-    ends = np.append(weights, 0)[whole.edges]
-    decoder = (ends[:, 0] - ends[:, 1] + off * (np.arange(len(ends)) == edge))[None, :]
-    return replace(whole, workload=Sparse(weights[None, :]), decoder=csr_array(decoder))
-
-
-def _uncertified() -> Attempts:
-    """Plans under the certificate of another one."""
-    graph, charged = _graph(), measured_once(Identity(LENGTH))
-    proof = certify(charged, graph)
-    plans = {
-        "with less noise": charged.with_unit(Fraction(1, 2)),
-        "with other weights": Plan(Fraction(1), (Measurement(Identity(LENGTH), np.full(1, 2)),)),
-        "of other rows": measured_once(Prefix(LENGTH)),
-        "with exact rows": replace(charged, exact=Identity(LENGTH)),
-    }
-
-    def attempt(plan: Plan) -> object:
-        return measure(certified_as_charged(plan, graph, proof), np.arange(LENGTH))
-
-    return {f"a plan {change}": partial(attempt, plan) for change, plan in plans.items()}
-
-
-def _stages() -> Attempts:
-    graph, stage = _graph(), MeasurementStage(measured_once(Identity(LENGTH)))
-    cost = stage.epsilon(graph)
-    program = Program("audit", (Allowance("first", cost), Allowance("second", cost - Fraction(1, 10**12))))
-    run = ProgramRun(program, program.digest())
-    pricier = Program("audit", (Allowance("first", 2 * cost), Allowance("second", cost)))
-    return {
-        "a stage before its turn": lambda: run.admit("second", stage, graph),
-        "a stage a second time": lambda: run.admit("first", stage, graph).admit("first", stage, graph),
-        "a stage a trillionth too expensive": lambda: run.admit("first", stage, graph).admit("second", stage, graph),
-        "a stage in place of itself": lambda: run.admit("first", stage, graph, ("first",)),
-        "a stage that nobody allowed": lambda: run.admit("third", stage, graph),
-        "a program under another's receipt": lambda: ProgramRun(pricier, program.digest()),
-    }
-
-
-THRESHOLD_CELLS = 64
-THETAS = (19, 37, 42, 46, 49)
-
-
-def threshold_lines() -> Iterator[CheckLine]:
-    """Places on a square of 64 by 64, certified as they are where the edges are too many to list."""
-    losses, places = Losses(), np.arange(THRESHOLD_CELLS)
-    for norm, theta in itertools.product(METRICS, THETAS):
-        rows = Measurement(_windows(2 * theta), np.ones(1, dtype=np.int64))
-        near = GridGraph((places, places), (places, places), theta, norm, (NONE, NONE))
-        graph = CellGraph((near,), "record", np.array(False), "public")
-        with limited(LIMITS):
-            certified = certify(Plan(Fraction(1), (KroneckerMeasurement((rows, rows)),)), graph).epsilon
-        losses.compare(f"{norm} within {theta}", Fraction(_worst(rows, theta, norm)), certified)
-    yield judged("joint thresholds shared out", "every edge", losses.violations, "none too low", losses.tried)
-
-
-def _windows(length: int) -> Intervals:
-    """All windows of this length over the axis, cut at its ends: every cell lies in as many as any other."""
-    low = np.arange(1 - length, THRESHOLD_CELLS)
-    return Intervals(THRESHOLD_CELLS, np.maximum(low, 0), np.minimum(low + length, THRESHOLD_CELLS))
-
-
-def _worst(rows: Measurement, theta: int, metric: Metric) -> int:
-    """The most that two places within the distance lose, by the windows that hold one of them and not the other."""
-    table: Ints = rows.rows.dense()
-    shared = table.T @ table
-    steps = np.arange(THRESHOLD_CELLS)
-    # Every cell is in as many windows as another, and two cells share as many as any two that are as far apart.
-    together = shared[0, steps]
-    worst = 0
-    for one in range(min(theta, THRESHOLD_CELLS - 1) + 1):
-        reach = {"l1": theta - one, "l2": math.isqrt(theta**2 - one**2), "linf": theta}[metric]
-        both = together[one] * together[: min(reach, THRESHOLD_CELLS - 1) + 1]
-        worst = max(worst, int(2 * (together[0] ** 2 - both.min())))
-    return worst

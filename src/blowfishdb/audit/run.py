@@ -11,19 +11,12 @@ from functools import lru_cache, partial
 from importlib import metadata
 
 from blowfishdb.audit.cases import Subject, battery, dataset_cases
-from blowfishdb.audit.drills import drills, joined_lines, session_lines
-from blowfishdb.audit.exact import (
-    exact_lines,
-    people_lines,
-    quantile_lines,
-    refusal_lines,
-    selection_lines,
-    threshold_lines,
-)
+from blowfishdb.audit.drills import drills
+from blowfishdb.audit.exact import exact_lines, people_lines, quantile_lines, selection_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
 from blowfishdb.audit.replay import Effort, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, CheckLine, Section, judged, not_tested
-from blowfishdb.audit.selections import choice_lines, cost_lines, refinement_lines, selection_checks
+from blowfishdb.audit.selections import selection_checks
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
 from blowfishdb.errors import InvalidInput
 
@@ -69,18 +62,13 @@ def _tasks(plan: AuditPlan, self_check: SelfCheck | None) -> list[tuple[Section,
         if case.name in DRILLED or (plan.subject is not None and case is cases[0]):
             replays.append((f"drills: {case.name}", partial(drills, case, seed)))
     works: CheckWorks = {
-        "replay": [*replays, ("drills: sessions", session_lines), ("joined tables", joined_lines)],
+        "replay": replays,
         "exact": [
             ("tiny domains, by hand", exact_lines),
             *((name, partial(_alone, check)) for name, check in selection_checks(quick=quick).items()),
-            ("costs of selections", cost_lines),
-            ("winners of selections", choice_lines),
-            ("cuts of refinements", refinement_lines),
-            ("refusals", refusal_lines),
             ("exponential quantiles", quantile_lines),
             ("names of groups", selection_lines),
             ("persons", people_lines),
-            ("joint thresholds", threshold_lines),
         ],
         "statistical": [
             ("published histograms", partial(published, quick=quick)),
