@@ -21,7 +21,7 @@ from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.domain import Attribute, bins, categorical, integers
 from blowfishdb.model.graphs import EdgeGraph
 from blowfishdb.model.policy import Family, full, line, metric, partition, public, threshold, value_graph
-from blowfishdb.sources.base import Kind
+from blowfishdb.sources.base import ColumnKind
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def test_words_of_a_domain(words: str, expected: Attribute) -> None:
 
 
 def test_the_kind_of_the_column_types_listed_values() -> None:
-    assert read_attribute("1, 2", Kind.INTEGER) == categorical([1, 2])
-    assert read_attribute("false, true", Kind.BOOLEAN) == categorical([False, True])
-    assert read_attribute("1, 2", Kind.TEXT) == categorical(["1", "2"])
+    assert read_attribute("1, 2", ColumnKind.INTEGER) == categorical([1, 2])
+    assert read_attribute("false, true", ColumnKind.BOOLEAN) == categorical([False, True])
+    assert read_attribute("1, 2", ColumnKind.TEXT) == categorical(["1", "2"])
 
 
 def test_values_from_a_file(tmp_path: Path) -> None:

@@ -32,27 +32,27 @@ from blowfishdb.catalog.guidance import (
 from blowfishdb.errors import CatalogError, ChangeRefused
 from blowfishdb.model.domain import domain
 from blowfishdb.model.policy import Person
-from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.base import ColumnKind, ColumnType
 
 TODAY = datetime.date(2026, 5, 1)
 VISITS = {
-    "visitId": Kind.INTEGER,
-    "patient_no": Kind.TEXT,
-    "age": Kind.REAL,
-    "ward": Kind.TEXT,
-    "admitted": Kind.TEXT,
-    "birth_date": Kind.DATE,
-    "cost": Kind.DECIMAL,
-    "smoker": Kind.BOOLEAN,
-    "seen_at": Kind.INSTANT,
-    "weight": Kind.INTEGER,
-    "doctor_note": Kind.TEXT,
+    "visitId": ColumnKind.INTEGER,
+    "patient_no": ColumnKind.TEXT,
+    "age": ColumnKind.REAL,
+    "ward": ColumnKind.TEXT,
+    "admitted": ColumnKind.TEXT,
+    "birth_date": ColumnKind.DATE,
+    "cost": ColumnKind.DECIMAL,
+    "smoker": ColumnKind.BOOLEAN,
+    "seen_at": ColumnKind.INSTANT,
+    "weight": ColumnKind.INTEGER,
+    "doctor_note": ColumnKind.TEXT,
 }
 DOMAIN = domain({"age": bf.integers(0, 99), "ward": ["a", "b"], "cost": bf.bins(0, 1000, width=10)})
 HALF = Fraction(1, 2)
 
 
-def columns(kinds: dict[str, Kind]) -> dict[str, ColumnType]:
+def columns(kinds: dict[str, ColumnKind]) -> dict[str, ColumnType]:
     return {name: ColumnType(kind, kind.value) for name, kind in kinds.items()}
 
 
@@ -69,7 +69,7 @@ def test_names_and_types_give_bounds_and_the_person() -> None:
         "smoker": "false, true",
         "seen_at": "2021-01-01T00:00..2026-12-31T00:00 by day",
     }
-    nobody = propose(PROFILES["census"], columns({"patientAge": Kind.INTEGER}), TODAY)
+    nobody = propose(PROFILES["census"], columns({"patientAge": ColumnKind.INTEGER}), TODAY)
     assert (nobody.person, nobody.unit) == (None, None)
     assert nobody.columns["patientAge"].domain == "0..110"
 

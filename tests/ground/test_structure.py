@@ -102,22 +102,35 @@ def test_a_small_module_with_one_reader_is_noticed(tmp_path: Path) -> None:
     assert list(lonely(names)) == ["blowfishdb.plan.tiny belongs inside blowfishdb.plan.reader"]
 
 
-def repeated_classes(names: Mapping[str, Path]) -> dict[str, list[str]]:
-    """The class names that several modules define, with these modules."""
+TYPE = re.compile(r"^ *class (\w+)|^([A-Z]\w*[a-z]\w*)(?:: TypeAlias)? = (?!TypeVar\()", re.MULTILINE)
+TYPE_VARIABLE = re.compile(r"^(\w+) = TypeVar\(", re.MULTILINE)
+SAME = {"Floats", "Ints"}
+"""Aliases that mean the same wherever they stand: noise imports nothing of the model."""
+
+
+def repeated_types(names: Mapping[str, Path]) -> dict[str, list[str]]:
+    """The names that several modules give to a class, an alias or, beside these, a type variable, with the modules."""
     places: dict[str, list[str]] = {}
     for module, path in names.items():
-        for name in re.findall(r"^ *class (\w+)", path.read_text(), re.MULTILINE):
-            places.setdefault(name, []).append(module)
-    return {name: modules for name, modules in places.items() if len(modules) > 1}
+        for groups in TYPE.findall(path.read_text()):
+            places.setdefault("".join(groups), []).append(module)
+    for module, path in names.items():
+        for name in TYPE_VARIABLE.findall(path.read_text()):
+            if name in places:
+                places[name].append(module)
+    return {name: modules for name, modules in places.items() if len(modules) > 1 and name not in SAME}
 
 
-def test_a_class_name_means_one_thing() -> None:
-    assert repeated_classes(modules()) == {}
+def test_a_type_name_means_one_thing() -> None:
+    assert repeated_types(modules()) == {}
 
 
-def test_a_class_name_of_two_meanings_is_noticed(tmp_path: Path) -> None:
-    (tmp_path / "other.py").write_text("class Policy:\n    pass\n")
-    places = repeated_classes({**modules(), "blowfishdb.other": tmp_path / "other.py"})
+@pytest.mark.parametrize(
+    "line", ["class Policy:", "Policy = str | int", "Policy: TypeAlias = str", "Policy = TypeVar("]
+)
+def test_a_type_name_of_two_meanings_is_noticed(line: str, tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text(f"{line}\n")
+    places = repeated_types({**modules(), "blowfishdb.other": tmp_path / "other.py"})
     assert places["Policy"] == ["blowfishdb.model.policy", "blowfishdb.other"]
 
 

@@ -79,12 +79,12 @@ from blowfishdb.server.pages.trade_off import (
     with_family,
     within_words,
 )
-from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.base import ColumnKind, ColumnType
 from blowfishdb.sources.ibis_source import ColumnSeen, look_at_column, tables_at
 from tests.effort import effort
 
-WHOLE_NUMBERS = ColumnType(Kind.INTEGER, "BIGINT")
-TEXT = ColumnType(Kind.TEXT, "VARCHAR")
+WHOLE_NUMBERS = ColumnType(ColumnKind.INTEGER, "BIGINT")
+TEXT = ColumnType(ColumnKind.TEXT, "VARCHAR")
 AGE = bf.integers(0, 99, null=0)
 
 
@@ -140,15 +140,15 @@ def test_a_form_says_what_is_missing(said: ColumnForm, missing: str) -> None:
 @pytest.mark.parametrize(
     ("attribute", "kind"),
     [
-        (bf.integers(-3, 7, null="cell", null_public=True), Kind.INTEGER),
-        (bf.bins(0, 4, width="0.5", null=1, outside="cell"), Kind.REAL),
-        (bf.categorical(["a, b", "c"], ordered=True, null="c", outside="cell", outside_public=True), Kind.TEXT),
-        (bf.categorical([1, 2], null=2, outside=1), Kind.INTEGER),
-        (bf.dates("2024-01-01", "2024-03-31", by="week"), Kind.DATE),
-        (bf.timestamps("2024-01-01T00:00", "2024-01-02T00:00", by="hour"), Kind.TIMESTAMP),
+        (bf.integers(-3, 7, null="cell", null_public=True), ColumnKind.INTEGER),
+        (bf.bins(0, 4, width="0.5", null=1, outside="cell"), ColumnKind.REAL),
+        (bf.categorical(["a, b", "c"], ordered=True, null="c", outside="cell", outside_public=True), ColumnKind.TEXT),
+        (bf.categorical([1, 2], null=2, outside=1), ColumnKind.INTEGER),
+        (bf.dates("2024-01-01", "2024-03-31", by="week"), ColumnKind.DATE),
+        (bf.timestamps("2024-01-01T00:00", "2024-01-02T00:00", by="hour"), ColumnKind.TIMESTAMP),
     ],
 )
-def test_an_attribute_survives_its_form(attribute: Attribute, kind: Kind) -> None:
+def test_an_attribute_survives_its_form(attribute: Attribute, kind: ColumnKind) -> None:
     form = column_form_of(attribute)
     assert form is not None and read_column(form, ColumnType(kind, "native")) == attribute
 
@@ -168,12 +168,12 @@ def test_a_person_needs_all_three_fields() -> None:
 
 
 def test_suggestions_come_from_types_and_never_hold_bounds() -> None:
-    for kind in Kind:
+    for kind in ColumnKind:
         column = ColumnType(kind, "native")
         for form in (WHOLE, STEPS, LISTED, RANKED, DAYS, MOMENTS):
             said = suggested(column, form)
             assert (said.low, said.high) == ("", "")
-            assert said.values == ("false, true" if kind is Kind.BOOLEAN and form == LISTED else "")
+            assert said.values == ("false, true" if kind is ColumnKind.BOOLEAN and form == LISTED else "")
 
 
 def test_what_was_read_fills_only_a_form_that_it_serves() -> None:

@@ -19,7 +19,7 @@ from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Predicate, col
-from blowfishdb.sources import Kind, ibis_source, location, open_source
+from blowfishdb.sources import ColumnKind, ibis_source, location, open_source
 from blowfishdb.sources import duckdb as sources_duckdb
 from blowfishdb.sources.duckdb import DuckDB, _Instance
 from blowfishdb.sources.location import TableName, files_digest, parse_location, parse_table
@@ -140,9 +140,9 @@ def test_one_mariadb_table_has_one_identity(mariadb_server: str) -> None:
 def test_columns_come_from_the_schema(tmp_path: Path) -> None:
     url = stores.load_duckdb(tmp_path / "a.duckdb", (NUMBERS,))
     kinds = {name: found.kind for name, found in open_source(f"{url}#numbers").columns().items()}
-    assert kinds["i"] == Kind.INTEGER
-    assert kinds["big"] == Kind.DECIMAL
-    assert kinds["written"] == Kind.TEXT
+    assert kinds["i"] == ColumnKind.INTEGER
+    assert kinds["big"] == ColumnKind.DECIMAL
+    assert kinds["written"] == ColumnKind.TEXT
     with pytest.raises(SourceError, match="no table"):
         open_source(f"{url}#absent").columns()
 

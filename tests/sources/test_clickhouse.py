@@ -17,7 +17,7 @@ from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Attribute, bins, categorical, domain, integers
 from blowfishdb.model.policy import Policy
 from blowfishdb.sources import open_source
-from blowfishdb.sources.base import Kind
+from blowfishdb.sources.base import ColumnKind
 from blowfishdb.sources.clickhouse import ClickHouse, column_type
 from blowfishdb.sources.location import TableName, parse_location
 from tests.sources import stores
@@ -159,7 +159,7 @@ def test_secure_addresses_use_tls(server: str) -> None:
 
 
 def test_names_of_types_are_understood() -> None:
-    assert column_type("LowCardinality(Nullable(String))").kind == Kind.TEXT
+    assert column_type("LowCardinality(Nullable(String))").kind == ColumnKind.TEXT
     assert (column_type("Decimal(38, 9)").digits, column_type("UInt64").digits) == (38, 20)
-    assert column_type("Array(Int64)").kind == Kind.OTHER
+    assert column_type("Array(Int64)").kind == ColumnKind.OTHER
     assert ClickHouse(parse_location("clickhouse://h")).qualified(TableName("t")) == TableName("t", "default")

@@ -14,7 +14,7 @@ from blowfishdb.model.calendar import dates
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import bins, domain, integers
 from blowfishdb.model.policy import ROW, Policy
-from blowfishdb.sources import Kind, open_source
+from blowfishdb.sources import ColumnKind, open_source
 from tests.sources import stores
 from tests.sources.cases import clock_cases
 from tests.sources.reference import expected_counts
@@ -42,7 +42,7 @@ def test_csv_files(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(gzip.compress(content.encode()) if name.endswith("gz") else content.encode())
     url = str(path)
-    assert {kind.kind for kind in open_source(url).columns().values()} == {Kind.TEXT}
+    assert {kind.kind for kind in open_source(url).columns().values()} == {ColumnKind.TEXT}
     assert counts(url, "age") == [0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 2, 1]
     assert counts(url, "a b") == [2, 1, 2, 2]
     assert counts(url, "d") == [3, 1, 3]

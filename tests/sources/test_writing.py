@@ -9,12 +9,14 @@ import pytest
 from ibis.backends.sql.compilers.duckdb import DuckDBCompiler
 
 from blowfishdb.sources import base
-from blowfishdb.sources.base import Expr, Kind, ibis
+from blowfishdb.sources.base import ColumnKind, Expr, ibis
 from blowfishdb.sources.duckdb import DuckDB
 from blowfishdb.sources.sqlite import SQLite
 
 
-def counted(value: object, kind: str = "int64", table: str = "people", column_kind: Kind = Kind.INTEGER) -> Expr:
+def counted(
+    value: object, kind: str = "int64", table: str = "people", column_kind: ColumnKind = ColumnKind.INTEGER
+) -> Expr:
     rows = ibis().table({"age": kind}, name=table)
     engine = DuckDB(connect=lambda: pytest.fail("nothing is opened to write a statement"))
     chosen = rows.filter(engine.comparable(rows.age, column_kind) == value)
@@ -47,7 +49,7 @@ def test_statements_that_differ_in_anything_have_each_their_own_sql() -> None:
         counted(1.0, "float64"),
         counted(True, "boolean"),
         counted("1", "string"),
-        counted("1", "string", column_kind=Kind.TEXT),
+        counted("1", "string", column_kind=ColumnKind.TEXT),
         counted("a", "string"),
         counted("A", "string"),
         counted(1, table="People"),
@@ -58,8 +60,8 @@ def test_statements_that_differ_in_anything_have_each_their_own_sql() -> None:
 
 
 def test_each_engine_has_its_own_sql() -> None:
-    text = counted("a", "string", column_kind=Kind.TEXT)
+    text = counted("a", "string", column_kind=ColumnKind.TEXT)
     duckdb, sqlite = DuckDB(connect=lambda: pytest.fail("opened")), SQLite.__new__(SQLite)
     assert 'COLLATE "C"' in duckdb.write(text)
     assert duckdb.write(text) != sqlite.write(text)
-    assert sqlite.write(text) == sqlite.write(counted("a", "string", column_kind=Kind.TEXT))
+    assert sqlite.write(text) == sqlite.write(counted("a", "string", column_kind=ColumnKind.TEXT))

@@ -50,7 +50,7 @@ from blowfishdb.model.policy import (
     threshold,
 )
 from blowfishdb.model.serialize import write
-from blowfishdb.sources.base import Join, Kind
+from blowfishdb.sources.base import ColumnKind, Join
 
 USUAL_EPSILON = Fraction(1)
 PASSWORD = re.compile(r"^[a-z0-9+]+://[^/@:#]*:(?P<password>[^/@#]+)@", re.IGNORECASE)
@@ -398,7 +398,7 @@ EDGES = re.compile(r"edges\s+(?P<edges>.+)")
 FILE = re.compile(r"(?:@|from\s+file\s+)(?P<path>.+)")
 
 
-def read_attribute(words: str, kind: Kind | None = None, folder: Path = Path()) -> Attribute:
+def read_attribute(words: str, kind: ColumnKind | None = None, folder: Path = Path()) -> Attribute:
     """The attribute that the words declare; the kind of the column tells numbers from texts in lists."""
     plain = words.strip()
     sides: dict[str, str] = {}
@@ -413,7 +413,7 @@ def read_attribute(words: str, kind: Kind | None = None, folder: Path = Path()) 
             content |= {which: CELL, f"{which}_public": True}
         else:
             listed = content["kind"] == "categorical"
-            content[which] = typed_value(value, kind if listed else Kind.INTEGER)
+            content[which] = typed_value(value, kind if listed else ColumnKind.INTEGER)
     return read_content(content)
 
 
@@ -429,7 +429,7 @@ def _ordered(plain: str) -> dict[str, Any]:
     return {}
 
 
-def _listed(plain: str, kind: Kind | None, folder: Path) -> dict[str, Any]:
+def _listed(plain: str, kind: ColumnKind | None, folder: Path) -> dict[str, Any]:
     ordered = False
     if file := FILE.fullmatch(plain):
         texts = _lines(folder / Path(file["path"].strip()).expanduser())
@@ -455,11 +455,11 @@ def _lines(path: Path) -> list[str]:
         raise DomainError(f"the list {path.name} cannot be read; it holds one value per line, in UTF-8") from None
 
 
-def typed_value(text: str, kind: Kind | None) -> str | int | bool:
+def typed_value(text: str, kind: ColumnKind | None) -> str | int | bool:
     """The value that a text stands for in a column of this kind."""
-    if kind is Kind.BOOLEAN and text.lower() in ("true", "false"):
+    if kind is ColumnKind.BOOLEAN and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    if kind is Kind.INTEGER and re.fullmatch(r"-?\d{1,18}", text):
+    if kind is ColumnKind.INTEGER and re.fullmatch(r"-?\d{1,18}", text):
         return int(text)
     return text
 

@@ -28,9 +28,9 @@ from blowfishdb.model.numbers import suggest
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query, query
 from blowfishdb.present.words import question_words
-from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.base import ColumnKind, ColumnType
 
-NUMBERS = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL)
+NUMBERS = (ColumnKind.INTEGER, ColumnKind.REAL, ColumnKind.DECIMAL)
 YEARS_BACK = 5
 SAFE_PRESENCE: Presence = "secret"
 KEYS = ("id", "ids", "uuid", "guid", "key")
@@ -64,7 +64,7 @@ class Concept:
     """
 
     names: tuple[str, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ColumnKind, ...]
     domain: str
     looser: str = ""
     gives_up: str = ""
@@ -72,7 +72,11 @@ class Concept:
 
 CONCEPTS = (
     Concept(("age", "ages"), NUMBERS, "0..110", "within 10", "whether somebody is young or old"),
-    Concept(("birth", "born", "dob", "birthday"), (Kind.DATE, Kind.TIMESTAMP), "1910-01-01..{year}-12-31 by year"),
+    Concept(
+        ("birth", "born", "dob", "birthday"),
+        (ColumnKind.DATE, ColumnKind.TIMESTAMP),
+        "1910-01-01..{year}-12-31 by year",
+    ),
     Concept(
         ("latitude", "lat"), NUMBERS, "-90..90 step 0.1", "within 0.5", "where it is by more than about 50 kilometres"
     ),
@@ -105,16 +109,16 @@ CONCEPTS = (
         "whether it is short or long",
     ),
     Concept(("quantity", "qty", "items", "count", "children", "persons", "visits", "size"), NUMBERS, "0..100"),
-    Concept((), (Kind.BOOLEAN,), "false, true"),
+    Concept((), (ColumnKind.BOOLEAN,), "false, true"),
     Concept(
         ("date", "day", "admitted", "discharged", "visited", "ordered", "bought", "created", "seen"),
-        (Kind.DATE, Kind.TIMESTAMP),
+        (ColumnKind.DATE, ColumnKind.TIMESTAMP),
         "{past}-01-01..{year}-12-31 by day",
         "within 30 days",
         "the season and the year",
     ),
-    Concept((), (Kind.DATE, Kind.TIMESTAMP), "{past}-01-01..{year}-12-31 by day"),
-    Concept((), (Kind.INSTANT,), "{past}-01-01T00:00..{year}-12-31T00:00 by day"),
+    Concept((), (ColumnKind.DATE, ColumnKind.TIMESTAMP), "{past}-01-01..{year}-12-31 by day"),
+    Concept((), (ColumnKind.INSTANT,), "{past}-01-01T00:00..{year}-12-31T00:00 by day"),
 )
 """What is known of columns, the first that fits counts; without names, of every column of such a type."""
 
@@ -193,13 +197,13 @@ def _of_column(name: str, column: ColumnType, person: str | None, year: int) -> 
     for concept in CONCEPTS:
         # Files of text tell no types: a column of theirs is known by its name alone.
         if (words & set(concept.names)) if concept.names else column.kind in concept.kinds:
-            if column.kind not in (Kind.TEXT, *concept.kinds):
+            if column.kind not in (ColumnKind.TEXT, *concept.kinds):
                 continue
             domain = concept.domain.format(year=year, past=year - YEARS_BACK)
-            if column.kind in (Kind.REAL, Kind.DECIMAL) and " step " not in domain:
+            if column.kind in (ColumnKind.REAL, ColumnKind.DECIMAL) and " step " not in domain:
                 domain = f"{domain} step 1"
             return ColumnProposal(domain, True, "usual bounds, to be made yours", concept.looser, concept.gives_up)
-    if column.kind is Kind.TEXT:
+    if column.kind is ColumnKind.TEXT:
         return ColumnProposal("", True, "list its values, as the code book has them")
     return ColumnProposal("", False, "say its bounds, or list its values")
 

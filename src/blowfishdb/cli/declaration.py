@@ -49,7 +49,7 @@ from blowfishdb.model.explain import explain
 from blowfishdb.model.graphs import Presence
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.policy import ROW, Family, Full, Line, Person, Policy, Threshold
-from blowfishdb.sources.base import ColumnType, Join, Kind
+from blowfishdb.sources.base import ColumnKind, ColumnType, Join
 from blowfishdb.sources.ibis_source import CapsSeen
 
 NONE = "-"
@@ -213,7 +213,9 @@ def show_added(
     say(f"{dataset.name}: {plural(len(columns), 'column')}, no {'protected ' if dataset.joins else ''}rows read.")
     rows = [(name, columns[name].kind.value, *column_words(dataset, name)[1:]) for name in domain]
     say(table("", ("attribute", "column", "the public may know", "hidden"), rows))
-    texts = [name for name in domain if columns[name].kind == Kind.TEXT and not isinstance(domain[name], Categorical)]
+    texts = [
+        name for name in domain if columns[name].kind == ColumnKind.TEXT and not isinstance(domain[name], Categorical)
+    ]
     if texts:
         say(f"Read from text: {', '.join(texts)}. What cannot be read as declared counts as NULL.", style="dim")
     for name in domain:
@@ -521,7 +523,7 @@ def _read_null(attribute: Attribute, kind: ColumnType, text: str) -> Attribute:
         return attribute
     if text == "public":
         return replace(attribute, null_public=True)
-    value = typed_value(text, kind.kind if isinstance(attribute, Categorical) else Kind.INTEGER)
+    value = typed_value(text, kind.kind if isinstance(attribute, Categorical) else ColumnKind.INTEGER)
     return read_content({**write_attribute(attribute), "null": value})
 
 

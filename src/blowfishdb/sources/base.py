@@ -21,7 +21,7 @@ from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.sources.location import TableName, parse_table
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """What the values of a column are, whatever its engine calls them."""
 
     INTEGER = "integer"
@@ -42,7 +42,7 @@ class ColumnType:
     A timestamp shows a wall clock; an instant is a moment that every zone's clock shows differently.
     """
 
-    kind: Kind
+    kind: ColumnKind
     native: str
     digits: int | None = None
 
@@ -232,11 +232,11 @@ class Engine(ABC):
         del sql, deadline
         raise SourceError(f"{type(self).__name__} does not stream rows")
 
-    def comparable(self, column: Expr, kind: Kind) -> Expr:
+    def comparable(self, column: Expr, kind: ColumnKind) -> Expr:
         """The column so that texts compare and group byte by byte."""
-        return function(TEXT_MARK, "string")(column) if self.byte_text and kind == Kind.TEXT else column
+        return function(TEXT_MARK, "string")(column) if self.byte_text and kind == ColumnKind.TEXT else column
 
-    def seconds(self, column: Expr, kind: Kind) -> Expr:
+    def seconds(self, column: Expr, kind: ColumnKind) -> Expr:
         """Whole seconds since 1970 (in UTC for an instant), rounded down; only asked about declared moments."""
         del column
         raise SourceError(f"time stamps ({kind}) cannot be counted on this engine yet; declare a column of dates")

@@ -13,18 +13,18 @@ from typing import Any
 from urllib.parse import urlencode
 
 from blowfishdb.errors import SourceError
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, function
+from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, function
 from blowfishdb.sources.location import Location, TableName
 
 WRAPPED = re.compile(r"(?:Nullable|LowCardinality)\((.*)\)")
 KINDS = {
-    **dict.fromkeys(("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32"), Kind.INTEGER),
-    **dict.fromkeys(("UInt64", "Int128", "UInt128", "Int256", "UInt256"), Kind.DECIMAL),
-    **dict.fromkeys(("Float32", "Float64"), Kind.REAL),
-    **dict.fromkeys(("String", "UUID", "Enum8", "Enum16"), Kind.TEXT),
-    **dict.fromkeys(("Date", "Date32"), Kind.DATE),
-    **dict.fromkeys(("DateTime", "DateTime64"), Kind.INSTANT),
-    "Bool": Kind.BOOLEAN,
+    **dict.fromkeys(("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32"), ColumnKind.INTEGER),
+    **dict.fromkeys(("UInt64", "Int128", "UInt128", "Int256", "UInt256"), ColumnKind.DECIMAL),
+    **dict.fromkeys(("Float32", "Float64"), ColumnKind.REAL),
+    **dict.fromkeys(("String", "UUID", "Enum8", "Enum16"), ColumnKind.TEXT),
+    **dict.fromkeys(("Date", "Date32"), ColumnKind.DATE),
+    **dict.fromkeys(("DateTime", "DateTime64"), ColumnKind.INSTANT),
+    "Bool": ColumnKind.BOOLEAN,
 }
 READ: Mapping[str, Callable[[Any], object]] = {
     "Float": float,
@@ -61,9 +61,9 @@ def column_type(native: str) -> ColumnType:
         plain = wrapped[1]
     name, _, arguments = plain.partition("(")
     if name == "Decimal":
-        return ColumnType(Kind.DECIMAL, native, int(arguments.partition(",")[0]))
-    kind = KINDS.get(name, Kind.OTHER)
-    bits = int(name.removeprefix("U").removeprefix("Int")) if kind == Kind.DECIMAL else 0
+        return ColumnType(ColumnKind.DECIMAL, native, int(arguments.partition(",")[0]))
+    kind = KINDS.get(name, ColumnKind.OTHER)
+    bits = int(name.removeprefix("U").removeprefix("Int")) if kind == ColumnKind.DECIMAL else 0
     return ColumnType(kind, name if name.startswith("Enum") else native, len(str(2**bits)) if bits else None)
 
 
@@ -143,7 +143,7 @@ class ClickHouse(Engine):
         readers = [_reader(native) for native in types]
         return [tuple(read(value) for read, value in zip(readers, row, strict=True)) for row in rows]
 
-    def seconds(self, column: Expr, kind: Kind) -> Expr:
+    def seconds(self, column: Expr, kind: ColumnKind) -> Expr:
         del kind
         micros = function("toUnixTimestamp64Micro", "int64")(function("toDateTime64", "timestamp", 2)(column, 6))
         # Whole before it is divided: moments before 1970 would be rounded up.

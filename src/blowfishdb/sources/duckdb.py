@@ -30,7 +30,17 @@ import numpy as np
 from blowfishdb.errors import SourceError, SourceFailed
 from blowfishdb.incidents import redact_errors
 from blowfishdb.model.numbers import Floats
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Fetched, Kind, driver, function, ibis, interrupted_after
+from blowfishdb.sources.base import (
+    ColumnKind,
+    ColumnType,
+    Engine,
+    Expr,
+    Fetched,
+    driver,
+    function,
+    ibis,
+    interrupted_after,
+)
 from blowfishdb.sources.location import (
     GLOB,
     Location,
@@ -138,14 +148,16 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 
 
 KINDS = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), Kind.INTEGER),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), Kind.REAL),
-    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), Kind.DECIMAL),
-    **dict.fromkeys(("VARCHAR", "UUID"), Kind.TEXT),
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), Kind.TIMESTAMP),
-    "TIMESTAMP WITH TIME ZONE": Kind.INSTANT,
-    "BOOLEAN": Kind.BOOLEAN,
-    "DATE": Kind.DATE,
+    **dict.fromkeys(
+        ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), ColumnKind.INTEGER
+    ),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), ColumnKind.REAL),
+    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), ColumnKind.DECIMAL),
+    **dict.fromkeys(("VARCHAR", "UUID"), ColumnKind.TEXT),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), ColumnKind.TIMESTAMP),
+    "TIMESTAMP WITH TIME ZONE": ColumnKind.INSTANT,
+    "BOOLEAN": ColumnKind.BOOLEAN,
+    "DATE": ColumnKind.DATE,
 }
 FILES = TableName("rows")
 Connect = Callable[[], AbstractContextManager["DuckDBPyConnection"]]
@@ -170,10 +182,10 @@ def column_type(native: str) -> ColumnType:
     """What DuckDB's name of a type means."""
     decimal = re.fullmatch(r"DECIMAL\((\d+),\d+\)", native)
     if decimal:
-        return ColumnType(Kind.DECIMAL, native, int(decimal[1]))
+        return ColumnType(ColumnKind.DECIMAL, native, int(decimal[1]))
     if native.startswith("ENUM("):
-        return ColumnType(Kind.TEXT, "ENUM")
-    return ColumnType(KINDS.get(native, Kind.OTHER), native)
+        return ColumnType(ColumnKind.TEXT, "ENUM")
+    return ColumnType(KINDS.get(native, ColumnKind.OTHER), native)
 
 
 class DuckDB(Engine):
@@ -286,7 +298,7 @@ class DuckDB(Engine):
         year, month = (function(part, "int64")(date) for part in ("year", "month"))
         return year * 12 + month - 1
 
-    def seconds(self, column: Expr, kind: Kind) -> Expr:
+    def seconds(self, column: Expr, kind: ColumnKind) -> Expr:
         del kind
         return function("epoch", "float64")(function("date_trunc", "timestamp", 2)("second", column))
 

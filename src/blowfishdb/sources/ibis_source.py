@@ -17,7 +17,7 @@ from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.domain import Attribute
 from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import ROW, Person, Row
-from blowfishdb.sources.base import ColumnType, Counting, Engine, Expr, Join, Kind, People, PointCounting, ibis
+from blowfishdb.sources.base import ColumnKind, ColumnType, Counting, Engine, Expr, Join, People, PointCounting, ibis
 from blowfishdb.sources.location import Location, TableName, parse_location
 from blowfishdb.sources.statement import (
     IBIS_TYPES,
@@ -277,7 +277,7 @@ SQLITE_TABLES = (
 TABLES = """SELECT table_schema, table_name FROM information_schema.tables
     WHERE lower(table_schema) NOT IN ('information_schema', 'pg_catalog', 'performance_schema', 'mysql', 'sys')
     ORDER BY table_schema, table_name"""
-BOUNDED = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP)
+BOUNDED = (ColumnKind.INTEGER, ColumnKind.REAL, ColumnKind.DECIMAL, ColumnKind.DATE, ColumnKind.TIMESTAMP)
 
 
 @dataclass(frozen=True)

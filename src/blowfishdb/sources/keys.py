@@ -31,7 +31,7 @@ from blowfishdb.model.calendar import (
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import LARGEST, Floats, Ints
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Fetched, FetchedColumn, Kind, function, ibis
+from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, Fetched, FetchedColumn, function, ibis
 from blowfishdb.sources.irregular import EdgeCells, common_grid, edge_cells
 
 
@@ -183,9 +183,9 @@ def category_key(attribute: Categorical, column: Expr, kind: ColumnType, engine:
 
     Beside other keys, texts are grouped by their places in the list where the engine finds these quickly.
     """
-    is_text = kind.kind == Kind.TEXT
+    is_text = kind.kind == ColumnKind.TEXT
     plain = engine.comparable(column, kind.kind)
-    if kind.kind not in (Kind.TEXT, Kind.INTEGER):
+    if kind.kind not in (ColumnKind.TEXT, ColumnKind.INTEGER):
         return raw_key(attribute, plain)
     if attribute.size > LIST_LIMIT:
         # One more than the longest value: whatever is longer stays longer than every declared value.
@@ -234,13 +234,13 @@ def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType, en
     Beside other keys, whose groups would be multiplied by the days, whole months are grouped by their number, and days
     are compared where groups move between machines.
     """
-    by_month = None if is_alone or kind.kind != Kind.DATE else _month_key(attribute, cut, column, engine)
+    by_month = None if is_alone or kind.kind != ColumnKind.DATE else _month_key(attribute, cut, column, engine)
     if by_month is not None:
         return by_month
     first, after = (int(day) for day in attribute.starts(np.array([0, attribute.size])))
     segments = int(cut.starts.size)
-    literal = _day if kind.kind == Kind.DATE else _midnight
-    by_day = kind.kind == Kind.DATE and after - first <= DAYS_LIMIT and (is_alone or not engine.shuffles)
+    literal = _day if kind.kind == ColumnKind.DATE else _midnight
+    by_day = kind.kind == ColumnKind.DATE and after - first <= DAYS_LIMIT and (is_alone or not engine.shuffles)
 
     def place(day: Expr) -> Expr:
         edges = [literal(int(start)) for start in attribute.starts(np.append(cut.starts, attribute.size))]
@@ -251,7 +251,7 @@ def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType, en
             return Key((column,), segment_decoder(cut), lambda grouped: (place(grouped[0]),))
         return Key((place(column),), segment_decoder(cut))
     low, high = literal(first - 1), literal(after)
-    if kind.kind == Kind.DATE:
+    if kind.kind == ColumnKind.DATE:
         return Key(
             (column,), _day_decoder(attribute), lambda grouped: (_between(grouped[0], low, high),), is_light=True
         )
@@ -292,7 +292,7 @@ def _day_decoder(attribute: Dates) -> Callable[[Fetched], Ints]:
 
 def day_literal(attribute: Dates, kind: ColumnType) -> Callable[[int], Expr]:
     """The first day of the declared value at an index, to compare a column of dates or timestamps with."""
-    literal = _day if kind.kind == Kind.DATE else _midnight
+    literal = _day if kind.kind == ColumnKind.DATE else _midnight
     return lambda index: literal(int(attribute.starts(np.array([index]))[0]))
 
 
@@ -322,9 +322,9 @@ def timestamp_key(attribute: Timestamps, cut: Segments, column: Expr, kind: Colu
     unit = SECONDS[attribute.by]
     begin = attribute.first_period * unit
     end = begin + attribute.size * unit
-    moment = column.cast("timestamp") if kind.kind == Kind.DATE else column
+    moment = column.cast("timestamp") if kind.kind == ColumnKind.DATE else column
     place, decode = _clock_place(attribute, cut)
-    if kind.kind != Kind.INSTANT:
+    if kind.kind != ColumnKind.INSTANT:
         clock = place(engine.seconds(moment, kind.kind).cast("float64"))
         low, high = _clock(begin), _clock(end)
     else:
@@ -541,9 +541,9 @@ def number_key(
         if isinstance(attribute, Integers) and max(-attribute.low, attribute.high) == LARGEST:
             return raw_key(attribute, column)
         return _dynamic_key(attribute, cut, column, engine)
-    if kind.kind == Kind.BOOLEAN or _is_read_by_proxy(attribute, kind, engine):
+    if kind.kind == ColumnKind.BOOLEAN or _is_read_by_proxy(attribute, kind, engine):
         return raw_key(attribute, column)
-    if kind.kind == Kind.INTEGER and isinstance(attribute, Integers):
+    if kind.kind == ColumnKind.INTEGER and isinstance(attribute, Integers):
         few = min(STEP_LIMIT, max(1024, 4 * int(cut.starts.size)))
         if attribute.size <= few:
             return _integer_key(attribute, column)
@@ -554,9 +554,11 @@ def number_key(
 
 def number_line(attribute: Integers | Bins, column: Expr, kind: ColumnType, engine: Engine) -> OrderedColumn | None:
     """The numbers as they are compared; None for types that the proxy reads."""
-    if kind.kind not in (Kind.INTEGER, Kind.REAL, Kind.DECIMAL) or _is_read_by_proxy(attribute, kind, engine):
+    if kind.kind not in (ColumnKind.INTEGER, ColumnKind.REAL, ColumnKind.DECIMAL) or _is_read_by_proxy(
+        attribute, kind, engine
+    ):
         return None
-    if kind.kind == Kind.INTEGER and isinstance(attribute, Integers):
+    if kind.kind == ColumnKind.INTEGER and isinstance(attribute, Integers):
         low = attribute.low
         return OrderedColumn(column, lambda index: ibis().literal(low + index, "int64"))
     return OrderedColumn(
@@ -565,13 +567,13 @@ def number_line(attribute: Integers | Bins, column: Expr, kind: ColumnType, engi
 
 
 def _may_be_nan(kind: ColumnType, engine: Engine) -> bool:
-    return kind.kind == Kind.REAL and engine.has_nan
+    return kind.kind == ColumnKind.REAL and engine.has_nan
 
 
 def _is_read_by_proxy(attribute: Integers | Bins, kind: ColumnType, engine: Engine) -> bool:
     """Whether a decimal has too many digits for the double to lie where the decimal lies."""
     limit = min(EXACT_DIGITS, engine.decimal_digits) if isinstance(attribute, Integers) else engine.decimal_digits
-    return kind.kind == Kind.DECIMAL and (kind.digits is None or kind.digits > limit)
+    return kind.kind == ColumnKind.DECIMAL and (kind.digits is None or kind.digits > limit)
 
 
 def _integer_key(attribute: Integers, column: Expr) -> Key:
@@ -777,7 +779,7 @@ def _dynamic_key(attribute: Integers | Bins, cut: Segments, column: Expr, engine
     """Numbers by arithmetic, and texts that stand in a numeric column as they are."""
     stored = function("typeof", "string")(column)
     number = ibis().cases((stored.isin(["integer", "real"]), column))
-    text = ibis().cases((stored == "text", engine.comparable(column.cast("string"), Kind.TEXT)))
+    text = ibis().cases((stored == "text", engine.comparable(column.cast("string"), ColumnKind.TEXT)))
     if isinstance(attribute, Integers):
         numbers = _double_key(attribute, cut, _whole(attribute, number), engine)
     else:

@@ -8,17 +8,17 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from blowfishdb.errors import SourceError
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function
+from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function
 from blowfishdb.sources.location import Location, TableName
 
 KINDS = {
-    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), Kind.INTEGER),
-    **dict.fromkeys(("float", "double"), Kind.REAL),
-    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "uuid"), Kind.TEXT),
-    "decimal": Kind.DECIMAL,
-    "date": Kind.DATE,
-    "datetime": Kind.TIMESTAMP,
-    "timestamp": Kind.INSTANT,
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), ColumnKind.INTEGER),
+    **dict.fromkeys(("float", "double"), ColumnKind.REAL),
+    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "uuid"), ColumnKind.TEXT),
+    "decimal": ColumnKind.DECIMAL,
+    "date": ColumnKind.DATE,
+    "datetime": ColumnKind.TIMESTAMP,
+    "timestamp": ColumnKind.INSTANT,
 }
 SECONDS_TO_1970 = 62_167_219_200
 """What TO_SECONDS gives for the first moment of 1970."""
@@ -29,9 +29,9 @@ SESSION = "SET SESSION sql_mode = '', time_zone = '+00:00'"
 def column_type(native: str, full: str, digits: int | None) -> ColumnType:
     """What the server's name of a type means; whole numbers beyond 2^63 count as decimals."""
     if native == "bigint" and "unsigned" in full:
-        return ColumnType(Kind.DECIMAL, full, 20)
-    kind = KINDS.get(native, Kind.OTHER)
-    return ColumnType(kind, full, digits if kind == Kind.DECIMAL else None)
+        return ColumnType(ColumnKind.DECIMAL, full, 20)
+    kind = KINDS.get(native, ColumnKind.OTHER)
+    return ColumnType(kind, full, digits if kind == ColumnKind.DECIMAL else None)
 
 
 class MySQL(Engine):
@@ -93,7 +93,7 @@ class MySQL(Engine):
             cursor.execute(sql)
             return [tuple(_text(value) for value in row) for row in cursor.fetchall()]
 
-    def seconds(self, column: Expr, kind: Kind) -> Expr:
+    def seconds(self, column: Expr, kind: ColumnKind) -> Expr:
         del kind
         return function("to_seconds", "int64")(column) - SECONDS_TO_1970
 

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, ibis
+from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function, ibis
 from blowfishdb.sources.location import Location, TableName
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 KINDS = {
-    **dict.fromkeys(("smallint", "integer", "bigint"), Kind.INTEGER),
-    **dict.fromkeys(("real", "double precision"), Kind.REAL),
-    **dict.fromkeys(("text", "character varying", "character", "uuid", "citext", "name"), Kind.TEXT),
-    "numeric": Kind.DECIMAL,
-    "boolean": Kind.BOOLEAN,
-    "date": Kind.DATE,
-    "timestamp without time zone": Kind.TIMESTAMP,
-    "timestamp with time zone": Kind.INSTANT,
+    **dict.fromkeys(("smallint", "integer", "bigint"), ColumnKind.INTEGER),
+    **dict.fromkeys(("real", "double precision"), ColumnKind.REAL),
+    **dict.fromkeys(("text", "character varying", "character", "uuid", "citext", "name"), ColumnKind.TEXT),
+    "numeric": ColumnKind.DECIMAL,
+    "boolean": ColumnKind.BOOLEAN,
+    "date": ColumnKind.DATE,
+    "timestamp without time zone": ColumnKind.TIMESTAMP,
+    "timestamp with time zone": ColumnKind.INSTANT,
 }
 COLUMNS = """
     SELECT a.attname, t.typtype = 'e',
@@ -70,7 +70,7 @@ class Postgres(Engine):
             rows = connection.execute(COLUMNS, (table.schema, table.name)).fetchall()
         columns = {}
         for name, is_list, native, digits in rows:
-            kind = Kind.TEXT if is_list else KINDS.get(native, Kind.OTHER)
+            kind = ColumnKind.TEXT if is_list else KINDS.get(native, ColumnKind.OTHER)
             columns[name] = ColumnType(kind, native, digits)
         return columns
 
@@ -82,7 +82,7 @@ class Postgres(Engine):
                 connection.execute("SET LOCAL jit = off")
             return connection.execute(sql.encode()).fetchall()
 
-    def seconds(self, column: Expr, kind: Kind) -> Expr:
+    def seconds(self, column: Expr, kind: ColumnKind) -> Expr:
         del kind
         whole = function("date_trunc", "timestamp", 2)("second", column)
         return function("date_part", "float64", 2)("epoch", whole)

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, interrupted_after
+from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function, interrupted_after
 from blowfishdb.sources.location import Location, TableName, real_pattern
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 KINDS = {
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Kind.INTEGER),
-    **dict.fromkeys(("float", "double"), Kind.REAL),
-    "string": Kind.TEXT,
-    "boolean": Kind.BOOLEAN,
-    "date": Kind.DATE,
-    "timestamp_ntz": Kind.TIMESTAMP,
-    "timestamp": Kind.INSTANT,
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), ColumnKind.INTEGER),
+    **dict.fromkeys(("float", "double"), ColumnKind.REAL),
+    "string": ColumnKind.TEXT,
+    "boolean": ColumnKind.BOOLEAN,
+    "date": ColumnKind.DATE,
+    "timestamp_ntz": ColumnKind.TIMESTAMP,
+    "timestamp": ColumnKind.INSTANT,
 }
 # Wall clocks and literals are read in UTC, and no cast or sum may fail on a value.
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
@@ -45,10 +45,10 @@ def column_type(native: str) -> ColumnType:
     """What Spark's name of a type means."""
     decimal = re.fullmatch(r"decimal\((\d+),-?\d+\)", native)
     if decimal:
-        return ColumnType(Kind.DECIMAL, native, int(decimal[1]))
+        return ColumnType(ColumnKind.DECIMAL, native, int(decimal[1]))
     if re.fullmatch(r"(var)?char\(\d+\)", native):
-        return ColumnType(Kind.TEXT, native)
-    return ColumnType(KINDS.get(native, Kind.OTHER), native)
+        return ColumnType(ColumnKind.TEXT, native)
+    return ColumnType(KINDS.get(native, ColumnKind.OTHER), native)
 
 
 def _files(rows: DataFrame) -> str:
@@ -168,8 +168,8 @@ class Spark(Engine):
         listed = function("split", "array<string>", 2)(",".join(map(str, numbers.tolist())), ",")
         return function("get", "float64", 2)(listed.cast("array<float64>"), place.cast("int32") - 1)
 
-    def seconds(self, column: Expr, kind: Kind) -> Expr:
-        instant = function("timestamp", "timestamp")(column) if kind == Kind.TIMESTAMP else column
+    def seconds(self, column: Expr, kind: ColumnKind) -> Expr:
+        instant = function("timestamp", "timestamp")(column) if kind == ColumnKind.TIMESTAMP else column
         return function("unix_seconds", "int64")(instant)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from blowfishdb.sources.base import ColumnType, Engine, Kind, interrupted_after
+from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, interrupted_after
 from blowfishdb.sources.location import Location, TableName, files_digest, local_path
 
 
@@ -16,15 +16,15 @@ def column_type(declared: str) -> ColumnType:
     """What a declared type suggests; values of other types are met where they are read."""
     upper = declared.upper()
     if any(word in upper for word in ("DATE", "TIME")):
-        kind = Kind.TIMESTAMP if "TIME" in upper else Kind.DATE
+        kind = ColumnKind.TIMESTAMP if "TIME" in upper else ColumnKind.DATE
     elif "INT" in upper or "BOOL" in upper:
-        kind = Kind.INTEGER
+        kind = ColumnKind.INTEGER
     elif any(word in upper for word in ("CHAR", "CLOB", "TEXT", "UUID")):
-        kind = Kind.TEXT
+        kind = ColumnKind.TEXT
     elif any(word in upper for word in ("REAL", "FLOA", "DOUB", "NUMERIC", "DECIMAL")):
-        kind = Kind.REAL
+        kind = ColumnKind.REAL
     else:
-        kind = Kind.OTHER
+        kind = ColumnKind.OTHER
     return ColumnType(kind, declared or "no declared type")
 
 

@@ -21,7 +21,7 @@ from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.predicate import Both, Either, Negation, Predicate, atoms
 from blowfishdb.model.projection import passing
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Fetched, FetchedColumn, Join, Kind, People, ibis
+from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, Fetched, FetchedColumn, Join, People, ibis
 from blowfishdb.sources.keys import (
     LIST_LIMIT,
     Key,
@@ -40,19 +40,27 @@ from blowfishdb.sources.keys import (
 from blowfishdb.sources.location import TableName
 
 IBIS_TYPES = {
-    Kind.INTEGER: "int64",
+    ColumnKind.INTEGER: "int64",
     # Written down as single precision, so that Ibis casts every real to double before anything is done with it.
-    Kind.REAL: "float32",
-    Kind.DECIMAL: "decimal(38, 9)",
-    Kind.BOOLEAN: "boolean",
-    Kind.TEXT: "string",
-    Kind.DATE: "date",
-    Kind.TIMESTAMP: "timestamp",
-    Kind.INSTANT: "timestamp",
+    ColumnKind.REAL: "float32",
+    ColumnKind.DECIMAL: "decimal(38, 9)",
+    ColumnKind.BOOLEAN: "boolean",
+    ColumnKind.TEXT: "string",
+    ColumnKind.DATE: "date",
+    ColumnKind.TIMESTAMP: "timestamp",
+    ColumnKind.INSTANT: "timestamp",
 }
-ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
+ORDERED = (
+    ColumnKind.INTEGER,
+    ColumnKind.REAL,
+    ColumnKind.DECIMAL,
+    ColumnKind.TEXT,
+    ColumnKind.DATE,
+    ColumnKind.TIMESTAMP,
+    ColumnKind.INSTANT,
+)
 Places = TypeVar("Places", Cells, Points)
-MATCHED = (Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.DATE)
+MATCHED = (ColumnKind.INTEGER, ColumnKind.DECIMAL, ColumnKind.TEXT, ColumnKind.DATE)
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ class TableSchema:
     name: TableName
     columns: Mapping[str, ColumnType]
 
-    def find(self, column: str, allowed: Sequence[Kind], use: str) -> ColumnType:
+    def find(self, column: str, allowed: Sequence[ColumnKind], use: str) -> ColumnType:
         """The type of a column, or SourceError when it is missing or cannot be used so."""
         if column not in self.columns:
             raise SourceError(f"the table {self.name.name} has no column {column!r}, which is {use}")
@@ -84,8 +92,8 @@ class Tables:
         for join, table in self.joined:
             if attribute in join.attributes:
                 column = join.attributes[attribute]
-                return join, column, table.find(column, tuple(Kind), f"the attribute {attribute}")
-        return None, attribute, self.main.find(attribute, tuple(Kind), "an attribute of the domain")
+                return join, column, table.find(column, tuple(ColumnKind), f"the attribute {attribute}")
+        return None, attribute, self.main.find(attribute, tuple(ColumnKind), "an attribute of the domain")
 
     def check_key(self, join: Join, table: TableSchema) -> None:
         """Refuses a join whose foreign key or key is missing, or which differ in kind."""
@@ -205,7 +213,7 @@ def _cell_key(axis: AxisCells, condition_of: Callable[[Bools], Expr | None]) -> 
 
 def _home(tables: Tables, name: str, unit: Row | Person | People) -> tuple[Join | None, str, ColumnType]:
     if isinstance(unit, People) and name == unit.rows:
-        return None, name, ColumnType(Kind.INTEGER, "a number of rows")
+        return None, name, ColumnType(ColumnKind.INTEGER, "a number of rows")
     return tables.home(name)
 
 
@@ -373,12 +381,12 @@ def _ibis_table(table: TableSchema, wanted: Iterable[str]) -> Expr:
     return ibis().table(needed, name=table.name.name, database=table.name.schema)
 
 
-NUMBER_KINDS = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.BOOLEAN, Kind.TEXT)
-ALLOWED: dict[type[Attribute], tuple[Kind, ...]] = {
+NUMBER_KINDS = (ColumnKind.INTEGER, ColumnKind.REAL, ColumnKind.DECIMAL, ColumnKind.BOOLEAN, ColumnKind.TEXT)
+ALLOWED: dict[type[Attribute], tuple[ColumnKind, ...]] = {
     Integers: NUMBER_KINDS,
     Bins: NUMBER_KINDS,
-    Dates: (Kind.DATE, Kind.TIMESTAMP, Kind.TEXT),
-    Timestamps: (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT, Kind.TEXT),
+    Dates: (ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TEXT),
+    Timestamps: (ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.INSTANT, ColumnKind.TEXT),
 }
 
 
@@ -386,13 +394,17 @@ def check_type(name: str, attribute: Attribute, column: ColumnType) -> None:
     """Refuses a column that cannot hold what is declared; looks at types only."""
     if isinstance(attribute, Categorical):
         text = isinstance(attribute.values[0], str)
-        allowed: tuple[Kind, ...] = (Kind.TEXT,) if text else (Kind.INTEGER, Kind.BOOLEAN, Kind.DECIMAL, Kind.REAL)
+        allowed: tuple[ColumnKind, ...] = (
+            (ColumnKind.TEXT,)
+            if text
+            else (ColumnKind.INTEGER, ColumnKind.BOOLEAN, ColumnKind.DECIMAL, ColumnKind.REAL)
+        )
     else:
         allowed = ALLOWED[type(attribute)]
     if column.kind not in allowed:
         declared = "listed values" if isinstance(attribute, Categorical) else type(attribute).__name__.lower()
         wanted = ", ".join(allowed)
-        zoned = column.kind == Kind.INSTANT and Kind.TIMESTAMP in allowed
+        zoned = column.kind == ColumnKind.INSTANT and ColumnKind.TIMESTAMP in allowed
         advice = "; declare timestamps in a time zone" if zoned else ""
         raise SourceError(f"{name}: {declared} are read from {wanted}, not from {column.native}{advice}")
 
@@ -402,7 +414,7 @@ def make_key(cut: Segments, column: Expr, kind: ColumnType, engine: Engine, *, i
     attribute = cut.attribute
     if isinstance(attribute, Categorical):
         return category_key(attribute, column, kind, engine, is_alone=is_alone)
-    if kind.kind == Kind.TEXT or (not engine.typed and isinstance(attribute, Dates | Timestamps)):
+    if kind.kind == ColumnKind.TEXT or (not engine.typed and isinstance(attribute, Dates | Timestamps)):
         return raw_key(attribute, engine.comparable(column, kind.kind))
     if isinstance(attribute, Dates):
         return date_key(attribute, cut, column, kind, engine, is_alone=is_alone)
@@ -473,7 +485,7 @@ def condition(cut: Segments, accepted: Bools, column: Expr, kind: ColumnType, en
     if isinstance(attribute, Integers | Bins):
         line = number_line(attribute, column, kind, engine)
         return None if line is None else _union(cut, accepted, line)
-    if isinstance(attribute, Dates) and kind.kind in (Kind.DATE, Kind.TIMESTAMP):
+    if isinstance(attribute, Dates) and kind.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
         return _union(cut, accepted, OrderedColumn(column, day_literal(attribute, kind)))
     return None
 
@@ -481,9 +493,9 @@ def condition(cut: Segments, accepted: Bools, column: Expr, kind: ColumnType, en
 def _listed(
     attribute: Categorical, cut: Segments, accepted: Bools, column: Expr, kind: ColumnType, engine: Engine
 ) -> Expr | None:
-    if kind.kind not in (Kind.TEXT, Kind.INTEGER) or attribute.size > LIST_LIMIT:
+    if kind.kind not in (ColumnKind.TEXT, ColumnKind.INTEGER) or attribute.size > LIST_LIMIT:
         return None
-    is_text = kind.kind == Kind.TEXT
+    is_text = kind.kind == ColumnKind.TEXT
     value = engine.comparable(column, kind.kind)
     taken = accepted[cut.of(np.arange(attribute.size))]
     # NULL, and a value that is not listed.

@@ -16,22 +16,22 @@ from blowfishdb.errors import BlowfishError, DomainError, sentence
 from blowfishdb.model.document import plain, read_attribute, write_attribute
 from blowfishdb.model.domain import CELL, CLAMP, Attribute
 from blowfishdb.server.pages.controls import called, in_row, pill, redraw, small
-from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.base import ColumnKind, ColumnType
 from blowfishdb.sources.ibis_source import ColumnSeen
 
 UNUSED, WHOLE, STEPS, DAYS, MOMENTS = "Not used", "Whole numbers", "Bins of numbers", "Dates", "Moments"
 LISTED, RANKED = "Listed values", "Values in an order"
-FORMS: Mapping[Kind, tuple[str, ...]] = {
-    Kind.INTEGER: (WHOLE, STEPS, LISTED, RANKED),
-    Kind.REAL: (STEPS,),
-    Kind.DECIMAL: (STEPS,),
-    Kind.BOOLEAN: (LISTED,),
+FORMS: Mapping[ColumnKind, tuple[str, ...]] = {
+    ColumnKind.INTEGER: (WHOLE, STEPS, LISTED, RANKED),
+    ColumnKind.REAL: (STEPS,),
+    ColumnKind.DECIMAL: (STEPS,),
+    ColumnKind.BOOLEAN: (LISTED,),
     # Files of text tell no types: a column of theirs may hold anything.
-    Kind.TEXT: (LISTED, RANKED, WHOLE, STEPS, DAYS, MOMENTS),
-    Kind.DATE: (DAYS,),
-    Kind.TIMESTAMP: (MOMENTS, DAYS),
-    Kind.INSTANT: (MOMENTS,),
-    Kind.OTHER: (),
+    ColumnKind.TEXT: (LISTED, RANKED, WHOLE, STEPS, DAYS, MOMENTS),
+    ColumnKind.DATE: (DAYS,),
+    ColumnKind.TIMESTAMP: (MOMENTS, DAYS),
+    ColumnKind.INSTANT: (MOMENTS,),
+    ColumnKind.OTHER: (),
 }
 """The ways in which a column of each kind can be declared, the usual one first."""
 EVERYTHING, PUBLIC = "everything secret", "public"
@@ -70,7 +70,7 @@ class ColumnForm:
 
 def suggested(column: ColumnType, form: str) -> ColumnForm:
     """A form with what the column's type tells: the truth values of a boolean, units of a date; never a bound."""
-    values = "false, true" if column.kind is Kind.BOOLEAN and form == LISTED else ""
+    values = "false, true" if column.kind is ColumnKind.BOOLEAN and form == LISTED else ""
     step = {DAYS: "day", MOMENTS: "hour"}.get(form, "")
     return ColumnForm(form, values=values, step=step, outside=HIDDEN if form in (LISTED, RANKED) else ENDS)
 
@@ -113,7 +113,7 @@ def _form_beside(which: str, target: object, *, is_public: bool) -> dict[str, st
 
 def read_column(form: ColumnForm, column: ColumnType) -> Attribute:
     """The attribute that the form declares; DomainError says what is missing."""
-    kind = column.kind if form.is_list else Kind.INTEGER
+    kind = column.kind if form.is_list else ColumnKind.INTEGER
     entry = _read_values(form, column.kind) | _read_beside("null", form.null, form.null_value, kind)
     if form.outside == ENDS and not form.is_list:
         return read_attribute(entry | {"outside": CLAMP})
@@ -130,7 +130,7 @@ def filled(form: ColumnForm, seen: ColumnSeen) -> ColumnForm | None:
     return None
 
 
-def _read_values(form: ColumnForm, kind: Kind) -> dict[str, Any]:
+def _read_values(form: ColumnForm, kind: ColumnKind) -> dict[str, Any]:
     if form.is_list:
         texts = read_list(form.values)
         if not texts:
@@ -151,7 +151,7 @@ def _read_values(form: ColumnForm, kind: Kind) -> dict[str, Any]:
     return {"kind": "dates" if form.form == DAYS else "timestamps", "start": low, "end": high, "by": step or "day"}
 
 
-def _read_beside(which: str, how: str, value: str, kind: Kind) -> dict[str, Any]:
+def _read_beside(which: str, how: str, value: str, kind: ColumnKind) -> dict[str, Any]:
     """How NULL, or a value outside, is treated."""
     if how != VALUE:
         return {which: CELL, f"{which}_public": how == OPEN}

@@ -62,7 +62,7 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.layout import IsWanted, Latest, PageContext, page
 from blowfishdb.server.rest.datasets import add_dataset
-from blowfishdb.sources.base import ColumnType, Join, Kind
+from blowfishdb.sources.base import ColumnKind, ColumnType, Join
 
 FOLDER = "uploads"
 ENDINGS = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
@@ -164,7 +164,7 @@ class DatasetDraft:
             columns = [
                 self.editor(
                     str(one["name"]),
-                    ColumnType(Kind(one["kind"]), str(one["native"]), one["digits"]),
+                    ColumnType(ColumnKind(one["kind"]), str(one["native"]), one["digits"]),
                     ColumnForm(**one["form"]),
                 )
                 for one in content["columns"]
