@@ -137,6 +137,8 @@ def test_typical_questions_are_priced_as_they_would_be(tmp_path: Path) -> None:
     assert guidance.unit == "All rows of a person are protected together; at most 2 rows of each count."
     assert guidance.presence == "Nobody learns whether somebody is in the table."
     assert "whether somebody is in the table is hidden" in saves_little(dataset, "cost")
+    assert "everything about ward is hidden" in saves_little(dataset, "cost", "ward")
+    assert "everything about" not in saves_little(dataset, "ward", "cost"), "of the cost not everything is hidden"
     shared = replace(guidance, share=Fraction(1, 2))
     assert shared.heads == ["times within the budget", "by one analyst"]
     for one in guidance.questions:

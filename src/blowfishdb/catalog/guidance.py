@@ -25,7 +25,7 @@ from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import Presence
 from blowfishdb.model.numbers import suggest
-from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.policy import Full, Person, Policy
 from blowfishdb.model.query import Query, query
 from blowfishdb.present.words import question_words
 from blowfishdb.sources.base import ColumnKind, ColumnType
@@ -433,8 +433,14 @@ PRESENCE_WORDS: Mapping[Presence, str] = {
 }
 
 
-def saves_little(declared: Declared, name: str) -> str:
-    """Why a policy that hides less of an attribute saves little; nothing where it may save much."""
+def saves_little(declared: Declared, name: str, beside: str = "") -> str:
+    """Why hiding less of an attribute saves little, perhaps beside another one; nothing where it may save much."""
+    policy = declared.policy
+    if beside and policy.joint_of(beside) is None and isinstance(policy.family(beside), Full):
+        return (
+            f"everything about {beside} is hidden, so a record may move between any two of its groups whatever is "
+            f"hidden of {name}: hiding less of {name} saves little"
+        )
     reasons = []
     if declared.policy.presence == "secret":
         reasons.append("whether somebody is in the table is hidden")

@@ -92,8 +92,8 @@ def check_settings(table: ParameterTable, mechanism: str | None, settings: Param
         if name not in known:
             others = [other for other, taking in table.items() if any(one.name == name for one in taking)]
             where = f"{name!r} is a parameter of {', '.join(others)}" if others else f"there is no parameter {name!r}"
-            hint = "" if others else f"; {suggest(name, known)}"
-            raise ParameterError(f"{where}{hint}; {mechanism} takes {taken}")
+            hint = where if others else f"{where}; {suggest(name, known)}"
+            raise ParameterError(f"{hint}{' ' if hint.endswith('?') else '; '}{mechanism} takes {taken}")
         if not known[name].admits(value):
             digits = "" if known[name].is_whole else f", with a denominator of at most {FINEST}"
             raise ParameterError(f"{name} of {mechanism} is {known[name].kind}{digits}, not {show(value)}")

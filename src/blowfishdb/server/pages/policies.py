@@ -90,7 +90,17 @@ def _show_picture(svg: str, label: str) -> None:
         ui.html(SIZE.sub(r"\1", svg, count=1), sanitize=False)
 
 
-def draw_graph(domain: Domain, policy: Policy, name: str, around: str = "") -> None:
+def _show_refusal(refusal: str, told: set[str]) -> None:
+    """Why there is no picture, once on a page: `told` are the refusals that it shows already."""
+    text = sentence(refusal)
+    if text in told:
+        small("No picture, for the reason that this page gives already.")
+        return
+    told.add(text)
+    notice(text, "is-accent", "edit")
+
+
+def draw_graph(domain: Domain, policy: Policy, name: str, around: str, told: set[str]) -> None:
     """Draws what the policy hides of one attribute, and warns of what it does not."""
     attribute = domain[name]
     try:
@@ -100,7 +110,7 @@ def draw_graph(domain: Domain, policy: Policy, name: str, around: str = "") -> N
             view = view_graph(domain, policy, name, place, WINDOW)
         picture = to_svg(view)
     except BlowfishError as error:
-        notice(sentence(error.message), "is-accent", "edit")
+        _show_refusal(error.message, told)
         return
     _show_picture(picture, f"Picture of the graph of {name}")
     for warning in view.warnings():
@@ -212,7 +222,7 @@ class QuestionPicture:
         axes = [AxisDraft(name, step).axis() for name, step in zip(self._axes, self._steps, strict=True)]
         return view_cells(compile_cells(self._domain, policy, axes, where))
 
-    def draw(self, policy: Policy | None) -> None:
+    def draw(self, policy: Policy | None, told: set[str]) -> None:
         """Draws the picture, what it shows in words, and the same as a list."""
         self._box.clear()
         if policy is None:
@@ -221,7 +231,7 @@ class QuestionPicture:
             try:
                 view = self.view(policy)
             except BlowfishError as error:
-                notice(sentence(error.message), "is-accent", "edit")
+                _show_refusal(error.message, told)
                 return
             self._draw_view(view)
 
@@ -653,7 +663,7 @@ class PolicyEditor:
         policy: Policy | None = None
         change: tuple[VersionChange, Stretch] | None = None
         tied: ConstraintsView | None = None
-        refusal = ""
+        refusal, told = "", set[str]()
         try:
             curator = self._context.auditor()
             policy = self._policy()
@@ -673,19 +683,20 @@ class PolicyEditor:
             self._change.clear()
             with self._change:
                 self._button.set_enabled(_show_change(change, refusal))
+            told.add(refusal)
         self._picture.clear()
         self._words.clear()
         self._tied.clear()
         self._tied.set_visibility(tied is not None)
         if tied is not None:
             with self._tied:
-                _draw_constraints(tied)
-        self._question.draw(policy)
+                _draw_constraints(tied, told)
+        if policy is not None and self._shown in self._forms:
+            with self._picture:
+                draw_graph(self._dataset.domain, policy, self._shown, self._around, told)
+        self._question.draw(policy, told)
         if policy is None:
             return
-        if self._shown in self._forms:
-            with self._picture:
-                draw_graph(self._dataset.domain, policy, self._shown, self._around)
         if tied is None or not tied.refusal:
             with self._words:
                 self._show_words(policy)
@@ -713,12 +724,14 @@ class PolicyEditor:
                 bullets(far)
 
 
-def _draw_constraints(view: ConstraintsView) -> None:
+def _draw_constraints(view: ConstraintsView, told: set[str]) -> None:
     """Draws which public constraints are tied together, with what each costs by itself and all together."""
     heading("What the public constraints tie together")
     _show_picture(constraints_svg(view), "Picture of the constraints")
-    for line in view.words():
+    is_told = view.refusal != "" and sentence(view.refusal) in told
+    for line in ("All together have no price.",) if is_told else view.words():
         small(line)
+    told.add(sentence(view.refusal))
     columns = ["Constraint", "Multiplies prices by itself", "Tied to"]
     listed_table(columns, len(columns), view.rows(), "Each constraint, its cost by itself, and those it is tied to")
 

@@ -462,7 +462,7 @@ class TradeOffPage:
         self._points, self._offers = points_of(attribute, current, read_thetas(self._thetas, attribute)), {}
         self._shown = None
         self._looking.changed()
-        why = saves_little(self._dataset, self._attribute)
+        why = saves_little(self._dataset, self._attribute, "" if self._second == NO_SECOND else self._second)
         self._little.set_text(sentence(why) if why else "")
         redraw(self._point_box, _nothing_chosen)
         redraw(self._closer, self._draw_closer)
