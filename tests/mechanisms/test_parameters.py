@@ -216,7 +216,7 @@ def test_on_a_line_there_is_nothing_to_split() -> None:
         ("auto", "split", "0.3", "auto takes none; those with parameters are hierarchy"),
         ("identity", "fan_out", "2", "identity takes none"),
         ("dawa", "rounds", "2", "'rounds' is a parameter of matching-transform; dawa takes split"),
-        ("dawa", "splitt", "0.3", "there is no parameter 'splitt'; did you mean 'split'? dawa takes"),
+        ("dawa", "splitt", "0.3", "there is no parameter 'splitt'; did you mean 'split'[?] dawa takes"),
         ("dawa", "split", "0.9", "split of dawa is a number from 0.01 to 0.8, with .* not 0.9"),
         ("dawa", "split", "0", "split of dawa is a number from 0.01 to 0.8"),
         ("dawa", "split", "1/1001", "a denominator of at most 1000"),
