@@ -180,7 +180,7 @@ def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
     shoot(page, "policies-constraints-phone")
     page.get_by_test_id("constraints").fill("marginal(age)\nmarginal(kind)")
     expect(page.get_by_text("All together have no price.")).to_be_visible()
-    expect(page.get_by_text("public constraints overlap in too many ways")).to_have_count(1)
+    expect(page.locator(".bf-notice, .bf-small", has_text="overlap in too many ways")).to_have_count(1)
     shoot(page, "policies-refusal-phone")
     page.set_viewport_size({"width": 1440, "height": 900})
     page.get_by_test_id("constraints").fill("")
