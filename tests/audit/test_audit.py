@@ -13,9 +13,8 @@ from scipy import stats
 
 import blowfishdb
 from blowfishdb.audit.cases import battery
-from blowfishdb.audit.drills import drills
 from blowfishdb.audit.noise import digit_violations
-from blowfishdb.audit.replay import Effort, replay, replay_account
+from blowfishdb.audit.replay import Effort, drills, replay, replay_account
 from blowfishdb.audit.report import Audit, CheckLine, Section, as_html, as_markdown, judged, write_report
 from blowfishdb.audit.run import AuditPlan, SelfCheck, _tasks, _without_self_check, run_audit
 from blowfishdb.audit.statistical import EventComparison, lower, power, upper

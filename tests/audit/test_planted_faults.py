@@ -11,10 +11,9 @@ import pytest
 from blowfishdb.accuracy.quote import forget
 from blowfishdb.audit import noise
 from blowfishdb.audit.cases import Case, battery
-from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import largest_ratio, people_lines, quantile_lines, selection_lines
 from blowfishdb.audit.noise import digit_violations, key_violations
-from blowfishdb.audit.replay import Effort, replay
+from blowfishdb.audit.replay import Effort, drills, replay
 from blowfishdb.audit.report import CheckLine
 from blowfishdb.audit.selections import selection_checks
 from blowfishdb.model.graphs import CellGraph, EdgeGraph

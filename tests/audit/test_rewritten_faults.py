@@ -11,14 +11,14 @@ import pytest
 from ibis.common.exceptions import IbisError
 
 from blowfishdb.audit.cases import battery
-from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import people_lines
 from blowfishdb.audit.noise import edge_violations, float_violations, levels_line, quantiles_line
+from blowfishdb.audit.replay import drills
 from blowfishdb.audit.report import CheckLine
 from blowfishdb.audit.run import DRILLED
 from blowfishdb.catalog import policy_change
 from blowfishdb.engine import charge, combination, joint_release, release, sharing
-from blowfishdb.ledger import charges, ledger, mark, sqlite, verification, watch
+from blowfishdb.ledger import charges, ledger, mark, store, verification, watch
 from blowfishdb.ledger import values as ledger_values
 from blowfishdb.mechanisms.data_aware import partition
 from blowfishdb.model import constraint_graph, constraints, graphs, policy, projection
@@ -308,7 +308,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "and True",
         LEDGER,
     ),
-    "charges in memory": (sqlite, "_connect", "synchronous = FULL", "synchronous = OFF", LEDGER),
+    "charges in memory": (store, "_connect", "synchronous = FULL", "synchronous = OFF", LEDGER),
     "marks in memory": (mark, "_write", "    _sync_content(descriptor)\n", "", LEDGER),
     "forged receipts": (charges, "_answer", "_receipt_at(cursor, receipt.sequence) != receipt", "False", LEDGER),
     "classes of another accounting": (

@@ -14,7 +14,7 @@ from typing import Any
 from blowfishdb.ledger import Account, Charge, Ledger, Receipt, charges
 from blowfishdb.ledger import ledger as ledger_module
 from blowfishdb.ledger.records import LedgerCursor
-from blowfishdb.ledger.sqlite import SqliteCursor, SqliteStore
+from blowfishdb.ledger.store import SqliteCursor, SqliteStore
 from blowfishdb.ledger.values import Publication
 
 

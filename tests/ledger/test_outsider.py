@@ -17,7 +17,7 @@ from blowfishdb.cli.ledger import write_entries
 from blowfishdb.ledger import open_ledger
 from blowfishdb.ledger.mark import sign_checkpoint
 from blowfishdb.ledger.records import genesis
-from blowfishdb.ledger.sqlite import open_sqlite
+from blowfishdb.ledger.store import open_sqlite
 from tests.ledger.support import ROOT, charge_of, opened
 from tools.verify_checkpoint import Wrong, check, is_signed, main
 

@@ -17,8 +17,7 @@ import pytest
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger import accept_restored_ledger, open_ledger
 from blowfishdb.ledger.mark import SLOT
-from blowfishdb.ledger.sqlite import SqliteStore, open_sqlite
-from blowfishdb.ledger.store import NEWEST
+from blowfishdb.ledger.store import NEWEST, SqliteStore, open_sqlite
 from tests.ledger.support import ROOT, Place, charge_of, opened
 
 OLD = Path(__file__).with_name("format_1.sql")

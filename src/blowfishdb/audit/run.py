@@ -11,10 +11,9 @@ from functools import lru_cache, partial
 from importlib import metadata
 
 from blowfishdb.audit.cases import Subject, battery, dataset_cases
-from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import exact_lines, people_lines, quantile_lines, selection_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
-from blowfishdb.audit.replay import Effort, replay, replay_account
+from blowfishdb.audit.replay import Effort, drills, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, CheckLine, Section, judged, not_tested
 from blowfishdb.audit.selections import selection_checks
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power

@@ -15,8 +15,7 @@ from blowfishdb.ledger.charges import utc_now
 from blowfishdb.ledger.ledger import Ledger, count_restored, open_mark, open_store
 from blowfishdb.ledger.mark import HighWaterMark, new_identity
 from blowfishdb.ledger.records import EntryField, LedgerCursor, LedgerRow, text
-from blowfishdb.ledger.sqlite import open_sqlite
-from blowfishdb.ledger.store import Store
+from blowfishdb.ledger.store import Store, open_sqlite
 from blowfishdb.ledger.values import Head, Seen, Spending, Spent, check_text, spending_fields
 from blowfishdb.ledger.verification import verify_since
 

@@ -26,7 +26,7 @@ from blowfishdb.errors import (
     plural,
 )
 from blowfishdb.ledger.charges import Charging, check_versions, ensure_analyst, nothing_to_do, utc_now
-from blowfishdb.ledger.mark import FileMark, HighWaterMark, check_guard, check_not_rolled_back, new_identity
+from blowfishdb.ledger.mark import PATIENCE, FileMark, HighWaterMark, check_guard, check_not_rolled_back, new_identity
 from blowfishdb.ledger.records import (
     ACCOUNT_COLUMNS,
     ENTRY_COLUMNS,
@@ -39,8 +39,7 @@ from blowfishdb.ledger.records import (
     limit_values,
     text,
 )
-from blowfishdb.ledger.sqlite import open_sqlite
-from blowfishdb.ledger.store import PATIENCE, Store
+from blowfishdb.ledger.store import Store, open_sqlite
 from blowfishdb.ledger.values import (
     NOTHING,
     SUM,

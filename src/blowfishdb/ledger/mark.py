@@ -18,8 +18,10 @@ from typing import Any
 
 from blowfishdb.errors import CatalogError, LedgerRolledBack, LedgerUnavailable, plural
 from blowfishdb.ledger.records import EntryField, canonical, digest
-from blowfishdb.ledger.store import PATIENCE
 from blowfishdb.ledger.values import Head, Seen, Spending, read_spending, spending_text
+
+PATIENCE = 30.0
+"""Seconds that a write waits for its turn before it gives up."""
 
 
 @dataclass(frozen=True)
