@@ -24,25 +24,20 @@ PATIENCE = 30.0
 """Seconds that a write waits for its turn before it gives up."""
 
 
-@dataclass(frozen=True)
-class Held:
-    """The exclusive lock of a file; closing the descriptor lets go. `was_busy` when it had to be waited for."""
+def acquire(path: Path, seconds: float) -> int:
+    """The descriptor of a file, made where it does not exist, that holds its exclusive lock until it is closed.
 
-    descriptor: int
-    was_busy: bool
-
-
-def acquire(path: Path, seconds: float) -> Held:
-    """The exclusive lock of the file, made where it does not exist; LedgerUnavailable after the deadline."""
+    LedgerUnavailable after the deadline.
+    """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as problem:
         raise LedgerUnavailable(f"cannot open the lock {path.name}: {problem.strerror}") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return Held(descriptor, was_busy=False)
+        return descriptor
     except BlockingIOError:
-        return Held(_Waiting(descriptor).outcome(seconds), was_busy=True)
+        return _Waiting(descriptor).outcome(seconds)
 
 
 @contextmanager
@@ -53,11 +48,11 @@ def in_turn(path: Path, seconds: float) -> Iterator[None]:
     try:
         held = acquire(path.with_name(path.name + "-lock"), max(0.0, until - time.monotonic()))
     finally:
-        os.close(turn.descriptor)
+        os.close(turn)
     try:
         yield
     finally:
-        os.close(held.descriptor)
+        os.close(held)
 
 
 class _Waiting:
@@ -193,16 +188,16 @@ class FileMark(HighWaterMark):
         if not content or _identity(content) is not None:
             return _identity(content)
         with self._held() as held:
-            content = os.pread(held.descriptor, 2 * SLOT, 0)
+            content = os.pread(held, 2 * SLOT, 0)
             known, identity = _furthest(content), _identity(content) or new_identity()
             if known is not None:
-                _write(held.descriptor, Seen(known, None), _older_slot(content, known), identity)
+                _write(held, Seen(known, None), _older_slot(content, known), identity)
             return identity
 
     def advance(self, head: Head, newest: Callable[[], Seen] | None = None) -> None:
         """Makes sure, durably, that the mark is at least here; refuses a head that contradicts it."""
         with self._held() as held:
-            content = os.pread(held.descriptor, 2 * SLOT, 0)
+            content = os.pread(held, 2 * SLOT, 0)
             known = _furthest(content)
             if known is not None and is_known(known, head):
                 return
@@ -210,14 +205,14 @@ class FileMark(HighWaterMark):
             identity = _identity(content) or new_identity()
             is_taken_over = known is not None and known.ledger != head.ledger
             for slot in (0, 1) if is_taken_over else (_older_slot(content, known),):
-                _write(held.descriptor, seen, slot, identity)
+                _write(held, seen, slot, identity)
 
     def replace(self, head: Head, identity: str | None = None, spending: Spending | None = None) -> None:
         """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
         with self._held() as held:
-            name = identity or _identity(os.pread(held.descriptor, 2 * SLOT, 0)) or new_identity()
+            name = identity or _identity(os.pread(held, 2 * SLOT, 0)) or new_identity()
             for slot in (0, 1):
-                _write(held.descriptor, Seen(head, spending), slot, name)
+                _write(held, Seen(head, spending), slot, name)
 
     def _content(self, size: int | None = 2 * SLOT) -> bytes:
         try:
@@ -229,7 +224,7 @@ class FileMark(HighWaterMark):
             raise LedgerUnavailable(f"cannot read the high-water mark: {problem.strerror}") from None
 
     @contextmanager
-    def _held(self) -> Iterator[Held]:
+    def _held(self) -> Iterator[int]:
         is_new = not self.path.exists()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -237,7 +232,7 @@ class FileMark(HighWaterMark):
             try:
                 yield held
             finally:
-                os.close(held.descriptor)
+                os.close(held)
             if is_new:
                 _sync_folder(self.path.parent)
         except OSError as problem:
