@@ -76,7 +76,6 @@ from blowfishdb.server.pages.trade_off import (
     points_of,
     read_thetas,
     thetas_of,
-    with_family,
     within_words,
 )
 from blowfishdb.sources.base import ColumnKind, ColumnType
@@ -280,12 +279,12 @@ def test_curves_agree_with_exact_quotes() -> None:
     domain, offers = bf.domain({"age": AGE}), PriceCurves()
     asked = query("cdf", bf.col("age").bins(10))
     points = points_of(AGE, bf.full())
-    found = {point: offers.offer(domain, with_family(bf.Policy(), "age", point.family), asked) for point in points}
+    found = {point: offers.offer(domain, bf.Policy().with_family("age", point.family), asked) for point in points}
     lines = curves(points, found, 50.0, wants_epsilon=True)
     assert set(lines) == {SECRET, NEAR, BLOCKS}
     assert all(len(row) == len(thetas_of(AGE)) for row in lines.values())
     for point in points:
-        compiled = compile_query(domain, with_family(bf.Policy(), "age", point.family), asked)
+        compiled = compile_query(domain, bf.Policy().with_family("age", point.family), asked)
         exact = float(quotes_for(compiled, accuracy_target(alpha=50)).best.epsilon)
         drawn = lines[point.line][thetas_of(AGE).index(point.theta) if point.theta else 0]
         assert drawn == pytest.approx(exact, rel=0.06, abs=1e-9), point

@@ -260,10 +260,7 @@ def show_comparison(
         raise PolicyError(f"{name} is hidden together with other attributes; a policy of its own cannot be compared")
     current = dataset.policy.family(name)
     families = [*([read_family(words, attribute) for words in policies] or usual_families(attribute)), current]
-    named = {
-        family_words(family): replace(dataset.policy, attributes={**dataset.policy.attributes, name: family})
-        for family in families
-    }
+    named = {family_words(family): dataset.policy.with_family(name, family) for family in families}
     pairs = read_pairs(name, pair_texts, attribute)
     kind: Kind = "cdf" if attribute.ordered else "histogram"
     prices = what_if(dataset.domain, named, query(kind, name), target, pairs)

@@ -720,8 +720,7 @@ def expensive_columns(
         if family is None:
             return None
         try:
-            other = replace(policy, attributes={**policy.attributes, name: family})
-            changed = compile_query(domain, other, compiled.query)
+            changed = compile_query(domain, policy.with_family(name, family), compiled.query)
             return _price(changed, quotes_for(changed, target, (best.mechanism, *USUALLY_BEST)).best, target)
         except BlowfishError:
             return None

@@ -6,7 +6,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TypeAlias, cast, get_args
@@ -657,6 +657,10 @@ class Policy:
     def family(self, name: str) -> Family:
         """The family of an attribute that is in no joint graph."""
         return self.attributes.get(name, FULL)
+
+    def with_family(self, name: str, family: Family) -> Policy:
+        """The policy with another family for one attribute."""
+        return replace(self, attributes={**self.attributes, name: family})
 
     def axis_family(self, attribute: Attribute, name: str) -> Family:
         """The family along one attribute while the others stay; a joint threshold is a threshold there."""

@@ -170,11 +170,6 @@ def _blocks(attribute: Attribute, theta: str) -> Family | None:
     return None
 
 
-def with_family(policy: Policy, name: str, family: Family) -> Policy:
-    """The policy with another family for one attribute."""
-    return replace(policy, attributes={**policy.attributes, name: family})
-
-
 @dataclass
 class PriceCurves:
     """Offers that were made before, so that a curve is quoted once; pages of all curators share them."""
@@ -345,7 +340,7 @@ class TradeOffPage:
 
     def _policy(self, point: Point) -> Policy:
         """The policy in force with the point's family for this attribute."""
-        return with_family(self._dataset.policy, self._attribute, point.family)
+        return self._dataset.policy.with_family(self._attribute, point.family)
 
     def _build_controls(self, names: list[str]) -> None:
         heading("The question")
