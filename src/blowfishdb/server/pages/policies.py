@@ -481,7 +481,8 @@ class PolicyEditor:
                     self._question = QuestionPicture(dataset.domain, self._latest.changed)
                     self._question.build(self._names())
                 self._tied = card().props('data-testid="constraint-graph"')
-                with card():
+                self._in_words = card()
+                with self._in_words:
                     heading("In words")
                     self._words = ui.element("div").props("aria-live=polite")
                 if self._is_curator:
@@ -695,11 +696,11 @@ class PolicyEditor:
             with self._picture:
                 draw_graph(self._dataset.domain, policy, self._shown, self._around, told)
         self._question.draw(policy, told)
-        if policy is None:
-            return
-        if tied is None or not tied.refusal:
+        explained = policy if tied is None or not tied.refusal else None
+        self._in_words.set_visibility(explained is not None)
+        if explained is not None:
             with self._words:
-                self._show_words(policy)
+                self._show_words(explained)
 
     def _show_words(self, policy: Policy) -> None:
         """What is hidden and what is not: of the shown attribute and of whole records, the others folded away."""
