@@ -345,6 +345,32 @@ def test_columns_are_looked_up_once_while_nothing_proves_the_content(
     assert list(engine.columns(table)) == ["y"]
 
 
+def test_columns_of_files_are_looked_up_once_while_no_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And anew where a file was written to a moment ago, another one is there, or one has other columns now."""
+    first, second = tmp_path / "1.parquet", tmp_path / "2.parquet"
+
+    def write(file: Path, name: str) -> None:
+        duckdb.sql(f"SELECT 1 AS {name}").write_parquet(str(file))
+
+    write(first, "x")
+    engine, table = open_source(f"{tmp_path}/*.parquet")._engine, TableName("rows", "main")
+    assert isinstance(engine, DuckDB)
+    assert (list(engine.columns(table)), engine._columns) == (["x"], {})
+    monkeypatch.setattr(location, "SETTLED", -(10**12))
+    assert list(engine.columns(table)) == ["x"]
+    write(second, "y")
+    assert list(engine.columns(table)) == ["x", "y"]
+    write(first, "longer")
+    assert list(engine.columns(table)) == ["longer", "y"]
+    monkeypatch.setattr(engine, "_connect", lambda: pytest.fail("opened again"))
+    assert list(engine.columns(table)) == ["longer", "y"]
+    second.unlink()
+    with pytest.raises(pytest.fail.Exception):
+        engine.columns(table)
+
+
 def test_a_statement_serves_a_plan_that_another_process_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.csv"
     file.write_text("x\n1\n0\n1\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -52,17 +53,25 @@ def whole(value: object, what: str, error: type[InvalidInput] = InvalidInput) ->
 
 def show(number: Fraction) -> str:
     """The shortest exact way to write the number: a decimal where one exists."""
-    rest, twos, fives = number.denominator, 0, 0
+    numerator, denominator = number.numerator, number.denominator
+    places = _decimal_places(denominator)
+    if places is None:
+        return str(number)
+    digits = f"{abs(numerator) * 10**places // denominator:0{places + 1}d}"
+    sign = "-" if numerator < 0 else ""
+    return f"{sign}{digits[:-places]}.{digits[-places:]}" if places else f"{sign}{digits}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _decimal_places(denominator: int) -> int | None:
+    """How many decimal places a fraction needs; None for more than 18. Many numbers share few denominators."""
+    rest, twos, fives = denominator, 0, 0
     while rest % 2 == 0:
         rest, twos = rest // 2, twos + 1
     while rest % 5 == 0:
         rest, fives = rest // 5, fives + 1
     places = max(twos, fives)
-    if rest != 1 or places > 18:
-        return str(number)
-    digits = f"{abs(number.numerator) * 10**places // number.denominator:0{places + 1}d}"
-    sign = "-" if number < 0 else ""
-    return f"{sign}{digits[:-places]}.{digits[-places:]}" if places else f"{sign}{digits}"
+    return places if rest == 1 and places <= 18 else None
 
 
 def suggest(wrong: object, known: Iterable[object]) -> str:

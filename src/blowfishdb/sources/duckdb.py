@@ -178,6 +178,12 @@ ARRAY_BITS = 18
 """Groups by small types are counted in an array of up to two to this many places."""
 
 
+def _stamped(files: Sequence[str]) -> Mapping[str, Stamp]:
+    """The files, each with its stamp; none where one is missing."""
+    stamps = {file: stamp for file in files if (stamp := stamp_of(file)) is not None}
+    return stamps if len(stamps) == len(files) else {}
+
+
 def column_type(native: str) -> ColumnType:
     """What DuckDB's name of a type means."""
     decimal = re.fullmatch(r"DECIMAL\((\d+),\d+\)", native)
@@ -203,8 +209,8 @@ class DuckDB(Engine):
         self._place = place
         self._without_views: str | None = None
         """The digest of the database when it was last seen to hold no view."""
-        self._columns: dict[TableName, tuple[Stamp, Mapping[str, ColumnType]]] = {}
-        """The columns of each table, and the stamp of the database that they were read from."""
+        self._columns: dict[TableName, tuple[Mapping[str, Stamp], Mapping[str, ColumnType]]] = {}
+        """The columns of each table, and the stamps of the files that they were read from."""
 
     def identity(self, table: TableName) -> str:
         # DuckDB takes names of any case for the same.
@@ -218,21 +224,22 @@ class DuckDB(Engine):
         query = """SELECT column_name, data_type FROM duckdb_columns()
             WHERE database_name = current_database() AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?)
             ORDER BY column_index"""
-        stamp, (known, columns) = self._stamp(), self._columns.get(table, (None, {}))
-        if stamp is not None and stamp == known:
+        stamps, (known, columns) = self._stamps(), self._columns.get(table, (None, {}))
+        if stamps and stamps == known:
             return columns
         began = time.time_ns()
         with self._connect() as connection:
             rows = connection.execute(query, [table.schema, table.name]).fetchall()
             is_current = not _open_files.is_replaced(self._place)
         columns = {name: column_type(native) for name, native in rows}
-        if stamp is not None and is_current and stamp == self._stamp() and is_settled(stamp, began):
-            self._columns[table] = stamp, columns
+        is_current = is_current and stamps == self._stamps()
+        if stamps and is_current and all(is_settled(stamp, began) for stamp in stamps.values()):
+            self._columns[table] = stamps, columns
         return columns
 
-    def _stamp(self) -> Stamp | None:
-        """What tells the database from itself before it was written to; None while it has changes in its log."""
-        return None if self._has_log() else stamp_of(self._place)
+    def _stamps(self) -> Mapping[str, Stamp]:
+        """What tells each file from itself before it was written to; none while the database has changes in its log."""
+        return {} if self._has_log() else _stamped([self._place])
 
     def _has_log(self) -> bool:
         log = f"{self._place}.wal"
@@ -526,6 +533,12 @@ class Files(DuckDB):
         path = _joined_table(text).path
         names = [name for name, table in self._tables.items() if table.path == path and name != FILES.name]
         return self.qualified(TableName(names[0]))
+
+    def _stamps(self) -> Mapping[str, Stamp]:
+        tables = [table for table in self._tables.values() if isinstance(table, Pattern)]
+        # The columns of a Delta table are those of its log.
+        is_known = len(tables) == len(self._tables)
+        return _stamped([file for table in tables for file in table.files()]) if is_known else {}
 
     def content(self) -> str | None:
         tables = self._tables.values()
