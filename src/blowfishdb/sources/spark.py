@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from blowfishdb.model.numbers import Floats
@@ -34,6 +35,8 @@ KINDS = {
 # Wall clocks and literals are read in UTC, and no cast or sum may fail on a value.
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
 FOLDER = TableName("blowfish_rows")
+PATTERN = re.compile(r"[*?{\[\\]")
+"""What makes a path the pattern of several."""
 _STARTING = threading.Lock()
 PORT = 15002
 """Where a Spark Connect server listens by itself."""
@@ -51,10 +54,32 @@ def column_type(native: str) -> ColumnType:
     return ColumnType(KINDS.get(native, ColumnKind.OTHER), native)
 
 
-def _files(rows: DataFrame) -> str:
-    """The files that rows are read from, as Spark lists them: paths, sizes and times."""
+@dataclass(frozen=True)
+class SeenFolder:
+    """The rows of a folder in a session: the view's list of files, what was on it at first, and the columns."""
+
+    session: SparkSession
+    listing: Any
+    files: str
+    schema: StructType
+
+    def is_same(self, session: SparkSession) -> bool:
+        """Whether the session's view reads the same files when all are listed anew."""
+        if session is not self.session:
+            return False
+        self.listing.refresh()
+        return _files(self.listing) == self.files
+
+
+def _seen(session: SparkSession, rows: DataFrame) -> SeenFolder:
     relation: Any = rows._jdf.queryExecution().analyzed()
-    return str(relation.relation().location().allFiles().mkString("\n"))
+    listing = relation.relation().location()
+    return SeenFolder(session, listing, _files(listing), rows.schema)
+
+
+def _files(listing: Any) -> str:
+    """The files on a list, as Spark shows them: paths, sizes and times."""
+    return str(listing.allFiles().mkString("\n"))
 
 
 class Spark(Engine):
@@ -66,8 +91,7 @@ class Spark(Engine):
     def __init__(self, location: Location) -> None:
         self._pyspark: Any = driver("pyspark.sql", "spark", "spark")
         self._location = location
-        self._known: tuple[str, StructType] | None = None
-        """The files of the folder when its columns were read, and the columns."""
+        self._seen: SeenFolder | None = None
         self._copied: tuple[Any, SparkSession] | None = None
         """The session that was last copied, and its copy."""
 
@@ -78,7 +102,7 @@ class Spark(Engine):
             running = self._pyspark.SparkSession.getActiveSession() or self._start()
             session = self._copy(running)
         if self._folder:
-            self._rows(session).createOrReplaceTempView(FOLDER.name)
+            self._look(session)
         yield session
 
     def _copy(self, running: Any) -> SparkSession:
@@ -94,16 +118,19 @@ class Spark(Engine):
         self._copied = original, copy
         return copy
 
-    def _rows(self, session: SparkSession) -> DataFrame:
-        """The rows of the folder. To read their columns takes a job of its own, which the same files need once."""
-        if self._known is not None:
-            files, schema = self._known
-            rows = session.read.schema(schema).parquet(self._folder)
-            if _files(rows) == files:
-                return rows
-        rows = session.read.parquet(self._folder)
-        self._known = _files(rows), rows.schema
-        return rows
+    def _look(self, session: SparkSession) -> None:
+        """Makes the view of the folder, which the same files need once; to read columns takes a job of its own."""
+        before = self._seen
+        # The list of a pattern would stay one of the folders that matched it at first.
+        if before is not None and not PATTERN.search(self._folder) and before.is_same(session):
+            return
+        rows = (session.read if before is None else session.read.schema(before.schema)).parquet(self._folder)
+        now = _seen(session, rows)
+        if before is not None and now.files != before.files:
+            rows = session.read.parquet(self._folder)
+            now = _seen(session, rows)
+        rows.createOrReplaceTempView(FOLDER.name)
+        self._seen = now
 
     @property
     def _folder(self) -> str:
@@ -138,8 +165,8 @@ class Spark(Engine):
 
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         with self._session() as session:
-            if self._known is not None and table == FOLDER:
-                return {field.name: column_type(field.dataType.simpleString()) for field in self._known[1]}
+            if self._seen is not None and table == FOLDER:
+                return {field.name: column_type(field.dataType.simpleString()) for field in self._seen.schema}
             name = ".".join(f"`{part.replace('`', '``')}`" for part in (table.schema, table.name) if part)
             if not session.catalog.tableExists(name):
                 return {}
