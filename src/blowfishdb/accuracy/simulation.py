@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +43,8 @@ FIRST_LOOK = 2
 """The samples that are looked at first are this many times as many as may fail."""
 NEARLY = 1e-9
 """Room for the rounding of floats."""
+SIGN_BYTE = 3 if sys.byteorder == "little" else 0
+"""Which of the four bytes of a single-precision float has its sign."""
 
 
 def allowed_failures(samples: int, beta: float, confidence: float = CONFIDENCE) -> int:
@@ -62,7 +65,7 @@ def signed_exponentials(seed: str, variables: int, samples: int) -> NDArray[np.f
     size = generator.standard_exponential((variables, samples), dtype=np.float32)
     signs = np.unpackbits(np.frombuffer(generator.bytes(size.size // 8 + 1), np.uint8))[: size.size]
     # The highest bit of a float is its sign; a masked negation takes as long as all the draws.
-    size.view(np.uint32).reshape(-1)[:] |= signs.astype(np.uint32) << 31
+    size.view(np.uint8).reshape(-1)[SIGN_BYTE::4] |= signs << 7
     size.flags.writeable = False
     return size
 
@@ -188,7 +191,8 @@ class Simulation:
             count = int(np.searchsorted(-at_most, -alpha))
         first = min(step, FIRST_LOOK * (allowed + 2))
         ends = [0, *range(first, count, step), count] if count else []
-        return (order[start:stop] for start, stop in pairwise(ends))
+        # Columns next to each other are collected twice as fast.
+        return (np.sort(order[start:stop]) for start, stop in pairwise(ends))
 
     def _errors(self, epsilon: Fraction, batches: Iterable[slice | Ints]) -> Iterator[Floats]:
         """Absolute errors of the discrete noise, answers (or their maximum) by samples, batch by batch.

@@ -17,7 +17,7 @@ from scipy.linalg import cholesky_banded, solve_triangular
 from scipy.linalg.lapack import dtbtrs
 from scipy.sparse import csr_array, vstack
 
-from blowfishdb.mechanisms.axis import GRID, CoarseCorrection, OrderedAxis
+from blowfishdb.mechanisms.axis import GRID, CoarseCorrection, Estimator, OrderedAxis
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints, distinct
 from blowfishdb.model.workload import AllRanges, Identity, Prefix, Rows, Sparse, Stacked
@@ -363,6 +363,9 @@ class System:
 @dataclass(frozen=True, eq=False)
 class HatSolver(CoarseCorrection):
     """The same estimate as CoarseCorrection; also variances of ranges that cover parts of cells."""
+
+    # Its rows may be too many to write out.
+    coefficients = Estimator.coefficients
 
     @cached_property
     def narrow(self) -> csr_array:

@@ -176,20 +176,25 @@ def column_energies(rows: Rows) -> Floats:
 
 def chosen_rows(rows: Rows, queries: Ints) -> Ints:
     """The given rows of the workload, written out."""
-    spans = None if isinstance(rows, AllRanges) else as_intervals(rows)
-    if spans is not None:
-        low, high = spans.low[queries], spans.high[queries]
-    elif isinstance(rows, AllRanges):
-        start = np.arange(rows.cells)
-        before = start * rows.cells - start * (start - 1) // 2
-        low = np.searchsorted(before, queries, side="right") - 1
-        high = low + 1 + queries - before[low]
-    else:
+    ranges = chosen_ranges(rows, queries)
+    if ranges is None:
         picks = np.zeros((rows.shape[0], queries.size), dtype=np.int64)
         picks[queries, np.arange(queries.size)] = 1
         return np.asarray(rows.transpose_dot(picks)).T
+    low, high = ranges
     cell = np.arange(rows.shape[1])
     return ((low[:, None] <= cell) & (cell < high[:, None])).astype(np.int64)
+
+
+def chosen_ranges(rows: Rows, queries: Ints) -> tuple[Ints, Ints] | None:
+    """The given rows of the workload as ranges low <= c < high; None where some row of it is none."""
+    if isinstance(rows, AllRanges):
+        start = np.arange(rows.cells)
+        before = start * rows.cells - start * (start - 1) // 2
+        low = np.searchsorted(before, queries, side="right") - 1
+        return low, low + 1 + queries - before[low]
+    spans = as_intervals(rows)
+    return None if spans is None else (spans.low[queries], spans.high[queries])
 
 
 def spread_choice(size: int, count: int) -> Ints:
