@@ -14,7 +14,13 @@ from scipy.sparse import csr_array, vstack
 
 from blowfishdb.errors import Declined
 from blowfishdb.inference.least_squares import Chain, Tree, TreeSolver, range_variances
-from blowfishdb.mechanisms.strategy import CellStrategy, chosen_ranges, chosen_rows, single_cell_variances, spread_choice
+from blowfishdb.mechanisms.strategy import (
+    CellStrategy,
+    chosen_ranges,
+    chosen_rows,
+    single_cell_variances,
+    spread_choice,
+)
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO, WindowGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive, distinct
