@@ -11,7 +11,7 @@ import pytest
 
 from blowfishdb.errors import DigestMismatch, InvalidInput, LedgerCorrupt, TooLarge
 from blowfishdb.ledger import Ledger, charges
-from blowfishdb.ledger.records import REMEMBERED, LedgerCursor
+from blowfishdb.ledger.records import REMEMBERED, LedgerCursor, receipt_of
 from tests.ledger.support import charge_of, opened
 
 
@@ -29,6 +29,22 @@ def test_an_answer_replays_for_free(ledger: Ledger) -> None:
     assert ledger.replay(account.id, "same", analyst="bob") is None
     assert ledger.replay(account.id, "same", analyst="ana") == found
     assert ledger.account(account.id).spent == 1
+
+
+def test_the_answers_of_others_to_the_same_request_are_not_read(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = opened(ledger, 1)
+    for name in ("ana", "ben", "cleo"):
+        paid = ledger.charge(charge_of(account, "1/10", name, analyst=name, request="same"))
+        ledger.store_answer(paid, name.encode())
+    seen = list[str]()
+    monkeypatch.setattr(charges, "receipt_of", lambda entry: seen.append(entry.who) or receipt_of(entry))
+    replay = ledger.replay(account.id, "same", analyst="ana")
+    assert replay is not None
+    assert (replay.payload, seen) == (b"ana", ["ana"])
+    assert ledger.replay(account.id, "same", analyst="dora") is None
+    assert seen == ["ana"]
 
 
 def test_the_first_answer_wins_so_one_charge_never_shows_two_draws(ledger: Ledger) -> None:

@@ -235,8 +235,12 @@ class Charging(OpenLedger):
         self._sound(account)
         with self.store.read() as cursor:
             known = cursor.account(account)
-            condition = f"account = ? AND request_digest = ? AND {ANSWERED} ORDER BY sequence DESC"
-            for entry in cursor.entries(condition, account, request_digest):
+            condition = f"account = ? AND request_digest = ? AND {ANSWERED}"
+            values: tuple[LedgerValue, ...] = (account, request_digest)
+            if analyst is not None:
+                # An expression, which no index has: fewer entries have the request than the analyst.
+                condition, values = f"{condition} AND analyst || '' = ?", (*values, analyst)
+            for entry in cursor.entries(f"{condition} ORDER BY sequence DESC", *values):
                 receipt = receipt_of(entry)
                 if _versions(receipt.charge) == _versions(known) and analyst in (None, receipt.charge.analyst):
                     payload = _load_payload(cursor, receipt.sequence)

@@ -179,15 +179,15 @@ class LedgerCursor(ABC):
 
     def account(self, account: str) -> Account:
         """One account; UnknownAccount when there is none."""
-        rows = self.rows(f"SELECT {ACCOUNT_COLUMNS} FROM account WHERE id = ?", account)
+        joined = "account LEFT JOIN label ON label.account = account.id"
+        rows = self.rows(f"SELECT {ACCOUNT_COLUMNS}, label.name FROM {joined} WHERE id = ?", account)
         if not rows:
             raise UnknownAccount(account)
         row = rows[0]
-        names = self.rows("SELECT name FROM label WHERE account = ?", account)
         return Account(
             id=text(row[0]),
             identity=text(row[1]),
-            names=tuple(sorted(text(name) for (name,) in names)),
+            names=tuple(sorted(text(name) for *_, name in rows if name is not None)),
             limit=ratio(row[2], row[3]),
             spent=ratio(row[4], row[5]),
             analyst_limit=_optional_ratio(row[6], row[7]),
@@ -283,8 +283,8 @@ class LedgerCursor(ABC):
 
     def hash_at(self, sequence: int) -> str | None:
         """The hash of the entry with that number; None when there is none."""
-        entry = self.entry(sequence)
-        return None if entry is None else entry.hash
+        rows = self.rows("SELECT hash FROM entry WHERE sequence = ?", sequence)
+        return text(rows[0][0]) if rows else None
 
     def append(self, kind: str, account: str | None, fields: dict[str, EntryField]) -> Entry:
         """Appends an entry with these fields to the chain."""
@@ -382,8 +382,9 @@ def charge_of(fields: Mapping[str, Any]) -> Charge:
     return Charge(**plain, epsilon=exact(fields["epsilon"]), losses=losses, link=link)
 
 
+@lru_cache(maxsize=64)
 def receipt_of(entry: Entry) -> Receipt:
-    """The receipt of a charge's entry, rebuilt from the body that its hash covers."""
+    """The receipt of a charge's entry, rebuilt from the body that its hash covers; a release needs it several times."""
     try:
         charge = charge_of(entry.fields)
     except (InvalidInput, ValueError, KeyError, TypeError):
