@@ -1,35 +1,45 @@
-"""The core: plans and stages to refuse, joint thresholds, and how far one record moves what selections compare."""
+"""The core: what it refuses, joint thresholds, the noise of mechanisms, and what selections compare and choose."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
+from scipy import stats
 from scipy.sparse import csr_array
 
-from blowfishdb.audit.cases import LIMITS, METRICS, limited
-from blowfishdb.audit.definitions import measured_once
+from blowfishdb.audit.cases import CDF, FAMILIES, LIMITS, METRICS, ONE, RANGES, Case, limited, prepared
+from blowfishdb.audit.definitions import dense_rows
 from blowfishdb.audit.noise import NoiseLaw
 from blowfishdb.audit.report import CheckLine, Losses, broken, judged, refused
-from blowfishdb.audit.selections import NONE, line_graph, window_graph
+from blowfishdb.audit.scratch import scratch
+from blowfishdb.audit.selections import NONE, drawn_noise, gate_of, line_graph, window_graph
+from blowfishdb.audit.statistical import LEVEL, EventComparison, worst_event
 from blowfishdb.engine.measure import measure
-from blowfishdb.mechanisms.data_aware.matching_transform import MOST_COMPLETE, MatchingPartition
+from blowfishdb.engine.release import PlanRelease
+from blowfishdb.errors import Declined, InvalidInput
+from blowfishdb.mechanisms.data_aware.matching_transform import MOST_COMPLETE, MatchingPartition, matching_partition
 from blowfishdb.mechanisms.data_aware.partition import (
     L1Gate,
     L1Refinement,
     WorstBucket,
     bucket_deviations,
     deviations,
+    l1_refinement,
     levels,
     running_deviations,
+    worst_bucket,
 )
+from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.graphs import CellGraph, GridGraph, Metric, Presence
 from blowfishdb.model.numbers import Ints
+from blowfishdb.model.policy import Policy
 from blowfishdb.model.workload import Identity, Intervals, Prefix, Sparse
 from blowfishdb.plan.certificate import certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
@@ -41,6 +51,7 @@ from blowfishdb.plan.program import (
     RefinementNoise,
     SelectionStage,
 )
+from selfcheck.made_up import measured_once
 
 LENGTH = 5
 Attempts = dict[str, Callable[[], object]]
@@ -299,3 +310,60 @@ def _sensitivity(subject: str, costs: Callable[[Ints], Ints], allowed: Ints | in
         if np.any(moved > allowed):
             violations.append(f"one record moves an item by {int(moved.max())}, its noise is made for less")
     return judged(subject, "sensitivity", violations, f"at most {worst:.3g} of what noise is made for", len(tables))
+
+
+FEW_MECHANISMS = ("identity", "ordered", "hierarchy", "optimized")
+
+
+def residuals(*, quick: bool) -> Iterator[CheckLine]:
+    """The noise of every mechanism on its rows, over the scale that its charge claims."""
+    rows_wanted = 10_000 if quick else 200_000
+    for name in FEW_MECHANISMS if quick else MECHANISMS:
+        for family in ("threshold",) if quick else ("threshold", "full"):
+            question = CDF if name == "ordered" else RANGES
+            case = Case(f"{name}, {family}", ONE, Policy({"x": FAMILIES[family]}), question, name, Fraction(1, 2))
+            with scratch(case.domain, case.policy) as world:
+                try:
+                    release = prepared(case, world.handle, case.query)
+                    plan = release.best.plan if isinstance(release, PlanRelease) else None
+                except (Declined, InvalidInput):
+                    continue
+            if isinstance(release, PlanRelease) and isinstance(plan, Plan):
+                yield _residual(case, release, plan, rows_wanted)
+
+
+def _residual(case: Case, release: PlanRelease, plan: Plan, rows_wanted: int) -> CheckLine:
+    counts = np.arange(plan.cells, dtype=np.int64)
+    truth = np.concatenate([dense_rows(part) @ counts for part in plan.parts])
+    times = max(1, rows_wanted // plan.weights.size)
+    noise = np.stack([measure(release.certified, counts).noisy for _ in range(times)]) - truth
+    laws = [NoiseLaw(float(plan.unit) / int(weight)) for weight in plan.weights]
+    scales = np.array([law.scale for law in laws])
+    mean = times * sum(law.mean_size / law.scale for law in laws)
+    variance = times * sum(law.size_variance / law.scale**2 for law in laws)
+    score = (float(np.sum(np.abs(noise) / scales)) - mean) / math.sqrt(variance)
+    chance = float(2.0 * stats.norm.sf(abs(score)))
+    summary = f"noise {1 + score * math.sqrt(variance) / mean:.4g} times what the charge claims"
+    return judged(case.name, "noise on rows", broken({summary: chance < LEVEL}), summary, int(noise.size))
+
+
+def selections(*, quick: bool) -> Iterator[CheckLine]:
+    """The frequency of each outcome of a selection on two neighbouring tables, with real noise."""
+    tries = 2_000 if quick else 40_000
+    epsilon, graph, long = Fraction(3), line_graph(4, "public"), line_graph(16, "public")
+    gate, at_gate = gate_of("public", 8 * epsilon)
+    even, peak = [5] * 16, [0] * 7 + [9] + [0] * 8
+    moved, matching = [0] * 7 + [8, 1] + [0] * 7, matching_partition(np.ones(4, np.int64), Fraction(2), graph, epsilon)
+    stages = {
+        "refinement": (l1_refinement(16, long, epsilon), peak, moved),
+        "gate": (gate, even, [*even[:3], 4, 6, *even[5:]]),
+        "worst bucket": (worst_bucket(16, np.arange(0, 16, 4), long, epsilon), peak, moved),
+        "matching": (matching, [4, 4, 0, 0], [4, 3, 1, 0]),
+    }
+    for name, (stage, *tables) in stages.items():
+        one, two = (
+            Counter(str(stage.choose(np.array(counts), draws).tolist()) for draws in drawn_noise(stage, tries))
+            for counts in tables
+        )
+        comparisons = [EventComparison(f"outcome {o}", one[o], two[o], tries) for o in {*one, *two}]
+        yield worst_event(f"selection: {name}", comparisons, at_gate if name == "gate" else epsilon)

@@ -12,7 +12,7 @@ import numpy as np
 
 from blowfishdb.accuracy.quote import forget
 from blowfishdb.audit.cases import Case, prepared
-from blowfishdb.audit.definitions import NoisyRows, changes, measured_once, sample_records
+from blowfishdb.audit.definitions import NoisyRows, changes, sample_records
 from blowfishdb.audit.report import CheckLine, amount, judged
 from blowfishdb.audit.scratch import scratch
 from blowfishdb.audit.selections import NONE, line_graph
@@ -35,6 +35,7 @@ from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
 from blowfishdb.plan.program import Allowance, Program, SelectionNoise
 from blowfishdb.session.local import QuoteCache
+from selfcheck.made_up import measured_once
 
 DECLARED = domain({"x": integers(0, 7, null=0), "y": categorical(["a", "b"], null="a", outside="a")})
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from blowfishdb.audit.report import CheckLine, broken, findings, judged, refused
+from blowfishdb.audit.report import CheckLine, broken, judged, refused
 from blowfishdb.audit.scratch import swapped
 from blowfishdb.errors import (
     BlowfishError,
@@ -39,6 +39,14 @@ AMOUNTS = (Fraction(1, 3), Fraction(333_333_333_331, 10**12), Fraction(1, 7), Fr
 LIMIT = Fraction(3)
 TERMS = Terms("audit://ledger", limit=LIMIT, policy="{}", domain="{}")
 ANALYST, OTHER = "ana", "bob"
+
+
+def findings(check: Callable[[], Iterable[str]]) -> list[str]:
+    """The violations that a check finds; code that refuses what it must bear is one as well."""
+    try:
+        return list(check())
+    except BlowfishError as failure:
+        return [f"the drill ends with {failure.code}: {failure.message[:120]}"]
 
 
 def ledger_lines() -> list[CheckLine]:

@@ -42,7 +42,7 @@ from blowfishdb.model.policy import (
 from blowfishdb.model.predicate import Axis, Both, Column, Either, Negation, Predicate
 from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.model.workload import Identity, Intervals, Prefix, Rows, Sparse
-from blowfishdb.plan.plan import KroneckerMeasurement, Measurement
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
 
 SIZES: dict[int, tuple[int, int]] = {1: (4, 14), 2: (3, 6), 3: (2, 3)}
 """The least and the largest number of values of an attribute, by the number of attributes."""
@@ -349,3 +349,8 @@ def _levels(random: np.random.Generator, cells: int) -> Intervals:
         low += cuts[:-1]
         high += cuts[1:]
     return Intervals(cells, np.array(low), np.array(high))
+
+
+def measured_once(rows: Rows) -> Plan:
+    """The plan that measures each of the rows with noise of scale 1."""
+    return Plan(Fraction(1), (Measurement(rows, np.ones(1, dtype=np.int64)),))

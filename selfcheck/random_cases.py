@@ -23,7 +23,6 @@ from blowfishdb.audit.definitions import (
     Record,
     all_changes,
     changes,
-    measured_once,
     moves,
     records,
     sample_records,
@@ -77,6 +76,7 @@ from selfcheck.made_up import (
     made_up_policy,
     made_up_query,
     made_up_ties,
+    measured_once,
     one_of,
 )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from blowfishdb.audit.report import CheckLine, broken, findings, judged, refused
+from blowfishdb.audit.report import CheckLine, broken, judged, refused
 from blowfishdb.audit.scratch import (
     Watch,
     watched_engine,
@@ -36,6 +36,7 @@ from blowfishdb.session.local import open_local
 from blowfishdb.sources.base import Join, People
 from blowfishdb.sources.ibis_source import IbisSource
 from blowfishdb.sources.location import TableName
+from selfcheck.ledger_drills import findings
 
 JOINED = domain({name: categorical(["a", "b"], outside="b") for name in ("kind", "grade", "tier")})
 KEYS = [(1, "a"), (2, "b"), (3, "a"), (3, "a"), (4, "a"), (4, "b"), (5, None), (6, "c"), (None, "a"), (None, "b")]

@@ -6,7 +6,15 @@ from functools import partial
 
 from blowfishdb.audit.run import AuditPlan, CheckWorks
 from selfcheck.chains import chain_drill_lines, chain_lines, session_chain_lines
-from selfcheck.core import choice_lines, cost_lines, refinement_lines, refusal_lines, threshold_lines
+from selfcheck.core import (
+    choice_lines,
+    cost_lines,
+    refinement_lines,
+    refusal_lines,
+    residuals,
+    selections,
+    threshold_lines,
+)
 from selfcheck.counting import counting_lines, truth_lines
 from selfcheck.digests import digest_lines, process_lines
 from selfcheck.ledger_drills import ledger_lines
@@ -49,6 +57,10 @@ def self_check_works(plan: AuditPlan) -> CheckWorks:
             ("made-up declarations", partial(declaration_lines, quick=quick, seed=seed)),
             ("made-up points", partial(point_lines, quick=quick, seed=seed)),
             ("made-up accounts", partial(account_lines, quick=quick, seed=seed)),
+        ],
+        "statistical": [
+            ("noise on rows", partial(residuals, quick=quick)),
+            ("selections", partial(selections, quick=quick)),
         ],
     }
     if plan.subject is None:

@@ -28,7 +28,6 @@ from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Custom, Family, Full, Joint, Line, Partition, Policy, Public, Threshold
 from blowfishdb.model.predicate import Atom, Axis, Both, Comparison, Either, IsNull, Member, Negation, Predicate, atoms
-from blowfishdb.model.workload import Rows
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
 
 Record = dict[str, int]
@@ -366,11 +365,6 @@ class NoisyRows:
             ends = np.array([steps[turn] if turn < len(steps) else (0, 0) for steps in changes])
             moved += self.columns[ends[:, 1]] - self.columns[ends[:, 0]]
         return [Fraction(int(loss)) / self.unit for loss in np.abs(moved) @ self.weights]
-
-
-def measured_once(rows: Rows) -> Plan:
-    """The plan that measures each of the rows with noise of scale 1."""
-    return Plan(Fraction(1), (Measurement(rows, np.ones(1, dtype=np.int64)),))
 
 
 def dense_rows(part: Measurement | KroneckerMeasurement) -> Ints:

@@ -88,14 +88,6 @@ def refused(attempt: Callable[[], object], error: type[BlowfishError] = Blowfish
     return False
 
 
-def findings(check: Callable[[], Iterable[str]]) -> list[str]:
-    """The violations that a check finds; code that refuses what it must bear is one as well."""
-    try:
-        return list(check())
-    except BlowfishError as failure:
-        return [f"the drill ends with {failure.code}: {failure.message[:120]}"]
-
-
 @dataclass
 class Losses:
     """Losses by the definition against those claimed for them: how many, the worst, and what contradicts a claim."""

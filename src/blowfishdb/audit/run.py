@@ -16,7 +16,7 @@ from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
 from blowfishdb.audit.replay import Effort, drills, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, CheckLine, Section, judged, not_tested
 from blowfishdb.audit.selections import selection_checks
-from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
+from blowfishdb.audit.statistical import published, statistical_power
 from blowfishdb.errors import InvalidInput
 
 DRILLED = ("identity, threshold, histogram", "dawa, threshold", "synopsis", "weights on points, record")
@@ -69,11 +69,7 @@ def _tasks(plan: AuditPlan, self_check: SelfCheck | None) -> list[tuple[Section,
             ("names of groups", selection_lines),
             ("persons", people_lines),
         ],
-        "statistical": [
-            ("published histograms", partial(published, quick=quick)),
-            ("noise on rows", partial(residuals, quick=quick)),
-            ("selections", partial(selections, quick=quick)),
-        ],
+        "statistical": [("published histograms", partial(published, quick=quick))],
         "noise": [("the sampler", partial(noise_lines, quick=quick))],
     }
     further = (self_check or _without_self_check)(plan)
@@ -87,7 +83,7 @@ def _tasks(plan: AuditPlan, self_check: SelfCheck | None) -> list[tuple[Section,
 def _without_self_check(_: AuditPlan) -> CheckWorks:
     """A line in the report for what an installed package cannot check."""
     line = not_tested("random cases and drills of the project", "self-check", "run the audit from a clone")
-    return {section: [(line.subject, lambda: [line])] for section in ("replay", "exact")}
+    return {section: [(line.subject, lambda: [line])] for section in ("replay", "exact", "statistical")}
 
 
 def _alone(check: Callable[[], CheckLine]) -> list[CheckLine]:

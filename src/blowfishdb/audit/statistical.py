@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,20 +10,14 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
-from blowfishdb.audit.cases import CDF, FAMILIES, ONE, RANGES, Case, prepared
-from blowfishdb.audit.definitions import dense_rows
+from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.noise import NoiseLaw
 from blowfishdb.audit.replay import released
 from blowfishdb.audit.report import CheckLine, amount, broken, judged
 from blowfishdb.audit.scratch import NAME, scratch, taped
-from blowfishdb.audit.selections import drawn_noise, gate_of, line_graph
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.measure import measure
 from blowfishdb.engine.release import PlanRelease, Release
-from blowfishdb.errors import Declined, InvalidInput
-from blowfishdb.mechanisms.data_aware.matching_transform import matching_partition
-from blowfishdb.mechanisms.data_aware.partition import l1_refinement, worst_bucket
-from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.policy import Policy, public
@@ -96,7 +89,6 @@ SIGMAS = 8.5
 """Standard deviations that leave room for LEVEL on one side and a miss of 0.01 on the other."""
 GROUPS = {True: (16_000, 4), False: (40_000, 10)}
 """Groups of one table, and releases of it on each side; quick, and at length."""
-FEW_MECHANISMS = ("identity", "ordered", "hierarchy", "optimized")
 
 
 def statistical_power(*, quick: bool) -> list[str]:
@@ -198,57 +190,3 @@ def _ratios(first: Floats, second: Floats, charged: Fraction) -> Iterator[CheckL
         )
         violations = broken({summary: min(chance, size_chance) < LEVEL})
         yield judged(f"published histogram, {name} table", "likelihood ratio", violations, summary, ratios.size)
-
-
-def residuals(*, quick: bool) -> Iterator[CheckLine]:
-    """The noise of every mechanism on its rows, over the scale that its charge claims."""
-    rows_wanted = 10_000 if quick else 200_000
-    for name in FEW_MECHANISMS if quick else MECHANISMS:
-        for family in ("threshold",) if quick else ("threshold", "full"):
-            question = CDF if name == "ordered" else RANGES
-            case = Case(f"{name}, {family}", ONE, Policy({"x": FAMILIES[family]}), question, name, Fraction(1, 2))
-            with scratch(case.domain, case.policy) as world:
-                try:
-                    release = prepared(case, world.handle, case.query)
-                    plan = release.best.plan if isinstance(release, PlanRelease) else None
-                except (Declined, InvalidInput):
-                    continue
-            if isinstance(release, PlanRelease) and isinstance(plan, Plan):
-                yield _residual(case, release, plan, rows_wanted)
-
-
-def _residual(case: Case, release: PlanRelease, plan: Plan, rows_wanted: int) -> CheckLine:
-    counts = np.arange(plan.cells, dtype=np.int64)
-    truth = np.concatenate([dense_rows(part) @ counts for part in plan.parts])
-    times = max(1, rows_wanted // plan.weights.size)
-    noise = np.stack([measure(release.certified, counts).noisy for _ in range(times)]) - truth
-    laws = [NoiseLaw(float(plan.unit) / int(weight)) for weight in plan.weights]
-    scales = np.array([law.scale for law in laws])
-    mean = times * sum(law.mean_size / law.scale for law in laws)
-    variance = times * sum(law.size_variance / law.scale**2 for law in laws)
-    score = (float(np.sum(np.abs(noise) / scales)) - mean) / math.sqrt(variance)
-    chance = float(2.0 * stats.norm.sf(abs(score)))
-    summary = f"noise {1 + score * math.sqrt(variance) / mean:.4g} times what the charge claims"
-    return judged(case.name, "noise on rows", broken({summary: chance < LEVEL}), summary, int(noise.size))
-
-
-def selections(*, quick: bool) -> Iterator[CheckLine]:
-    """The frequency of each outcome of a selection on two neighbouring tables, with real noise."""
-    tries = 2_000 if quick else 40_000
-    epsilon, graph, long = Fraction(3), line_graph(4, "public"), line_graph(16, "public")
-    gate, at_gate = gate_of("public", 8 * epsilon)
-    even, peak = [5] * 16, [0] * 7 + [9] + [0] * 8
-    moved, matching = [0] * 7 + [8, 1] + [0] * 7, matching_partition(np.ones(4, np.int64), Fraction(2), graph, epsilon)
-    stages = {
-        "refinement": (l1_refinement(16, long, epsilon), peak, moved),
-        "gate": (gate, even, [*even[:3], 4, 6, *even[5:]]),
-        "worst bucket": (worst_bucket(16, np.arange(0, 16, 4), long, epsilon), peak, moved),
-        "matching": (matching, [4, 4, 0, 0], [4, 3, 1, 0]),
-    }
-    for name, (stage, *tables) in stages.items():
-        one, two = (
-            Counter(str(stage.choose(np.array(counts), draws).tolist()) for draws in drawn_noise(stage, tries))
-            for counts in tables
-        )
-        comparisons = [EventComparison(f"outcome {o}", one[o], two[o], tries) for o in {*one, *two}]
-        yield worst_event(f"selection: {name}", comparisons, at_gate if name == "gate" else epsilon)
