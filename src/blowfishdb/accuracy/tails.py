@@ -24,6 +24,8 @@ TILTS = np.geomspace(0.3, 60.0, 44)
 SHIFTS = np.array([1.0, 1.5, 2.0, 2.5, 3.0])
 """How far, in units of the coefficients' norm, the discrete tail is compared with the continuous one."""
 
+AT_ONCE = 64
+"""Answers whose coefficients are worked on at once."""
 DUST = 1e-12
 """Coefficients below this are rounding errors of an answer that does not depend on the variable."""
 ROUNDED = 1e-9
@@ -147,6 +149,15 @@ class LaplaceSums(Tails):
 
 def from_coefficients(coefficients: Floats, sizes: Floats, count: Floats) -> LaplaceSums:
     """The bounds for answers with these coefficients (answers by variables) on variables of these sizes."""
+    # A few answers at a time: what is worked out of them on the way stays near the processor.
+    some = (coefficients[start : start + AT_ONCE] for start in range(0, max(1, coefficients.shape[0]), AT_ONCE))
+    parts = zip(*(_largest_and_rest(rows, sizes) for rows in some), strict=True)
+    large, rest, cap, norm, reach = (np.concatenate(each) for each in parts)
+    return LaplaceSums(large, np.ones_like(norm), rest, cap, norm, count, reach)
+
+
+def _largest_and_rest(coefficients: Floats, sizes: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """The largest coefficients times their sizes, the squares and the cap of the others, the norm and the reach."""
     absolute = np.abs(coefficients)
     largest = np.max(absolute, axis=1, initial=0.0, keepdims=True)
     reach = np.sum(absolute, axis=1)
@@ -155,11 +166,11 @@ def from_coefficients(coefficients: Floats, sizes: Floats, count: Floats) -> Lap
     scaled = np.multiply(absolute, sizes, out=absolute)
     if scaled.shape[1] <= KEPT:
         nothing = np.zeros(scaled.shape[0])
-        return LaplaceSums(scaled, np.ones_like(norm), nothing, nothing, norm, count, reach)
+        return scaled, nothing, nothing, norm, reach
     scaled.partition(scaled.shape[1] - KEPT, axis=1)
     small, large = scaled[:, :-KEPT], scaled[:, -KEPT:].copy()
     rest, cap = np.sum(small**2, axis=1), np.maximum(np.max(small, axis=1), LEAST_CAP)
-    return LaplaceSums(large, np.ones_like(norm), rest, cap, norm, count, reach)
+    return large, rest, cap, norm, reach
 
 
 def from_terms(terms: Floats) -> LaplaceSums:
