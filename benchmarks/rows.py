@@ -2,8 +2,8 @@
 
 Tables are made by the engine itself. For DuckDB the rows grow tenfold up to `--most-rows`: 10^8 (half a gigabyte of
 disk, and a minute to make), or 10^7 where less than four gigabytes are free. Spark counts as many, at most 10^7, in
-Parquet files, in one process and by one and two executors that are processes of their own. `ratio` is our seconds /
-those of the raw GROUP BY; the note has the floor, a sum over the same column. All is previewed before, as people do.
+Parquet files and in one process; `cluster` has several. `ratio` is our seconds / those of the raw GROUP BY; the note
+has the floor, a sum over the same column. All is previewed before, as people do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ CELLS = 4096
 FEWEST, MOST, MOST_ON_SMALL_DISK = 100_000, 100_000_000, 10_000_000
 ROOM = 4 * 2**30
 """Free bytes of disk from which on the most rows are counted."""
-MASTERS = {"local": "local[*]", "1 executor": "local-cluster[1,1,1024]", "2 executors": "local-cluster[2,1,1024]"}
 MOST_ON_SPARK = 10_000_000
 ROUNDS = 3
 ROWS_UNDER_CELLS = 1_000_000
@@ -71,8 +70,7 @@ def _rows(most: int, *, with_spark: bool) -> Iterator[Row]:
             bar(number)
         yield from _quotes(folder)
         if with_spark:
-            for name, master in MASTERS.items():
-                yield _on_spark(folder, f"Spark, {name}", master, min(most, MOST_ON_SPARK))
+            yield _on_spark(folder, min(most, MOST_ON_SPARK))
 
 
 WIDE, WIDE_ROWS = 1_000_000, 1_000_000
@@ -138,29 +136,30 @@ def _on_duckdb(folder: Path, size: int) -> Row:
     )
 
 
-def _on_spark(folder: Path, case: str, master: str, size: int) -> Row:
+def _on_spark(folder: Path, size: int) -> Row:
+    case = f"Spark, local, {size:.0e} rows"
     try:
         from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder.master(master).config("spark.executor.memory", "512m")
+        builder = SparkSession.builder.master("local[*]")
         for name in ("spark.driver.bindAddress", "spark.driver.host"):
             builder = builder.config(name, "127.0.0.1")
         builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
         session = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
     except Exception as problem:  # noqa: BLE001  # without Java there is no Spark, whatever it raises
-        return Row(f"{case}, {size:.0e} rows", note=f"not run: {type(problem).__name__}; Spark needs Java 17")
-    parquet = folder / case.replace(" ", "-")
+        return Row(case, note=f"not run: {type(problem).__name__}; Spark needs Java 17")
+    parquet = folder / "spark"
     session.range(size).selectExpr(f"cast(pmod(xxhash64(id), {CELLS}) as int) as x").write.parquet(str(parquet))
     session.read.parquet(str(parquet)).createOrReplaceTempView("grown")
-    found = _compared(
-        f"{case}, {size:.0e} rows",
-        folder / f"asked {case}",
+    row = _compared(
+        case,
+        folder / "asked spark",
         f"spark://local{parquet}",
         lambda: session.sql("SELECT x, count(*) FROM grown GROUP BY 1").collect(),
         lambda: session.sql("SELECT sum(x) FROM grown").collect(),
     )
     session.stop()
-    return found
+    return row
 
 
 def _compared(case: str, place: Path, source: str, raw: Callable[[], object], scan: Callable[[], object]) -> Row:

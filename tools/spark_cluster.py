@@ -40,11 +40,21 @@ class Cluster:
             os.kill(process, signal.SIGKILL)
         worker.wait()
 
+    def worked(self) -> float:
+        """Seconds of CPU that the executors have taken so far."""
+        return sum(cpu_of(executor) for worker in self.workers for executor in _children(worker.pid))
+
 
 def _children(parent: int) -> list[int]:
     """The processes that any thread of the parent started: Java starts executors from threads of their own."""
     lists = Path(f"/proc/{parent}/task").glob("*/children")
     return [int(pid) for children in lists for pid in children.read_text().split()]
+
+
+def cpu_of(process: int) -> float:
+    """Seconds of CPU that a process has taken so far."""
+    text = Path(f"/proc/{process}/stat").read_text(encoding="ascii")
+    return sum(map(int, text.rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def free_port() -> int:

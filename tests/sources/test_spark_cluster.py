@@ -1,17 +1,18 @@
 """Spark as a cluster of processes, reached as its driver and by Spark Connect.
 
-The conformance suite, and, as the driver, a worker killed and the session stopped during a count.
+The conformance suite, and during a count: a worker killed, the session stopped, the Connect server killed.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,14 +24,14 @@ from tests.sources.people import check_people
 from tests.sources.spark_session import ON_A_CLUSTER, SETTINGS, running_spark
 from tests.sources.tables import SAMPLES
 from tests.sources.test_conformance import check_at
-from tools.spark_cluster import free_port, running_cluster, running_connect
+from tools.spark_cluster import Cluster, free_port, running_cluster, running_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.java, pytest.mark.nightly]
-SLOW = 400_000_000
-"""Rows that take two executors some seconds."""
+SLOW, SLOW_UNCOMPILED = 400_000_000, 40_000_000
+"""Rows that take two executors some seconds, with and without compiled statements."""
 EPSILON = Fraction(1, 2)
 
 
@@ -120,15 +121,66 @@ def test_a_cluster_counts_alike_and_survives_a_worker_that_is_killed(tmp_path: P
             assert spent(config) == before == EPSILON * 3 / 2
 
 
-def test_a_connect_server_in_front_of_a_cluster_counts_alike(tmp_path: Path) -> None:
+@contextmanager
+def while_they_count(cluster: Cluster, act: Callable[[], object]) -> Iterator[None]:
+    """Acts once the executors have worked for a moment, which they must do within the block."""
+    before = cluster.worked()
+    ended, acted = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        while not ended.wait(0.05):
+            if cluster.worked() > before + 0.5:
+                act()
+                acted.set()
+                return
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    assert acted.is_set(), "the count was over before"
+
+
+def remote_session(url: str) -> Any:
     from pyspark.sql.connect.session import SparkSession
 
+    return SparkSession(connection=url)
+
+
+def make_view(session: Any, rows: int) -> None:
+    numbers = f"SELECT CAST(pmod(xxhash64(id), 10) AS BIGINT) AS x FROM range(0, {rows}, 1, 16)"
+    session.sql(f"CREATE VIEW slow AS {numbers}")
+
+
+def test_a_connect_server_counts_alike_and_a_release_survives_a_worker_and_the_server(tmp_path: Path) -> None:
     port = free_port()
     url, settings = f"sc://127.0.0.1:{port}", {**SETTINGS, **ON_A_CLUSTER}
-    with running_cluster(tmp_path) as cluster, running_connect(tmp_path, cluster.address, port, settings):
-        session = SparkSession(connection=url)
-        stores.load_duckdb(tmp_path / "samples.duckdb", SAMPLES)
-        files = stores.load_connect(session, tmp_path / "samples.duckdb", tmp_path, SAMPLES)
-        assert conforms(url, files) == {}
-        check_people(url)
-        session.stop()
+    with running_cluster(tmp_path) as cluster:
+        with running_connect(tmp_path, cluster.address, port, settings) as server:
+            session = remote_session(url)
+            stores.load_duckdb(tmp_path / "samples.duckdb", SAMPLES)
+            files = stores.load_connect(session, tmp_path / "samples.duckdb", tmp_path, SAMPLES)
+            assert conforms(url, files) == {}
+            check_people(url)
+            make_view(session, SLOW_UNCOMPILED)
+            config = configured(tmp_path, f"{url}#slow")
+            with bf.connect(config, analyst="ann") as db:
+                question = db["t"].histogram("x")
+                with while_they_count(cluster, cluster.kill_worker):
+                    answer = question.release(mechanism="identity", epsilon=str(EPSILON))
+                assert len(cluster.workers) == 1
+                # No row is lost or counted twice; the noise of ten cells is beyond 1000 with probability e^-200.
+                assert abs(sum(answer.raw) - SLOW_UNCOMPILED) < 10_000
+                assert spent(config) == EPSILON
+                with while_they_count(cluster, server.kill), pytest.raises(ReleaseFailed) as failed:
+                    question.release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True)
+                assert failed.value.can_retry
+        with running_connect(tmp_path, cluster.address, port, {**settings, "spark.cores.max": "1"}):
+            make_view(remote_session(url), 1000)
+            with bf.connect(config, analyst="ann") as db:
+                before = spent(config)
+                db["t"].histogram("x").release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True)
+                assert spent(config) == before == EPSILON * 3 / 2
