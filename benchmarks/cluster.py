@@ -2,8 +2,9 @@
 
 A master, one or two workers and, in the last rows, a Spark Connect server are started, all processes of their own on
 this machine; each executor has one core. The rows are a column of 4,096 values in Parquet files. `ours`, `other` and
-their ratio are seconds of wall time, the best of three rounds that take turns; the note has the CPU of the executors,
-the driver and this process together, and the share of the executors. `--rows` chooses other sizes.
+their ratio are seconds of wall time, the best of three rounds that take turns after two to warm up; the note has the
+CPU of the executors, the driver and this process together, and the share of the executors. `--rows` and `--case`
+narrow it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import argparse
 import functools
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from tools.spark_cluster import ON_LOOPBACK, Cluster, cpu_of, free_port, running
 CELLS = 4096
 SIZES = (1_000_000, 10_000_000, 30_000_000)
 FILES = 8
-ROUNDS = 3
+WARM, ROUNDS = 2, 3
 RAW = "SELECT x, count(*) FROM grown GROUP BY 1"
 SETTINGS = {
     **ON_LOOPBACK,
@@ -51,26 +52,24 @@ class Driver:
 def run(data: Path | None) -> Iterator[Row]:
     """One and two executors, and two behind Spark Connect."""
     del data
-    yield from _rows(SIZES)
+    yield from _rows(SIZES, CASES)
 
 
 def run_with(arguments: Sequence[str]) -> Work:
     """The benchmark with other numbers of rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks cluster")
     parser.add_argument("--rows", type=int, nargs="+", default=SIZES, help="how many rows, one size or more")
+    parser.add_argument("--case", nargs="+", default=[*CASES], choices=[*CASES])
     options = parser.parse_args(arguments)
-    return lambda _: _rows(options.rows)
+    return lambda _: _rows(options.rows, options.case)
 
 
-def _rows(sizes: Sequence[int]) -> Iterator[Row]:
+def _rows(sizes: Sequence[int], cases: Iterable[str]) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tables = {size: _made(folder / f"rows-{size}", size) for size in sizes}
-        for case, executors, driving in (
-            ("1 executor", 1, _session),
-            ("2 executors", 2, _session),
-            ("2 executors, Spark Connect", 2, _connected),
-        ):
+        for case in cases:
+            executors, driving = CASES[case]
             place = folder / case.replace(", ", "-").replace(" ", "-")
             place.mkdir()
             with running_cluster(place, executors) as cluster, driving(place, cluster) as driver:
@@ -121,6 +120,13 @@ def _connected(folder: Path, cluster: Cluster) -> Iterator[Driver]:
             session.stop()
 
 
+CASES: dict[str, tuple[int, Callable[[Path, Cluster], AbstractContextManager[Driver]]]] = {
+    "1 executor": (1, _session),
+    "2 executors": (2, _session),
+    "2 executors, Spark Connect": (2, _connected),
+}
+
+
 def _compared(case: str, place: Path, table: Path, cluster: Cluster, driver: Driver) -> Row:
     """A release and the raw statement take turns; each shows its best round."""
     place.mkdir()
@@ -140,16 +146,14 @@ def _compared(case: str, place: Path, table: Path, cluster: Cluster, driver: Dri
         driver.session.sql(RAW).collect()
 
     driver.session.read.parquet(str(table)).createOrReplaceTempView("grown")
-    raw()
     ours, theirs = [], []
     with bf.connect(config, analyst="benchmark") as session:
         question = session["grown"].histogram("x")
-        question.release(epsilon="0.001")
-        for number in range(ROUNDS):
+        for number in range(WARM + ROUNDS):
             epsilon = f"0.01{number}"
             question.preview(epsilon=epsilon)
             theirs.append(measured(raw))
             ours.append(measured(functools.partial(question.release, epsilon=epsilon)))
-    (best, cpu, inside), (other, other_cpu, other_inside) = min(ours), min(theirs)
+    (best, cpu, inside), (other, other_cpu, other_inside) = min(ours[WARM:]), min(theirs[WARM:])
     note = f"CPU {cpu:.2f} s, {inside:.2f} of it in executors; raw {other_cpu:.2f} s, {other_inside:.2f} in executors"
     return Row(case, best, other, best / other, note=note)
