@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
-from blowfishdb.inference.least_squares import combined
+from blowfishdb.inference.least_squares import EmptyRule, Tree, TreeSolver, combined
 from blowfishdb.mechanisms.data_aware.regions import (
+    EMPTY_RULE,
     NodeViews,
     RegionTree,
     answer_variances,
@@ -170,18 +171,22 @@ def test_broken_trees_are_refused() -> None:
             RegionTree((4,), low, high, parent)
 
 
+NEVER_EMPTY = EmptyRule(0.0, 0.0, 0.0)
+
+
 @given(SHAPES, st.integers(0, 10_000))
 @effort(60)
 def test_counts_without_negative_ones_add_up_and_are_the_nearest(shape: tuple[int, ...], seed: int) -> None:
     tree = grown(shape, seed)
     estimate = least_squares(tree, some_views(tree, seed, exact_total=False))
-    found = not_negative(estimate).values
-    assert found.min() >= 0
     inner = np.flatnonzero(~tree.is_leaf)
+    found = not_negative(estimate, NEVER_EMPTY).values
+    for each in (found, not_negative(estimate).values):
+        assert each.min() >= 0
+        below = np.bincount(tree.parent[1:], weights=each[1:], minlength=tree.nodes)
+        assert below[inner] == pytest.approx(each[inner], abs=1e-6)
     below_of = np.empty(tree.nodes)
     below_of[np.concatenate(tree.levels[0])] = np.concatenate(estimate.solver.below)
-    below = np.bincount(tree.parent[1:], weights=found[1:], minlength=tree.nodes)
-    assert below[inner] == pytest.approx(found[inner], abs=1e-6)
     for node in inner[:5]:
         children = np.flatnonzero(tree.parent == node)
         # At the nearest point what was moved, per variance, is the same for all that stay above 0, and less elsewhere.
@@ -203,6 +208,28 @@ def test_exact_counts_stay_exact() -> None:
     tree = cut(whole((4,)), np.array([0]), np.array([[2]]))
     views = NodeViews.none(3).add(np.array([0, 1, 2]), np.array([2.0, 7.0, -9.0]), np.array([1.0, 0.0, 1.0]))
     assert not_negative(least_squares(tree, views)).values[1:].tolist() == [7.0, 0.0]
+
+
+def parts(*counts: float, exact: int = 0) -> list[float]:
+    """What becomes of the counts of one region's parts, each with a variance of 100; the first ones may be exact."""
+    solver = TreeSolver(
+        Tree((np.zeros(len(counts), dtype=np.int64),), 1),
+        (np.where(np.arange(len(counts)) < exact, 0.0, 100.0), np.full(1, np.inf)),
+    )
+    return solver.not_negative([np.array(counts, dtype=np.float64), np.array([sum(counts)])], EMPTY_RULE)[0].tolist()
+
+
+def test_a_little_beside_much_is_taken_for_nothing() -> None:
+    assert parts(1000, 9, -8, 5, 7) == [1013, 0, 0, 0, 0]
+    # Together they are too clear for noise, they are too large a part, or one of them is clear by itself.
+    assert parts(1000, 19, 8, 15, 17) == [1000, 19, 8, 15, 17]
+    assert parts(100, 9, 2, 5, 7) == [100, 9, 2, 5, 7]
+    assert parts(1000, 41, 1, 2, 3) == [1003, 44, 0, 0, 0]
+
+
+def test_what_is_taken_for_nothing_needs_a_count_that_is_free_to_make_up_for_it() -> None:
+    assert parts(1000, 9, 2, exact=1) == [1000, 9, 2]
+    assert parts(9, 2, 5) == [9, 2, 5]
 
 
 def test_a_finding_says_how_far_each_answer_was_moved_to_keep_counts_from_being_negative() -> None:

@@ -25,6 +25,7 @@ from blowfishdb.mechanisms.data_aware.partition import (
     GateRule,
     gate_stage,
 )
+from blowfishdb.mechanisms.data_aware.regions import EMPTY_RULE
 from blowfishdb.model.numbers import Floats
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.plan import Problem
@@ -72,6 +73,7 @@ def in_use() -> dict[str, dict[str, float]]:
         },
         "kdtree": {"unseen_boxes": kdtree.UNSEEN_BOXES},
         "dawa-2d": {"select_share": float(select), "refine_share": float(refine)},
+        "empty": {"clear": EMPTY_RULE.clear, "together": EMPTY_RULE.together, "part": EMPTY_RULE.part},
     }
 
 
@@ -87,6 +89,7 @@ def test_recorded_values_are_among_those_that_are_tried() -> None:
         "adaptive-tree": tune_spatial.TREE_KNOBS,
         "kdtree": tune_spatial.KD_KNOBS,
         "dawa-2d": tune_spatial.DAWA_KNOBS,
+        "empty": tune_spatial.EMPTY_KNOBS,
     }
     for part, groups in knobs.items():
         recorded = recorded_setting(part)
@@ -200,6 +203,7 @@ def test_transform_and_grid_procedures_run_on_a_few_tables() -> None:
         (tune_spatial.TREE, tune_spatial.tree_answers),
         (tune_spatial.KD_TREE, tune_spatial.kd_answers),
         (tune_spatial.DAWA, tune_spatial.line_answers),
+        (tune_spatial.EMPTY, tune_spatial.sparse_answers),
     ):
         one, two = (tune_spatial.ratios(cases[:2], answers, recorded_setting(part)) for _ in range(2))
         assert np.array_equal(one, two)

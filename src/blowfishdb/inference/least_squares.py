@@ -75,6 +75,28 @@ class Tree:
         return np.asarray(np.add.reduceat(values, self.first[step], axis=0))
 
 
+@dataclass(frozen=True)
+class EmptyRule:
+    """When the small children of a node count as empty: each is below `clear` standard deviations of its count, and
+    they are together below `together` of theirs, all of which is less than `part` of the node's count.
+    """
+
+    clear: float
+    together: float
+    part: float
+
+    def empty(self, counts: Floats, variances: Floats, totals: Floats, parents: Ints) -> Bools:
+        """Which children count as empty; only beside others whose counts are free to make up for theirs."""
+        is_small = counts < self.clear * np.sqrt(variances)
+        count, variance, others = (
+            np.bincount(parents, np.where(chosen, each, 0.0), totals.size)
+            for chosen, each in ((is_small, counts), (is_small, variances), (~is_small, variances))
+        )
+        deviation = np.sqrt(variance)
+        is_little = (count < self.together * deviation) & (np.maximum(count, deviation) < self.part * totals)
+        return np.asarray(is_small & (is_little & (others > 0))[parents])
+
+
 @dataclass(frozen=True, eq=False)
 class TreeSolver:
     """Least squares for one set of measurements; `noise` is the variance of each node's own one, by level.
@@ -146,15 +168,17 @@ class TreeSolver:
             final.insert(0, values[step] + _column(self.shares[step], gap) * gap[self.tree.parents[step]])
         return tuple(final)
 
-    def not_negative(self, values: Sequence[Floats]) -> tuple[Floats, ...]:
+    def not_negative(self, values: Sequence[Floats], rule: EmptyRule) -> tuple[Floats, ...]:
         """The counts with none below 0; children add up to their parents unless exact counts among them say more.
 
-        Given the count of a parent, the counts of its children are replaced by the nearest ones that are not negative
-        and add up to it, distances in units of their variances: no further from any true counts that add up to it.
+        Given the count of a parent, children that the rule takes for empty count 0; the others' counts are replaced by
+        the nearest ones that are not negative and add up to it, distances in units of their variances.
         """
         final = [np.maximum(values[-1], 0.0)]
         for step in range(len(values) - 2, -1, -1):
-            final.insert(0, _filled(values[step], self.below[step], final[0], self.tree.parents[step]))
+            parents, below = self.tree.parents[step], self.below[step]
+            empty = rule.empty(values[step], below, final[0], parents)
+            final.insert(0, _filled(values[step], below, final[0], parents, ~empty))
         return tuple(final)
 
     def variances_of(self, covered: Callable[[Ints, int, Ints], Floats], queries: Ints) -> Floats:
@@ -195,10 +219,12 @@ class TreeSolver:
         return result
 
 
-def _filled(counts: Floats, spreads: Floats, totals: Floats, parents: Ints) -> Floats:
-    """For each parent the counts nearest to its children's, in units of their variances, that add up to its total."""
+def _filled(counts: Floats, spreads: Floats, totals: Floats, parents: Ints, is_open: Bools) -> Floats:
+    """For each parent the counts nearest to its children's, in units of their variances, that add up to its total.
+
+    Children that are not open count 0.
+    """
     weights = np.where(np.bincount(parents, spreads, totals.size)[parents] > 0, spreads, 1.0)
-    is_open = np.ones(counts.size, dtype=np.bool_)
     while True:
         missing = totals - np.bincount(parents, np.where(is_open, counts, 0.0), totals.size)
         shares = np.bincount(parents, np.where(is_open, weights, 0.0), totals.size)
@@ -207,7 +233,7 @@ def _filled(counts: Floats, spreads: Floats, totals: Floats, parents: Ints) -> F
         below = is_open & (moved < 0.0)
         if not np.any(below):
             return np.where(is_open, np.maximum(moved, 0.0), 0.0)
-        is_open &= ~below
+        is_open = is_open & ~below
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
-from blowfishdb.inference.least_squares import Tree, TreeSolver, combined
+from blowfishdb.inference.least_squares import EmptyRule, Tree, TreeSolver, combined
 from blowfishdb.mechanisms import identity
 from blowfishdb.mechanisms.data_aware import Finding, counts_touched, measured_rows
 from blowfishdb.mechanisms.products import as_boxes
@@ -386,9 +386,13 @@ def least_squares(tree: RegionTree, views: NodeViews) -> TreeEstimate:
     return TreeEstimate(tree, _by_number(tree, solver.estimate([views.values[level] for level in levels])), solver)
 
 
-def not_negative(estimate: TreeEstimate) -> TreeEstimate:
-    """The estimate with no count below 0."""
-    values = estimate.solver.not_negative([estimate.values[level] for level in estimate.tree.levels[0]])
+EMPTY_RULE = EmptyRule(4.0, 2.0, 0.1)
+"""Found by `python -m benchmarks tune-spatial` on synthetic grids."""
+
+
+def not_negative(estimate: TreeEstimate, rule: EmptyRule = EMPTY_RULE) -> TreeEstimate:
+    """The estimate with no count below 0, and 0 where little beside much is no more than noise."""
+    values = estimate.solver.not_negative([estimate.values[level] for level in estimate.tree.levels[0]], rule)
     return replace(estimate, values=_by_number(estimate.tree, values))
 
 
