@@ -231,7 +231,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "long decimals are doubles": (
         keys,
         "_is_read_by_proxy",
-        "return kind.kind == Kind.DECIMAL and (kind.digits is None or kind.digits > limit)",
+        "return kind.kind == ColumnKind.DECIMAL and (kind.digits is None or kind.digits > limit)",
         "return False",
         TABLES,
     ),
@@ -304,8 +304,8 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "another analyst's answer": (
         charges,
         "Charging.replay",
-        "and analyst in (None, receipt.charge.analyst)",
-        "and True",
+        "if analyst is not None:",
+        "if False:",
         LEDGER,
     ),
     "charges in memory": (store, "_connect", "synchronous = FULL", "synchronous = OFF", LEDGER),

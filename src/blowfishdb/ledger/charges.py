@@ -242,7 +242,7 @@ class Charging(OpenLedger):
                 condition, values = f"{condition} AND analyst || '' = ?", (*values, analyst)
             for entry in cursor.entries(f"{condition} ORDER BY sequence DESC", *values):
                 receipt = receipt_of(entry)
-                if _versions(receipt.charge) == _versions(known) and analyst in (None, receipt.charge.analyst):
+                if _versions(receipt.charge) == _versions(known):
                     payload = _load_payload(cursor, receipt.sequence)
                     if payload is not None:
                         return Replay(receipt, payload)
