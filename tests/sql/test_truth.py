@@ -22,6 +22,17 @@ EPSILON = 1000
 """Noise of scale 1/500 on a count: no number below is off by its tolerance with more than 10^-10."""
 OURS = ("bin(", "bin_edges(", "QUANTILES(", "CDF(", "OPTIONS", "WIDTH_BUCKET", "APPROX_QUANTILE")
 """Words that the database does not know, or answers only about."""
+IN_DUCKDB = {
+    "nights / 100": "nights / 100.0",
+    "SUM(cost) / NULLIF": "SUM(cost) * 1.0 / NULLIF",
+    "TO_CHAR(day, 'YYYY-MM')": "strftime(day, '%Y-%m')",
+    "AVG(age > 65)": "AVG(CAST(age > 65 AS INTEGER))",
+    "APPROX_COUNT_DISTINCT(patient)": "COUNT(DISTINCT patient)",
+    "PERCENTILE_CONT(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY nights) AS q": (
+        "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY nights), PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY nights)"
+    ),
+}
+"""How this database writes what others write so, exactly and with quotients that are not rounded."""
 ROWS = """CREATE TABLE visits AS SELECT
     (ARRAY['A1', 'A2', 'B1', 'B2'])[1 + (i * i + i // 7) % 4] AS ward,
     CASE WHEN (i // 3) % 5 < 3 THEN 'f' ELSE 'm' END AS sex,
@@ -64,7 +75,10 @@ def check(places: tuple[bf.Session, duckdb.DuckDBPyConnection], text: str, same:
     assert isinstance(answer, Answer)
     if any(word in text for word in OURS):
         return
-    truths = raw.execute((same or text).replace("nights / 100", "nights / 100.0")).fetchall()  # exact in sums
+    statement = same or text
+    for theirs, in_duckdb in IN_DUCKDB.items():
+        statement = statement.replace(theirs, in_duckdb)
+    truths = raw.execute(statement).fetchall()
     shown = [
         (set(row.values()), [value for value in row.values() if isinstance(value, float)])
         for row in answer.rows()
