@@ -9,6 +9,8 @@ from numba import njit
 
 FLOOR = 1e-100
 LARGEST_STEP = 50.0
+ROUNDED = 1e-9
+"""A part of the total that rounding may have changed."""
 
 
 @njit(cache=True)
@@ -16,8 +18,8 @@ def reweigh(cells: Any, low: Any, high: Any, measured: Any, total: float, times:
     """Multiplicative updates towards every measured range in turn, `times` over, keeping the total.
 
     One number stands for the common factor of all cells, so that an update touches its range only. Cells have a floor,
-    because arithmetic on vanishing numbers is a hundred times slower, and one update a bound, because a total that
-    noise has made small would make it overflow.
+    because arithmetic on vanishing numbers is a hundred times slower. A total that noise has made small would make
+    updates overflow: each has a bound, and the common factor is multiplied out while it is a number.
     """
     for _ in range(times):
         common = 1.0
@@ -29,9 +31,14 @@ def reweigh(cells: Any, low: Any, high: Any, measured: Any, total: float, times:
             factor = np.exp(min(max((measured[query] - inside) / (2.0 * total), -LARGEST_STEP), LARGEST_STEP))
             for place in range(low[query], high[query]):
                 cells[place] *= factor
-            common *= total / (max(total - inside, 0.0) + factor * inside)
-        for place in range(cells.size):
-            cells[place] = max(cells[place] * common, FLOOR)
+            grown = (max(total - inside, 0.0) + factor * inside) / total
+            common /= grown
+            if grown < ROUNDED or not FLOOR < common < 1.0 / FLOOR or query == low.size - 1:
+                # By the sum itself, which rounding may have moved.
+                common = total / max(cells.sum(), FLOOR)
+                for place in range(cells.size):
+                    cells[place] = max(cells[place] * common, FLOOR)
+                common = 1.0
 
 
 @njit(cache=True)

@@ -26,7 +26,7 @@ from papers.baselines.histograms import (
     privelet,
     structure_first,
 )
-from papers.baselines.kernels import best_heads
+from papers.baselines.kernels import best_heads, reweigh
 from papers.baselines.noise import least, one_record, release
 from papers.baselines.printed_dawa import (
     First,
@@ -198,6 +198,13 @@ def test_structure_first_finds_the_best_heads() -> None:
 def test_its_buckets_are_good_when_its_noise_is_small() -> None:
     starts = _starts(COUNTS, 1500, Fraction(5000))
     assert {16, 32, 48} <= set(starts.tolist())
+
+
+@pytest.mark.parametrize("measured", [1e6, -1e6])
+def test_many_updates_far_from_a_small_total_stay_finite(measured: float) -> None:
+    first, cells = np.zeros(40, dtype=np.int64), np.ones(4) / 4
+    reweigh(cells, first, first + (1 if measured > 0 else 4), np.full(40, measured), 1.0, 3)
+    assert np.all(np.isfinite(cells)) and cells.sum() == pytest.approx(1)
 
 
 def test_mwem_learns_boxes() -> None:
