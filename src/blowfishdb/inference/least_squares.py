@@ -77,8 +77,10 @@ class Tree:
 
 @dataclass(frozen=True)
 class EmptyRule:
-    """When the small children of a node count as empty: each is below `clear` standard deviations of its count, and
-    they are together below `together` of theirs, all of which is less than `part` of the node's count.
+    """When the small children of a node count as empty.
+
+    Each is below `clear` standard deviations of its count, their sum is below `together` deviations of the sum, and
+    both that sum and its deviation are below `part` of the node's count.
     """
 
     clear: float

@@ -238,7 +238,7 @@ class Charging(OpenLedger):
             condition = f"account = ? AND request_digest = ? AND {ANSWERED}"
             values: tuple[LedgerValue, ...] = (account, request_digest)
             if analyst is not None:
-                # An expression, which no index has: fewer entries have the request than the analyst.
+                # Not `analyst = ?`: SQLite would go through all entries of the analyst, who has more than the request.
                 condition, values = f"{condition} AND analyst || '' = ?", (*values, analyst)
             for entry in cursor.entries(f"{condition} ORDER BY sequence DESC", *values):
                 receipt = receipt_of(entry)

@@ -29,7 +29,7 @@ class Finding:
     `variances` are the variances of the answers' noise given the published partition; the bias of spreading a
     bucket's count over its cells is not in them. `buckets` is the published partition, one number per cell. `bias`,
     where the script paid for it, bounds the bias of every answer with probability 1 - BIAS_BETA. `adjusted`, where
-    counts were kept from being negative, is how far that moved each answer away from the one with these variances.
+    counts were kept from being negative or taken for 0, is how far that moved each answer from that with the variances.
     `own`, where answers are linear in least squares of buckets, is the variance of each bucket's own measurement.
     `running`, where it can be known, works out the variance of the total of the first 1, 2, ... cells.
     """
