@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from blowfishdb.accuracy.intervals import noise_widths, tail
 from blowfishdb.engine.synopsis import CellNoise, Placed, summed_noise
+from blowfishdb.engine.synopsis_release import noise_of_finding
+from blowfishdb.mechanisms.data_aware import Finding
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges, Identity, Prefix, Rows, Sparse
 
@@ -113,3 +118,21 @@ def test_variances_by_blocks_cover_every_weighting_of_cells(seed: int) -> None:
 def test_variances_of_blocks_within_a_cell_are_exact() -> None:
     found = by_blocks(np.array([0, 0, 1]), np.array([0, 0, 1]), np.array([1.0, 2.0, 4.0]), 3)
     assert found.tolist() == [9.0, 16.0, 0.0]
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.001, 0.05, 0.5, 0.99]))
+def test_intervals_cover_how_far_counts_were_moved(seed: int, beta: float) -> None:
+    """Trees over two attributes move counts away from the estimate whose noise is known; answers move with them."""
+    chance, placed = np.random.default_rng(seed), cut(seed, is_ordered=False)
+    variances, moved = chance.uniform(0.01, 30.0, CELLS), chance.exponential(5.0, CELLS)
+    still = Finding(np.zeros(CELLS), np.zeros(CELLS), variances, np.zeros(CELLS, dtype=np.int64))
+    noise, plain = (noise_of_finding(one) for one in (replace(still, adjusted=moved), still))
+    for rows in questions(placed.groups, seed):
+        widths = noise_widths(summed_noise(noise, placed).variances_of(rows), beta)
+        deviations = np.sqrt(summed_noise(plain, placed).variances_of(rows))
+        matrix = np.abs(rows.dot(np.eye(placed.groups)))
+        left = widths.simultaneous - matrix @ weights(placed) @ moved
+        is_noisy = deviations > 0
+        assert np.all(tail(left[is_noisy] / deviations[is_noisy]).sum() <= beta)
+        alone = widths.per_answer - matrix @ weights(placed) @ moved
+        assert np.all(tail(alone[is_noisy] / deviations[is_noisy]) <= beta)

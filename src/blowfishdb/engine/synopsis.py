@@ -77,10 +77,11 @@ class SynopsisAxis:
 class CellNoise:
     """What noise does to each cell, and how far cells share it.
 
-    `deviations` are the standard deviations of the counts. Cells with the same number in `blocks` were measured
-    together; `alone` is the deviation that each cell would have if the measurement of its block were all that is known,
-    infinite where there is none. These measurements are independent from block to block. `running` are the deviations
-    of the totals of the first 1, 2, ... cells, infinite where they are not known.
+    `deviations` are the standard deviations of the counts, each with how far its count was moved afterwards added.
+    Cells with the same number in `blocks` were measured together; `alone` is the deviation that each cell would have if
+    the measurement of its block were all that is known, infinite where there is none. These measurements are
+    independent from block to block. `running` are the deviations of the totals of the first 1, 2, ... cells, infinite
+    where they are not known.
     """
 
     deviations: Floats

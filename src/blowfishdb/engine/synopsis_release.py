@@ -110,7 +110,7 @@ class SynopsisRelease(CellsRelease):
         inner = self.inner
         if isinstance(inner, ProgramRelease):
             finding = inner.run(counts).of_cells()
-            cells, noise = finding.cells, _noise_of_finding(finding)
+            cells, noise = finding.cells, noise_of_finding(finding)
             stages, caveat = inner.program.allowances, NOISE_ONLY
         else:
             cells, noise, stages, caveat = inner.measured(counts), _noise_of_plan(inner), (), ""
@@ -150,12 +150,14 @@ def public_parts(compiled: Compiled, counts: Ints) -> ConstrainedParts | None:
     return ConstrainedParts(np.where(inside, labels, NO_PART), totals)
 
 
-def _noise_of_finding(finding: Finding) -> CellNoise:
+def noise_of_finding(finding: Finding) -> CellNoise:
+    """How far a count was moved from its linear estimate is added to its deviation, which covers it at least once."""
+    deviations = np.sqrt(finding.variances) + (0.0 if finding.adjusted is None else finding.adjusted)
     shares = np.bincount(finding.buckets)[finding.buckets]
     unknown = np.full(shares.size, np.inf)
     alone = unknown if finding.own is None else np.sqrt(finding.own)[finding.buckets] / shares
     running = unknown if finding.running is None else np.sqrt(finding.running())
-    return CellNoise(np.sqrt(finding.variances), finding.buckets, alone, running)
+    return CellNoise(deviations, finding.buckets, alone, running)
 
 
 def _noise_of_plan(release: PlanRelease) -> CellNoise:
