@@ -173,6 +173,18 @@ def load_connect(session: Any, duckdb_file: Path, folder: Path, samples: tuple[S
     return unnamed
 
 
+def load_delta(duckdb_file: Path, folder: Path, samples: tuple[Sample, ...]) -> dict[str, str]:
+    """Delta tables; their folders by name."""
+    import deltalake
+    import duckdb
+
+    folders = {sample.name: f"{folder}/{number}" for number, sample in enumerate(samples)}
+    with duckdb.connect(str(duckdb_file), read_only=True) as connection:
+        for name, place in folders.items():
+            deltalake.write_deltalake(place, connection.sql(f"SELECT * FROM {double_quoted(name)}").arrow())
+    return folders
+
+
 def storable(sample: Sample) -> Sample:
     """What a table keeps in ClickHouse, whose dates begin in 1900 and end in 2299."""
 

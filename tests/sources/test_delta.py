@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shutil
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -34,20 +35,10 @@ COLUMN = integers(0, 9, null=0)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    import duckdb
-
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("delta")
     stores.load_duckdb(folder / "samples.duckdb", SAMPLES)
-    with duckdb.connect(str(folder / "samples.duckdb"), read_only=True) as connection:
-        for number, sample in enumerate(SAMPLES):
-            rows = connection.sql(f"SELECT * FROM {stores.double_quoted(sample.name)}").arrow()
-            deltalake.write_deltalake(folder / str(number), rows)
-    return folder
-
-
-def address(folder: Path, name: str) -> str:
-    return f"delta:///{folder}/{[sample.name for sample in SAMPLES].index(name)}"
+    return stores.load_delta(folder / "samples.duckdb", folder, SAMPLES)
 
 
 SHORT = 8
@@ -58,10 +49,11 @@ SHORT = 8
     "case",
     [pytest.param(case, id=case.name, marks=[pytest.mark.nightly] * (n % SHORT > 0)) for n, case in enumerate(CASES)],
 )
-def test_delta_counts_like_every_other_engine(folder: Path, case: Case) -> None:
-    joins = [Join(address(folder, join.table), join.foreign_key, join.key, join.attributes) for join, _ in case.joined]
+def test_delta_counts_like_every_other_engine(folders: Mapping[str, str], case: Case) -> None:
+    addresses = {name: f"delta:///{folder}" for name, folder in folders.items()}
+    joins = [Join(addresses[join.table], join.foreign_key, join.key, join.attributes) for join, _ in case.joined]
     cells = case.cells()
-    counts = open_source(address(folder, case.table.name), joins).prepare(cells, case.unit).run()
+    counts = open_source(addresses[case.table.name], joins).prepare(cells, case.unit).run()
     np.testing.assert_array_equal(counts, expected_counts(case.table, cells, case.unit, case.joined))
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import duckdb
+import pyarrow
 import pytest
 
 from blowfishdb.errors import SourceError, SourceFailed
+from blowfishdb.model.calendar import dates
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.domain import domain, integers
+from blowfishdb.model.domain import Attribute, categorical, domain, integers
 from blowfishdb.model.policy import Policy
-from blowfishdb.sources import open_source
+from blowfishdb.sources import Join, open_source, spark
+from blowfishdb.sources.base import Source
+from blowfishdb.sources.delta import LOG
 from tests.sources import stores
 from tests.sources.cases import CASES, Case
 from tests.sources.people import check_people
@@ -24,7 +30,7 @@ from tools.spark_cluster import connect_settings, free_port
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
+deltalake = pytest.importorskip("deltalake")
 SHORT = 10
 """One case of so many in every run; by night all of them, here and on a cluster."""
 
@@ -50,8 +56,10 @@ def test_spark_counts_like_every_other_engine(tmp_path: Path, cases: tuple[Case,
         check_people(url)
         check_folder(tmp_path)
         check_changes("spark://local", tmp_path / "changes")
+        check_delta("spark://local", tmp_path / "delta")
         check_failure(session)
         check_connect(f"sc://127.0.0.1:{port}", tmp_path)
+        check_delta(f"sc://127.0.0.1:{port}", tmp_path / "delta by connect")
         if cases == CASES:
             check_catalog(f"sc://127.0.0.1:{port}", session, tmp_path)
 
@@ -81,6 +89,56 @@ def check_changes(url: str, folder: Path) -> None:
     assert list(source.columns()) == ["j"]
 
 
+def check_delta(url: str, folder: Path) -> None:
+    """A Delta folder holds the rows of its newest version, not those of all files; its version is the proof."""
+    place, x = folder / "t", integers(0, 9, null=0)
+    rows = pyarrow.table(
+        {"x": [1, 2, 2], "w": ["a b", None, "c"], "d": [datetime.date(2024, 2, day) for day in (1, 2, 2)]}
+    )
+    deltalake.write_deltalake(place, rows, partition_by=["w", "d"])
+    source, plain = open_source(f"{url}{quote(str(place))}"), open_source(f"delta:///{quote(str(place))}")
+    assert source.identity() == plain.identity()
+    first = source.content()
+    assert first is not None
+    assert counted(source, "x", x) == [0, 1, 2, *[0] * 7]
+    assert counted(source, "w", categorical(["a b", "c"], null="c")) == [1, 2, 0]
+    assert counted(source, "d", dates("2024-02-01", "2024-02-03", null="2024-02-03")) == [1, 2, 0]
+    deltalake.DeltaTable(place).delete("x = 2 AND w IS NULL")
+    deltalake.DeltaTable(place).alter.add_columns([deltalake.Field("later", deltalake.schema.PrimitiveType("long"))])
+    assert len(list(place.glob("*/*/*.parquet"))) > len(deltalake.DeltaTable(place).file_uris())
+    assert counted(source, "x", x) == [0, 1, 1, *[0] * 7]
+    assert counted(source, "later", x) == [2, *[0] * 9]
+    assert source.content() not in (None, first)
+    assert open_source(f"{url}{quote(str(place))}", [Join("numbers", "x", "k", ["v"])]).content() is None
+    deltalake.DeltaTable.create(folder / "none", deltalake.Schema.from_arrow(pyarrow.schema({"x": pyarrow.int64()})))
+    assert counted(open_source(f"{url}{quote(str(folder))}/none"), "x", x) == [0] * 10
+    check_refused_delta(url, folder)
+
+
+def check_refused_delta(url: str, folder: Path) -> None:
+    """What Spark would read otherwise than the log tells it is refused before a row is read."""
+    for name, column in (("text", ["ü%"]), ("yes", [True]), ("empty", [""])):
+        deltalake.write_deltalake(folder / name, pyarrow.table({"x": [1], "p": column}), partition_by=["p"])
+        with pytest.raises(SourceError, match="names of the directories"):
+            open_source(f"{url}{quote(str(folder))}/{name}").columns()
+    deltalake.write_deltalake(folder / "{odd}", pyarrow.table({"x": [1]}))
+    with pytest.raises(SourceError, match="pattern"):
+        open_source(f"{url}{quote(str(folder))}/{quote('{odd}')}").columns()
+    with pytest.raises(SourceError, match="pattern"):
+        open_source(f"{url}{quote(str(folder))}/t*").columns()
+    deltalake.write_deltalake(folder / "hidden", pyarrow.table({"x": [1]}))
+    (file,) = (folder / "hidden").glob("*.parquet")
+    (commit,) = (folder / "hidden" / LOG).glob("*.json")
+    commit.write_text(commit.read_text().replace(file.name, f".{file.name}"))
+    file.rename(file.with_name(f".{file.name}"))
+    with pytest.raises(SourceError, match="all files"):
+        open_source(f"{url}{quote(str(folder))}/hidden").columns()
+
+
+def counted(source: Source, name: str, attribute: Attribute) -> list[int]:
+    return source.prepare(compile_cells(domain({name: attribute}), Policy(), [name])).run().tolist()
+
+
 def check_failure(session: SparkSession) -> None:
     """What a statement of Spark says stays inside, and the session keeps its own settings."""
     session.sql("CREATE TEMP VIEW broken AS SELECT raise_error('the secret of ann') AS i, 1 AS j")
@@ -94,11 +152,16 @@ def check_failure(session: SparkSession) -> None:
 
 
 def check_connect(url: str, folder: Path) -> None:
-    """A Parquet folder behind Spark Connect is the same data."""
+    """A Parquet folder behind Spark Connect is the same data, and a Delta log that only the server sees is noticed."""
     connected, direct = open_source(f"{url}{folder}/0.parquet"), open_source(f"{folder}/0.parquet")
     cells = CASES[0].cells()
     assert connected.identity() == direct.identity()
     assert list(connected.prepare(cells).run(deadline=60.0)) == list(direct.prepare(cells).run())
+    deltalake.write_deltalake(folder / "far", pyarrow.table({"x": [1]}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spark.glob, "glob", lambda path: [])
+        with pytest.raises(SourceError, match="this machine cannot read"):
+            open_source(f"{url}{folder}/far").columns()
 
 
 def check_catalog(url: str, session: SparkSession, folder: Path) -> None:

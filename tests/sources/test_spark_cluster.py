@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow
 import pytest
 
 import blowfishdb as bf
@@ -29,6 +30,7 @@ from tools.spark_cluster import Cluster, free_port, running_cluster, running_con
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+deltalake = pytest.importorskip("deltalake")
 pytestmark = [pytest.mark.java, pytest.mark.nightly]
 SLOW, SLOW_UNCOMPILED = 400_000_000, 40_000_000
 """Rows that take two executors some seconds, with and without compiled statements."""
@@ -96,6 +98,9 @@ def test_a_cluster_counts_alike_and_survives_a_worker_that_is_killed(tmp_path: P
         assert session.sparkContext.master == cluster.address
         assert conforms(cluster.address) == {}
         check_people(cluster.address)
+        folders = stores.load_delta(tmp_path / "samples.duckdb", tmp_path / "delta", SAMPLES)
+        assert conforms(cluster.address, folders) == {}
+        check_versions(cluster.address, tmp_path / "versions")
         make_slow(session)
         config = configured(tmp_path, f"{cluster.address}#slow")
         with bf.connect(config, analyst="ann") as db:
@@ -119,6 +124,19 @@ def test_a_cluster_counts_alike_and_survives_a_worker_that_is_killed(tmp_path: P
             before = spent(config)
             db["t"].histogram("x").release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True)
             assert spent(config) == before == EPSILON * 3 / 2
+
+
+def check_versions(url: str, folder: Path) -> None:
+    """The version of a Delta table proves that rows are the same: more accuracy costs the difference until a commit."""
+    deltalake.write_deltalake(folder / "rows", pyarrow.table({"x": [1, 2, 2]}))
+    config = configured(folder, f"{url}{folder}/rows")
+    with bf.connect(config, analyst="ann") as db:
+        question = db["t"].histogram("x")
+        question.release(mechanism="identity", epsilon="0.1")
+        assert question.release(mechanism="identity", epsilon="0.3").charged == Fraction(1, 5)
+        deltalake.write_deltalake(folder / "rows", pyarrow.table({"x": [3]}), mode="append")
+        question.release(mechanism="identity", epsilon="0.4")
+        assert spent(config) == Fraction(7, 10)
 
 
 @contextmanager
@@ -165,6 +183,9 @@ def test_a_connect_server_counts_alike_and_a_release_survives_a_worker_and_the_s
             files = stores.load_connect(session, tmp_path / "samples.duckdb", tmp_path, SAMPLES)
             assert conforms(url, files) == {}
             check_people(url)
+            folders = stores.load_delta(tmp_path / "samples.duckdb", tmp_path / "delta", SAMPLES)
+            assert conforms(url, folders) == {}
+            check_versions(url, tmp_path / "versions")
             make_view(session, SLOW_UNCOMPILED)
             config = configured(tmp_path, f"{url}#slow")
             with bf.connect(config, analyst="ann") as db:

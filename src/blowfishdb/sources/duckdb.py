@@ -6,10 +6,8 @@ import codecs
 import csv
 import glob
 import gzip
-import hashlib
 import io
 import itertools
-import json
 import os
 import re
 import tempfile
@@ -22,13 +20,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.errors import SourceError, SourceFailed
-from blowfishdb.incidents import redact_errors
+from blowfishdb.errors import SourceError
 from blowfishdb.model.numbers import Floats
 from blowfishdb.sources.base import (
     ColumnKind,
@@ -41,6 +37,7 @@ from blowfishdb.sources.base import (
     ibis,
     interrupted_after,
 )
+from blowfishdb.sources.delta import DeltaLog
 from blowfishdb.sources.location import (
     GLOB,
     Location,
@@ -444,68 +441,31 @@ class Pattern:
         return f"SELECT * FROM {_csv_reader(files, () if copies is None else [readable(f, copies) for f in files])}"
 
 
-UNDERSTOOD = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
-"""Features of Delta tables under which the listed Parquet files hold the rows, no more and no fewer."""
-
-
-class Delta:
-    """A table of Delta Lake: a folder whose log tells which Parquet files are the rows of each version.
-
-    A statement reads the files of the version that is the newest when it starts, whatever is committed meanwhile.
-    """
+class Delta(DeltaLog):
+    """A Delta table that DuckDB reads; its statement is about the version that is the newest when it starts."""
 
     is_parquet = True
 
     def __init__(self, location: Location) -> None:
-        self.path = str(local_path(location, Path.is_dir))
-        self._deltalake = driver("deltalake", "delta", "delta")
-
-    def _snapshot(self) -> tuple[Any, Any]:
-        """The table at its newest version, and its files: paths, sizes, times and values of partition columns."""
-        return redact_errors(self._newest, SourceFailed, "delta")
-
-    def _newest(self) -> tuple[Any, Any]:
-        import pyarrow
-
-        folder = Path(self.path)
-        if not (folder / "_delta_log").is_dir():
-            raise SourceError(f"the folder {folder.name!r} is not a Delta table: it has no log of versions")
-        table = self._deltalake.DeltaTable(folder.as_uri())
-        protocol = table.protocol()
-        features = set(protocol.reader_features or (["columnMapping"] if protocol.min_reader_version == 2 else []))
-        if features - UNDERSTOOD:
-            raise SourceError(
-                f"the Delta table uses {min(features - UNDERSTOOD)}, so its files do not hold its rows as they are; "
-                "write it again without this feature"
-            )
-        added = pyarrow.table(table.get_add_actions(flatten=True))
-        files = [os.path.join(self.path, unquote(path)) for path in added["path"].to_pylist()]
-        return table, added.append_column("file", [pyarrow.array(files, pyarrow.string())])
+        super().__init__(str(local_path(location, Path.is_dir)))
 
     def files(self) -> list[str]:
         """The folder, and the files of the newest version."""
-        return [self.path, *self._snapshot()[1]["file"].to_pylist()]
-
-    def content(self) -> str:
-        """A digest of the table's id, its version and its files: a commit adds a version, and rewrites no file."""
-        table, added = self._snapshot()
-        files = added.select(["file", "size_bytes", "modification_time"]).to_pylist()
-        snapshot = [table.metadata().id, table.version(), sorted(map(str, files))]
-        return hashlib.sha256(json.dumps(snapshot).encode()).hexdigest()
+        return [self.path, *self.newest().files]
 
     def select(self, connection: DuckDBPyConnection, copies: ExitStack | None) -> str:
         """The statement that reads the rows with the columns and types of the log; files may lack later columns."""
         del copies
         import pyarrow
 
-        table, added = self._snapshot()
-        declared = connection.from_arrow(pyarrow.schema(table.schema()).empty_table())
-        values = {name: f"partition.{name}" for name in table.metadata().partition_columns}
+        version = self.newest()
+        declared = connection.from_arrow(pyarrow.schema(version.table.schema()).empty_table())
+        values = {name: f"partition.{name}" for name in version.partition_columns}
         listed = f"files of {self.path}"
-        connection.from_arrow(added.select(["file", *values.values()])).create(_identifier(listed))
+        connection.from_arrow(version.added.select(["file", *values.values()])).create(_identifier(listed))
         rows, places = f"{_identifier(listed)} WHERE false", dict[str, str]()
-        if added.num_rows:
-            rows = _parquet_reader(added["file"].to_pylist(), ", hive_partitioning = false, filename = 'read from'")
+        if version.files:
+            rows = _parquet_reader(version.files, ", hive_partitioning = false, filename = 'read from'")
             places = {name: _identifier(name) for name in connection.sql(f"SELECT * FROM {rows}").columns}
             places |= {name: _identifier(value) for name, value in values.items()}
             rows += f' JOIN {_identifier(listed)} ON "file" = "read from"' if values else ""
@@ -542,7 +502,7 @@ class Files(DuckDB):
 
     def content(self) -> str | None:
         tables = self._tables.values()
-        versions = [table.content() for table in tables if isinstance(table, Delta)]
+        versions = [table.newest().digest for table in tables if isinstance(table, Delta)]
         files = [file for table in tables if isinstance(table, Pattern) for file in table.files()]
         digest = files_digest(files)
         return None if digest is None else ".".join([*versions, digest])

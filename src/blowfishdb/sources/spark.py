@@ -1,4 +1,4 @@
-"""Spark, for tables that outgrow one machine: catalog tables, views of the running session, Parquet folders.
+"""Spark, for tables that outgrow one machine: catalog tables, views of the running session, Parquet and Delta folders.
 
 A session runs in this process (`spark://`), or on a Spark Connect server that others share (`sc://`).
 """
@@ -6,7 +6,11 @@ A session runs in this process (`spark://`), or on a Spark Connect server that o
 from __future__ import annotations
 
 import atexit
+import datetime
+import glob
+import json
 import logging
+import os
 import re
 import threading
 import uuid
@@ -15,8 +19,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from blowfishdb.errors import SourceError
 from blowfishdb.model.numbers import Floats
 from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function, interrupted_after
+from blowfishdb.sources.delta import LOG, DeltaLog, DeltaVersion
 from blowfishdb.sources.location import Location, TableName, real_pattern
 
 if TYPE_CHECKING:
@@ -56,7 +62,10 @@ def column_type(native: str) -> ColumnType:
 
 @dataclass(frozen=True)
 class SeenFolder:
-    """The rows of a folder in a session: the view's list of files, what was on it at first, and the columns."""
+    """The rows of a folder in a session: the view's list of files, what was on it at first, and the columns.
+
+    A Delta table has no list but its log; the digest of the version stands for its files.
+    """
 
     session: SparkSession
     listing: Any
@@ -65,7 +74,7 @@ class SeenFolder:
 
     def is_same(self, session: SparkSession) -> bool:
         """Whether the session's view reads the same files when all are listed anew."""
-        if session is not self.session:
+        if session is not self.session or self.listing is None:
             return False
         self.listing.refresh()
         return _files(self.listing) == self.files
@@ -80,6 +89,54 @@ def _seen(session: SparkSession, rows: DataFrame) -> SeenFolder:
 def _files(listing: Any) -> str:
     """The files on a list, as Spark shows them: paths, sizes and times."""
     return str(listing.allFiles().mkString("\n"))
+
+
+EMPTY = "__HIVE_DEFAULT_PARTITION__"
+ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+def version_rows(session: SparkSession, log: DeltaLog, version: DeltaVersion) -> DataFrame:
+    """The rows of one version of a Delta table, with the columns and types of its log; files may lack later columns."""
+    from pyspark.sql.types import StructType
+
+    schema, files = StructType.fromJson(json.loads(version.table.schema().to_json())), version.files
+    if any(PATTERN.search(file) for file in files):
+        raise SourceError("Spark would read the name of a file of this Delta table as a pattern; rename its folder")
+    if not files:
+        # Spark's own way to make a table of nothing would make the session the active one of this process.
+        nothing = (f"CAST(NULL AS {field.dataType.simpleString()}) AS {_identifier(field.name)}" for field in schema)
+        return session.range(0).selectExpr(*nothing)
+    reader = session.read.schema(schema)
+    if version.partition_columns:
+        _check_directories(log, version)
+        reader = reader.option("basePath", log.path)
+    rows = reader.parquet(*files)
+    if len(rows.inputFiles()) != len(files):
+        # Spark passes over hidden files, such as those whose names begin with a dot.
+        raise SourceError("Spark does not read all files of this Delta table; read it through DuckDB with delta://")
+    return rows
+
+
+def _check_directories(log: DeltaLog, version: DeltaVersion) -> None:
+    """Spark takes the values of partition columns from the names of directories: they must be those of the log."""
+    columns = version.partition_columns
+    values = zip(*(version.added[f"partition.{name}"].to_pylist() for name in columns), strict=True)
+    for file, logged in zip(version.files, values, strict=True):
+        directories = os.path.relpath(os.path.dirname(file), log.path).split(os.sep)
+        named = [ESCAPED.sub(lambda code: chr(int(code[1], 16)), directory) for directory in directories]
+        if named != [f"{name}={_in_a_name(value)}" for name, value in zip(columns, logged, strict=True)]:
+            raise SourceError(
+                f"Spark cannot tell the values of {' and '.join(columns)} from the names of the directories of this "
+                "Delta table; read it through DuckDB with delta://, or write it without these partition columns"
+            )
+
+
+def _in_a_name(value: object) -> str | None:
+    """A value as the name of a directory has it; None for kinds of values that are written in more than one way."""
+    if value is None:
+        return EMPTY
+    is_plain = isinstance(value, (str, int, datetime.date)) and not isinstance(value, (bool, datetime.datetime))
+    return str(value) if is_plain and value not in ("", EMPTY) else None
 
 
 class Spark(Engine):
@@ -120,6 +177,9 @@ class Spark(Engine):
 
     def _look(self, session: SparkSession) -> None:
         """Makes the view of the folder, which the same files need once; to read columns takes a job of its own."""
+        if (log := self._log) is not None:
+            self._look_at_log(session, log)
+            return
         before = self._seen
         # The list of a pattern would stay one of the folders that matched it at first.
         if before is not None and not PATTERN.search(self._folder) and before.is_same(session):
@@ -131,6 +191,23 @@ class Spark(Engine):
             now = _seen(session, rows)
         rows.createOrReplaceTempView(FOLDER.name)
         self._seen = now
+
+    def _look_at_log(self, session: SparkSession, log: DeltaLog) -> None:
+        """Makes the view of the newest version of a Delta table, which each version needs once."""
+        version, before = log.newest(), self._seen
+        if before is None or before.session is not session or before.files != version.digest:
+            rows = version_rows(session, log, version)
+            rows.createOrReplaceTempView(FOLDER.name)
+            self._seen = SeenFolder(session, None, version.digest, rows.schema)
+
+    @property
+    def _log(self) -> DeltaLog | None:
+        """The log of the folder where that is a Delta table: of its files some may be rows no longer."""
+        if not self._folder or not glob.glob(os.path.join(self._folder, LOG)):
+            return None
+        if PATTERN.search(self._folder):
+            raise SourceError("a pattern does not name a Delta table; give its folder by its whole name")
+        return DeltaLog(real_pattern(self._folder))
 
     @property
     def _folder(self) -> str:
@@ -163,11 +240,16 @@ class Spark(Engine):
     def qualified(self, table: TableName) -> TableName:
         return table
 
+    def content(self) -> str | None:
+        """The version of a Delta table proves that rows are the same; nothing does for what the catalog names."""
+        log = None if self._location.joined else self._log
+        return None if log is None else log.newest().digest
+
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         with self._session() as session:
             if self._seen is not None and table == FOLDER:
                 return {field.name: column_type(field.dataType.simpleString()) for field in self._seen.schema}
-            name = ".".join(f"`{part.replace('`', '``')}`" for part in (table.schema, table.name) if part)
+            name = ".".join(_identifier(part) for part in (table.schema, table.name) if part)
             if not session.catalog.tableExists(name):
                 return {}
             return {column: column_type(native) for column, native in session.table(name).dtypes}
@@ -220,12 +302,23 @@ class SparkConnect(Spark):
                     for name, value in SETTINGS.items():
                         session.conf.set(name, value)
                     if self._folder:
-                        session.read.parquet(self._folder).createOrReplaceTempView(FOLDER.name)
+                        self._rows(session).createOrReplaceTempView(FOLDER.name)
                     yield session
             finally:
                 session.stop()
                 # PySpark would keep each session to tidy up at exit what sessions for machine learning leave behind.
                 atexit.unregister(session.client._cleanup_ml)
+
+    def _rows(self, session: SparkSession) -> DataFrame:
+        """The rows of the folder, which the server reads; the log of a Delta table is read here."""
+        if (log := self._log) is not None:
+            return version_rows(session, log, log.newest())
+        if _is_there(session, os.path.join(self._folder, LOG)):
+            raise SourceError(
+                "the folder is a Delta table whose log this machine cannot read: mount the folder here under the same "
+                "path, or name the table in the server's catalog"
+            )
+        return session.read.parquet(self._folder)
 
     def _opened(self) -> Any:
         """A session of its own; Spark's usual ones would become the active one of this process."""
@@ -251,13 +344,27 @@ class SparkConnect(Spark):
             return [tuple(row) for row in session.sql(sql).collect()]
 
 
+def _identifier(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _is_there(session: SparkSession, folder: str) -> bool:
+    """Whether the server sees a folder."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return bool(session.read.text(folder).schema)
+    except AnalysisException:
+        return False
+
+
 def open_session(location: Location) -> tuple[Spark, TableName]:
-    """The engine and table of `spark://master#schema.table`, or of a Parquet folder `spark://master/folder`."""
+    """The engine and table of `spark://master#schema.table`, or of a Parquet or Delta folder `spark://master/folder`."""
     return Spark(location), _table(location)
 
 
 def open_server(location: Location) -> tuple[SparkConnect, TableName]:
-    """The engine and table of `sc://host:15002#schema.table`, or of a Parquet folder that the server reads."""
+    """The engine and table of `sc://host:15002#schema.table`, or of a folder that the server reads."""
     for module in ("pyspark.sql", "pandas", "pyarrow", "grpc_status"):
         driver(module, "sc", "spark-connect")
     return SparkConnect(location), _table(location)
