@@ -527,7 +527,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "chains changed by hand": (
         verification,
         "_check_balances",
-        "cursor.links(name) != sorted(links, key=lambda past: past.charge)",
+        "not _is_linked(cursor, name, account)",
         "False",
         LEDGER,
     ),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from blowfishdb.errors import AmountTooFine
 from blowfishdb.ledger import Account, Ledger, verification
 from blowfishdb.ledger.records import LedgerCursor, charge_body, link
+from blowfishdb.ledger.state import Tally, in_parts
 from blowfishdb.ledger.values import ClassLosses
 from tests.ledger.support import charge_of, opened
 
@@ -89,7 +90,7 @@ def test_a_sound_ledger_is_sound(ledger: Ledger) -> None:
 def test_every_damage_is_found_where_it_is(ledger: Ledger) -> None:
     busy_ledger(ledger)
     for damage, sequence, reason in DAMAGES:
-        fault = _fault_after(ledger, damage)
+        fault = fault_after(ledger, damage)
         assert fault is not None, reason
         assert (fault.sequence, reason in fault.reason) == (sequence, True), (reason, fault)
     assert ledger.verify().is_sound
@@ -101,7 +102,7 @@ def test_damage_is_found_in_whatever_piece_it_lies(ledger: Ledger, monkeypatch: 
     monkeypatch.setattr(verification, "READ_AHEAD", 1)
     assert ledger.verify().is_sound
     for damage, sequence, reason in DAMAGES[:9]:
-        fault = _fault_after(ledger, damage)
+        fault = fault_after(ledger, damage)
         assert fault is not None, reason
         assert (fault.sequence, reason in fault.reason) == (sequence, True), (reason, fault)
 
@@ -113,7 +114,7 @@ def test_answers_in_another_order_than_their_charges_are_sound_and_each_one_is_l
         ledger.store_answer(receipt, receipt.charge.key.encode())
     assert ledger.verify().is_sound
     for place, answered in ((7, 5), (8, 3), (9, 6)):
-        fault = _fault_after(
+        fault = fault_after(
             ledger, lambda c, charge=answered: c.rows("UPDATE answer SET payload = ? WHERE charge = ?", b"x", charge)
         )
         assert fault is not None
@@ -134,7 +135,7 @@ amounts = st.builds(Fraction, st.integers(0, 40), st.sampled_from((1, 7, 31, 37,
 
 @given(st.lists(st.tuples(amounts, st.none() | st.just("class") | st.just("scale"))), amounts)
 def test_a_tally_is_the_sum_of_its_charges(steps: list[tuple[Fraction, str | None]], limit: Fraction) -> None:
-    tally, losses = verification.Tally(), ClassLosses()
+    tally, losses = Tally(), ClassLosses()
     for amount, what in steps:
         if what == "scale":
             tally.scale(amount)
@@ -145,20 +146,20 @@ def test_a_tally_is_the_sum_of_its_charges(steps: list[tuple[Fraction, str | Non
                 losses = losses.plus(amount, named)
             except AmountTooFine:
                 with pytest.raises(AmountTooFine):
-                    tally.add(amount, named)
+                    tally.add(in_parts(amount), named)
             else:
-                tally.add(amount, named)
+                tally.add(in_parts(amount), named)
         assert tally.losses == losses
         assert tally.is_over(limit) == (losses.worst > limit)
-    assert tally == verification.Tally(losses)
-    assert tally != verification.Tally(ClassLosses(losses.rest + 1, losses.classes))
+    assert tally == Tally(losses)
+    assert tally != Tally(ClassLosses(losses.rest + 1, losses.classes))
 
 
 class Undo(Exception):
     """Takes the damage back after the look."""
 
 
-def _fault_after(ledger: Ledger, damage: Damage) -> verification.Fault | None:
+def fault_after(ledger: Ledger, damage: Damage) -> verification.Fault | None:
     found = None
     try:
         with ledger.store.write() as cursor:

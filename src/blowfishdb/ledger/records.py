@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, ClassVar
+from typing import Any
 
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, UnknownAccount
 from blowfishdb.ledger.values import (
@@ -93,6 +93,10 @@ CHARGE_COLUMNS = "analyst, charge_key, request_digest"
 
 
 LINK_COLUMNS = "charge, analyst, chain, level, received, mark"
+AnswerDigest = tuple[int, str | None]
+"""The entry of a stored answer and the SHA-256 of its payload in hexadecimal; None for what is no bytes."""
+LinkRow = tuple[int, str, str, str, str, str | None]
+"""A row of LINK_COLUMNS, with its amounts as texts."""
 
 
 def whole(value: LedgerValue) -> int:
@@ -133,9 +137,6 @@ def limit_values(limit: Fraction | None) -> tuple[str | None, str | None]:
 class LedgerCursor(ABC):
     """One transaction: SQL written with `?` for values, common to all stores, and what its rows say."""
 
-    payload_digest: ClassVar[str]
-    """SQL for the SHA-256 of an answer's payload in hexadecimal; NULL for what is no bytes."""
-
     @abstractmethod
     def rows(self, sql: str, *values: LedgerValue) -> list[LedgerRow]:
         """The rows of a statement, none for a change."""
@@ -143,6 +144,10 @@ class LedgerCursor(ABC):
     @abstractmethod
     def stream(self, sql: str, *values: LedgerValue) -> Iterator[LedgerRow]:
         """The rows of a query, a few at a time."""
+
+    @abstractmethod
+    def answer_digests(self, condition: str, *values: LedgerValue) -> Iterator[tuple[int, AnswerDigest]]:
+        """The stored answers that a condition selects, a few at a time: the charge, and the entry with the digest."""
 
     def head(self) -> Head:
         """Where the ledger ends."""
@@ -236,11 +241,16 @@ class LedgerCursor(ABC):
         document = None if losses is None else losses.to_json()
         self.rows(f"UPDATE {table} SET edge_books = ? WHERE {condition}", document, *values)
 
+    def link_rows(self, account: str, rows: str | None = None) -> list[LedgerRow]:
+        """The charges of all chains over the same rows, or over any, oldest first, as they are stored."""
+        condition, values = ("", ()) if rows is None else (" AND rows = ?", (rows,))
+        return self.rows(
+            f"SELECT {LINK_COLUMNS} FROM link WHERE account = ?{condition} ORDER BY charge", account, *values
+        )
+
     def links(self, account: str, rows: str | None = None) -> list[PastLink]:
         """The charges of all chains over the same rows, or over any, oldest first."""
-        condition, values = ("", ()) if rows is None else (" AND rows = ?", (rows,))
-        query = f"SELECT {LINK_COLUMNS} FROM link WHERE account = ?{condition} ORDER BY charge"
-        return [_link(row) for row in self.rows(query, account, *values)]
+        return [*map(past_link, self.link_rows(account, rows))]
 
     def chain(self, account: str, chain: str) -> list[PastLink]:
         """The charges of one chain, oldest first."""
@@ -316,7 +326,7 @@ def _analyst(row: LedgerRow) -> AnalystBudget:
 
 
 @lru_cache(maxsize=4096)
-def _link(row: LedgerRow) -> PastLink:
+def past_link(row: LedgerRow) -> PastLink:
     """A row of LINK_COLUMNS; every release reads those of its chains again."""
     try:
         link = Link(text(row[2]), Fraction(text(row[3])), Fraction(text(row[4])))

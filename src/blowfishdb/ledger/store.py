@@ -16,7 +16,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import PATIENCE, in_turn
-from blowfishdb.ledger.records import LedgerCursor, LedgerRow, LedgerValue, digest, genesis
+from blowfishdb.ledger.records import AnswerDigest, LedgerCursor, LedgerRow, LedgerValue, digest, genesis
 from blowfishdb.ledger.values import Charge, Receipt
 
 log = logging.getLogger("blowfishdb.ledger")
@@ -262,7 +262,6 @@ TYPES = {"whole": "INTEGER", "amount": "TEXT", "binary": "BLOB"}
 class SqliteCursor(LedgerCursor):
     """Runs statements on one connection."""
 
-    payload_digest: ClassVar[str] = "payload_digest(payload)"
     connection: sqlite3.Connection
 
     def rows(self, sql: str, *values: LedgerValue) -> list[LedgerRow]:
@@ -272,6 +271,12 @@ class SqliteCursor(LedgerCursor):
     def stream(self, sql: str, *values: LedgerValue) -> Iterator[LedgerRow]:
         """The rows of a query, a few at a time."""
         return self.connection.execute(sql, values)
+
+    def answer_digests(self, condition: str, *values: LedgerValue) -> Iterator[tuple[int, AnswerDigest]]:
+        """The stored answers that a condition selects, a few at a time: the charge, and the entry with the digest."""
+        query = f"SELECT charge, entry, payload FROM answer WHERE {condition}"
+        for charge, entry, payload in self.connection.execute(query, values):
+            yield charge, (entry, digest(payload) if isinstance(payload, bytes) else None)
 
 
 @dataclass(eq=False)
@@ -352,13 +357,8 @@ def _connect(path: Path, patience: float) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
     # FULL: with less, a power cut may forget the last charges, and forgotten budget is spent twice.
     connection.execute("PRAGMA synchronous = FULL")
-    connection.create_function("payload_digest", 1, _payload_digest, deterministic=True)
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
-
-
-def _payload_digest(payload: object) -> str | None:
-    return digest(payload) if isinstance(payload, bytes) else None
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

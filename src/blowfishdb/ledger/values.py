@@ -65,7 +65,7 @@ def check_amount(amount: Fraction, what: str) -> None:
     """Refuses anything but an exact fraction from 0 to a billion that the finest grid can carry."""
     if not isinstance(amount, Fraction):
         raise InvalidInput(f"{what} is an exact Fraction, not {type(amount).__name__}")
-    if not 0 <= amount <= LARGEST:
+    if not 0 <= amount.numerator <= LARGEST * amount.denominator:
         raise InvalidInput(f"{what} lies between 0 and {LARGEST:,}")
     if math.lcm(amount.denominator, EASY) > FINEST:
         raise AmountTooFine(amount, nearest_above(amount))
@@ -213,13 +213,23 @@ def check_texts(texts: Sequence[str], what: str) -> None:
             check_text(text, what)
 
 
+_read = json.JSONDecoder().raw_decode
+
+
+def read_json(text: str) -> Any:  # any JSON
+    """What a JSON text says; ValueError where it is none."""
+    # What we write begins with its brace and ends with its JSON, and such text is read with fewer steps.
+    parsed, end = _read(text) if text.startswith("{") else (None, 0)
+    return parsed if end and end == len(text) else json.loads(text)
+
+
 def check_document(document: str, what: str) -> None:
     """Refuses what is not JSON text of a bearable size."""
     if not isinstance(document, str) or len(document) > LARGEST_DOCUMENT:
         raise InvalidInput(f"{what} is JSON text of at most {LARGEST_DOCUMENT:,} characters")
     try:
         document.encode()
-        json.loads(document)
+        read_json(document)
     except (ValueError, RecursionError):
         raise InvalidInput(f"{what} is not JSON text") from None
 
@@ -321,8 +331,13 @@ class Link:
         check_text(self.chain, "a chain")
         check_amount(self.level, "a level")
         check_amount(self.received, "what an analyst received")
-        if not 0 <= self.received <= self.level or self.level == 0:
-            raise InvalidInput("a level is more than 0, and nobody is charged more than it")
+        check_level(self.level, self.received)
+
+
+def check_level(level: Fraction | int, *charged: Fraction | int) -> None:
+    """Refuses a level of nothing, and amounts charged for it that are more than it; all in the same unit."""
+    if level <= 0 or max(charged) > level:
+        raise InvalidInput("a level is more than 0, and nobody is charged more than it")
 
 
 BROKEN = "-"
@@ -510,15 +525,9 @@ ENTRY_WORDS = {
 LONGEST_WORDS = 160
 
 
-_read = json.JSONDecoder().raw_decode
-
-
 def parse_body(body: str) -> dict[str, Any]:
     """The fields of an entry's body; InvalidInput or ValueError where it is no JSON object."""
-    # What we write begins with its brace and ends with its JSON, and such text is read with fewer steps.
-    parsed, end = _read(body) if body.startswith("{") else (None, 0)
-    if end != len(body):
-        parsed = json.loads(body)
+    parsed = read_json(body)
     if not isinstance(parsed, dict):
         raise InvalidInput("the body of an entry is a JSON object")
     return parsed

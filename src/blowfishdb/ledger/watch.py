@@ -17,20 +17,15 @@ from typing import Any
 from blowfishdb.errors import LedgerCorrupt
 from blowfishdb.incidents import curator_log
 from blowfishdb.ledger.mark import check_not_rolled_back
-from blowfishdb.ledger.records import digest
+from blowfishdb.ledger.records import LinkRow, digest
+from blowfishdb.ledger.state import AccountState, ChainState, LedgerState, Tally, fraction, optional
 from blowfishdb.ledger.store import Store
-from blowfishdb.ledger.values import Head, Link, PastLink, Spent, read_losses
+from blowfishdb.ledger.values import Head, Spent, read_losses
 from blowfishdb.ledger.verification import (
     UNREADABLE,
-    AccountState,
-    ChainState,
     Checkpoint,
-    LedgerState,
-    Tally,
     check_spender,
     fault_of,
-    fraction,
-    optional,
     replayed,
     verify_since,
 )
@@ -71,7 +66,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def _plain(value: object) -> object:
     """A part of a checkpoint as JSON."""
-    if isinstance(value, AccountState | PastLink | Link | Spent):
+    if isinstance(value, AccountState | Spent):
         return vars(value)
     if isinstance(value, Tally):
         return value.losses.to_json()
@@ -93,11 +88,10 @@ def _read_account(fields: dict[str, Any]) -> AccountState:
     return AccountState(**{**fields, **amounts})
 
 
-def _read_chain(links: list[dict[str, Any]]) -> ChainState:
+def _read_chain(rows: list[LinkRow]) -> ChainState:
     chain = ChainState()
-    for fields in links:
-        link = Link(fields["link"]["chain"], *(fraction(fields["link"][name]) for name in ("level", "received")))
-        chain.add(PastLink(fields["charge"], fields["analyst"], link, fields["mark"]))
+    for charge, analyst, name, level, received, mark in rows:
+        chain.add((charge, analyst, name, level, received, mark))
     return chain
 
 
