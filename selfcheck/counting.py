@@ -56,7 +56,7 @@ from blowfishdb.model.predicate import Axis, Both, Column, Negation
 from blowfishdb.model.query import Part, Query, query
 from blowfishdb.noise.coupling import draw_between, draw_coarser
 from blowfishdb.sources import duckdb as duckdb_source
-from blowfishdb.sources import keys, statement
+from blowfishdb.sources import keys, statement, steps
 from blowfishdb.sources.base import Engine, Fetched
 from blowfishdb.sources.duckdb import SEPARATORS
 from blowfishdb.sources.ibis_source import IbisSource, open_source
@@ -74,7 +74,8 @@ LIMITS: tuple[Limit, ...] = (
     (keys, "CHOICE_LIMIT"),
     (keys, "STEP_LIMIT"),
     (keys, "DAYS_LIMIT"),
-    (keys, "PROOF_LIMIT"),
+    (steps, "PROOF_LIMIT"),
+    (steps, "MOST_NUMBERS"),
     (statement, "RUN_LIMIT"),
     (statement, "ATOM_LIMIT"),
 )

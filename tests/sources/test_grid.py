@@ -19,11 +19,12 @@ from ibis.backends.sql.compilers.duckdb import compiler
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Bins, Integers, bins, domain, integers
 from blowfishdb.model.policy import ROW, Policy
-from blowfishdb.sources import keys as module
+from blowfishdb.sources import keys
+from blowfishdb.sources import steps as module
 from blowfishdb.sources.ibis_source import IbisSource
-from blowfishdb.sources.keys import EvenSteps, exact_double, grid_of, stepping
 from blowfishdb.sources.location import TableName
 from blowfishdb.sources.sqlite import SQLite
+from blowfishdb.sources.steps import EvenSteps, exact_double, grid_of, stepping
 from tests.effort import effort
 
 DUCKDB = duckdb.connect()
@@ -41,8 +42,8 @@ def steps(grid: EvenSteps, values: list[float]) -> list[int]:
     table = ibis.table({"place": "int32", "x": "float64"}, name="doubles")
     way = stepping(grid)
     assert way is not None
-    shown = table.select("place", step=way.step(table.x)).order_by("place").select("step")
-    return [int(step) - way.origin for step in run(shown, values)]
+    shown = table.select("place", step=way.number(table.x)).order_by("place").select("step")
+    return [int(step) for step in way.steps(np.array(run(shown, values)))]
 
 
 @st.composite
@@ -115,7 +116,7 @@ def test_fractions_are_rounded_to_the_nearest_double(number: Fraction) -> None:
 
 def test_numbers_of_sqlite_next_to_the_largest_exact_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As doubles they would be those, which are declared."""
-    monkeypatch.setattr(module, "CHOICE_LIMIT", 0)
+    monkeypatch.setattr(keys, "CHOICE_LIMIT", 0)
     with closing(sqlite3.connect(tmp_path / "rows.sqlite")) as database, database:
         database.execute("CREATE TABLE t (x BIGINT)")
         database.executemany("INSERT INTO t VALUES (?)", [(-(2**53) - 1,), (-(2**53),), (2**53,), (2**53 + 1,)])
@@ -123,3 +124,56 @@ def test_numbers_of_sqlite_next_to_the_largest_exact_ones(tmp_path: Path, monkey
         cells = compile_cells(domain({"x": integers(low, high, null=low, outside="cell")}), Policy(), ["x"], None)
         counts = IbisSource(SQLite(tmp_path / "rows.sqlite"), TableName("t")).prepare(cells, ROW).run(None)
         assert counts.tolist() == ([1, 0, 3] if low < 0 else [0, 1, 3])
+
+
+GRIDS = [
+    EvenSteps(0, 1, 5, 500),
+    EvenSteps(0, 1, 10, 1000),
+    EvenSteps(-500, 1, 10, 1000),
+    EvenSteps(1, 2, 20, 100),
+    EvenSteps(0, 1, 100, 100),
+    EvenSteps(0, 7, 10, 300),
+    EvenSteps(0, 1, 3, 300),
+    EvenSteps(10_000, 1, 10, 500),
+]
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+def test_two_roundings_tell_both_sides_of_every_edge(grid: EvenSteps) -> None:
+    way = stepping(grid)
+    assert way is not None and way.numbers is not None
+    edges = grid.edge_doubles()
+    sides = [edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)]
+    truth = [np.searchsorted(edges, side, side="right") - 1 for side in sides]
+    assert steps(grid, np.concatenate(sides).tolist()) == np.concatenate(truth).tolist()
+
+
+def test_one_of_the_two_roundings_alone_would_count_wrongly() -> None:
+    grid = EvenSteps(0, 1, 5, 500)
+    way = stepping(grid)
+    assert way is not None and way.added is not None
+    edges = grid.edge_doubles()
+    table = ibis.table({"place": "int32", "x": "float64"}, name="doubles")
+    for part in (way.lead(table.x), way.added(table.x, table.x)):
+        shown = table.select("place", step=part).order_by("place").select("step")
+        at, before = (np.array(run(shown, side.tolist())) for side in (edges, np.nextafter(edges, -np.inf)))
+        assert np.any(at == before)
+
+
+@pytest.mark.parametrize("grid", [*GRIDS, EvenSteps(-4, 1, 4, 8), EvenSteps(-7, 3, 10**7, 40_000)], ids=str)
+def test_leads_tell_what_lies_beyond_the_ends(grid: EvenSteps) -> None:
+    way = stepping(grid)
+    assert way is not None
+    low, high = grid.edge_doubles()[[0, -1]].tolist()
+    beyond = [math.inf, 1e300, 1e19]
+    inside = [low, math.nextafter(low, math.inf), math.nextafter(high, -math.inf)]
+    below = [math.nextafter(low, -math.inf), low - 1, *(-value for value in beyond)]
+    above = [high, math.nextafter(high, math.inf), high + 1, *beyond]
+    table = ibis.table({"place": "int32", "x": "float64"}, name="doubles")
+    numbers = way.within(table.x, way.lead(table.x), nan=True)
+    shown = table.select("place", number=numbers).order_by("place").select("number")
+    values = run(shown, [*inside, *below, *above])
+    places = way.steps(np.array(values, dtype=np.float64))
+    assert places[:3].tolist() == [0, 0, grid.count - 1]
+    assert np.all(places[3:8] < 0) and np.all(places[8:] >= grid.count)
+    assert run(shown, [math.nan]) == [None]

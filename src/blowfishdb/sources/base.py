@@ -181,6 +181,8 @@ class Engine(ABC):
     """Whether arithmetic on doubles, or rounding them down, may fail or mislead on NaN, infinities or overflow."""
     errors_on_underflow = False
     """Whether a product or quotient fails that is too small for a double."""
+    floors_to_whole = False
+    """Whether rounding a double down gives the nearest whole number of a type, any number for NaN, and never fails."""
     typed = True
     """Whether all values of a column have the column's type."""
     decimal_digits = 65

@@ -7,7 +7,6 @@ arithmetic that is proven at both sides of every edge, or by comparisons.
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,45 +31,20 @@ from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import LARGEST, Floats, Ints
 from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, Fetched, FetchedColumn, function, ibis
-from blowfishdb.sources.irregular import EdgeCells, common_grid, edge_cells
-
-
-def floor(number: Expr) -> Expr:
-    """The double rounded down, still a double: Ibis' own floor casts, and a cast may fail."""
-    return function("floor", "float64")(number)
+from blowfishdb.sources.irregular import EdgeCells, edge_cells
+from blowfishdb.sources.steps import (
+    common_step,
+    common_steps,
+    exact_double,
+    floor,
+    stepping,
+    whole_double,
+)
 
 
 def null_flag(value: Expr) -> Expr:
     """1 where the value is NULL, else 0; not every engine can cast a truth value."""
     return ibis().cases((value.isnull(), ibis().literal(1, "int64")), else_=ibis().literal(0, "int64"))
-
-
-def whole_double(number: int) -> Expr:
-    """A whole number up to 2^53 as a double; as an integer it is read exactly by every parser."""
-    return ibis().literal(number, "int64").cast("float64")
-
-
-def exact_double(number: Fraction) -> Expr:
-    """The double nearest to the number.
-
-    Parsers of decimal literals do not all round correctly, and some read 0.1 as a decimal. A quotient of two exact
-    doubles is correctly rounded by IEEE arithmetic, and so is a product with powers of two.
-    """
-    if abs(number.numerator) <= LARGEST and number.denominator <= LARGEST:
-        whole = whole_double(number.numerator)
-        return whole if number.denominator == 1 else whole / whole_double(number.denominator)
-    return _scaled(float(number))
-
-
-def _scaled(number: float) -> Expr:
-    mantissa, exponent = math.frexp(number)
-    result, exponent = whole_double(int(mantissa * 2**53)), exponent - 53
-    while exponent:
-        step = min(abs(exponent), 52)
-        power = whole_double(2**step)
-        result = result * power if exponent > 0 else result / power
-        exponent += -step if exponent > 0 else step
-    return result
 
 
 def choice(number: Expr, edges: Sequence[Expr], values: Sequence[int]) -> Expr:
@@ -167,11 +141,6 @@ def step_decoder(attribute: Attribute, firsts: Ints | int, origin: int) -> Calla
         return attribute.place((index.astype(np.int64), is_null, is_outside))
 
     return decode
-
-
-def common_step(starts: Ints, size: int) -> int:
-    """The largest number of declared values that divides every cut; the last step may be cut short by the end."""
-    return int(np.gcd.reduce(starts[1:])) if starts.size > 1 else size
 
 
 LIST_LIMIT = 1024
@@ -364,169 +333,6 @@ def _wall_seconds(second: Expr, zone: str, begin: int, end: int) -> Expr:
     return second + choice(second, [whole_double(edge) for edge in edges], offsets).cast("float64")
 
 
-PROOF_LIMIT = 2**20
-CORRECTION_LIMIT = 2**50
-
-
-@dataclass(frozen=True)
-class EvenSteps:
-    """Steps [start + i * width, start + (i+1) * width) for i = 0 .. count-1, as multiples of 1/scale."""
-
-    start: int
-    width: int
-    scale: int
-    count: int
-
-    def edge(self, index: int) -> Fraction:
-        return Fraction(self.start + index * self.width, self.scale)
-
-    def edge_doubles(self) -> Floats:
-        """All edges, each the nearest double."""
-        return np.array((self.start + np.arange(self.count + 1) * self.width) / self.scale, dtype=np.float64)
-
-
-def grid_of(attribute: Integers | Bins, step: int) -> EvenSteps:
-    """The declared values of an attribute with equal widths, `step` of them together."""
-    if isinstance(attribute, Integers):
-        return EvenSteps(attribute.low, step, 1, -(-attribute.size // step))
-    width = attribute.width if attribute.width is not None else Fraction(1)
-    scale = math.lcm(attribute.start.denominator, width.denominator)
-    return EvenSteps(int(attribute.start * scale), int(width * scale) * step, scale, -(-attribute.size // step))
-
-
-FloatFormula = Callable[[Floats], Floats]
-
-
-@dataclass(frozen=True)
-class Stepping:
-    """An expression for the step of a double, the number it gives to step 0, and whether it may underflow near zero."""
-
-    step: Callable[[Expr], Expr]
-    origin: int = 0
-    underflows: bool = False
-
-
-def stepping(grid: EvenSteps) -> Stepping | None:
-    """The cheapest arithmetic that agrees with the declared edges on every double; None when none is known to.
-
-    Each formula is a chain of correctly rounded operations with positive constants, so it never decreases. It is
-    exact if and only if it gives i at edge i and i-1 at the double before, which is checked for every edge.
-    """
-    furthest = max(abs(grid.start), abs(grid.start + grid.count * grid.width), grid.scale)
-    if grid.scale & (grid.scale - 1) == 0 and furthest <= CORRECTION_LIMIT:
-        return _whole_numbers(grid)
-    if grid.count <= PROOF_LIMIT:
-        edges = grid.edge_doubles()
-        if np.all(np.diff(edges) > 0):
-            before = np.nextafter(edges, -np.inf)
-            numbers = np.arange(grid.count + 1)
-            for formula, candidate in _candidates(grid):
-                shifted = numbers + candidate.origin
-                if np.array_equal(formula(edges), shifted) and np.array_equal(formula(before), shifted - 1):
-                    return candidate
-            if furthest <= CORRECTION_LIMIT:
-                for formula, place in _nearly(grid):
-                    if _is_never_low(grid, formula, edges):
-                        return _corrected(grid, place)
-    half = exact_double(Fraction(1, 2))
-    return _corrected(grid, lambda x: _place(grid, x) + half) if furthest <= CORRECTION_LIMIT else None
-
-
-def _nearly(grid: EvenSteps) -> list[tuple[FloatFormula, Callable[[Expr], Expr]]]:
-    """Quotients that may be slightly off: as they are, and with a factor that is the next double above."""
-    choices: list[tuple[FloatFormula, Callable[[Expr], Expr]]] = [(_candidates(grid)[0][0], lambda x: _place(grid, x))]
-    if _is_aligned(grid):
-        more, width = math.nextafter(float(grid.scale), math.inf), grid.width
-        factor = exact_double(Fraction(more))
-        choices.append((lambda x: np.floor(x * more / width), lambda x: _divided(x * factor, width)))
-    return choices
-
-
-def _is_never_low(grid: EvenSteps, formula: FloatFormula, edges: Floats) -> bool:
-    """Whether a formula gives i at edge i, and i-1 or i at the double before: so it is everywhere right or one more."""
-    shifted = np.arange(edges.size) + _origin(grid)
-    early = shifted - formula(np.nextafter(edges, -np.inf))
-    return np.array_equal(formula(edges), shifted) and bool(np.all((early == 0) | (early == 1)))
-
-
-def _whole_numbers(grid: EvenSteps) -> Stepping:
-    """Rounds down to multiples of 1/scale, a power of two, and divides whole numbers.
-
-    Doubling is exact, and edges are such multiples, so rounding down crosses none. The quotient of whole numbers below
-    2^53, rounded to the nearest double, never reaches a whole number that the true quotient does not reach.
-    """
-    aligned = grid.start % grid.width == 0
-
-    def step(x: Expr) -> Expr:
-        whole = floor(x if grid.scale == 1 else x * whole_double(grid.scale))
-        whole = whole if aligned or grid.start == 0 else whole - whole_double(grid.start)
-        return whole if grid.width == 1 else floor(whole / whole_double(grid.width))
-
-    return Stepping(step, grid.start // grid.width if aligned else 0)
-
-
-def _candidates(grid: EvenSteps) -> list[tuple[FloatFormula, Stepping]]:
-    choices: list[tuple[FloatFormula, Stepping]] = []
-    width, scale = float(grid.width), float(grid.scale)
-    if _is_aligned(grid):
-        way = Stepping(lambda x: floor(_multiple(grid, x)), _origin(grid), grid.width > 1)
-        choices.append((lambda x: np.floor(x * scale / width), way))
-    low, step = grid.edge(0), Fraction(grid.width, grid.scale)
-    way = Stepping(lambda x: floor(_quotient(grid, x)), underflows=step > 1)
-    choices.append((lambda x: np.floor((x - float(low)) / float(step)), way))
-    return choices
-
-
-def _is_aligned(grid: EvenSteps) -> bool:
-    """Whether the edges are multiples of the width, so that nothing need be subtracted."""
-    return grid.start % grid.width == 0 and max(grid.width, grid.scale) <= LARGEST
-
-
-def _origin(grid: EvenSteps) -> int:
-    """The number of step 0: where nothing is subtracted, that of its edge among the multiples of the width."""
-    return grid.start // grid.width if _is_aligned(grid) else 0
-
-
-def _place(grid: EvenSteps, x: Expr) -> Expr:
-    """The number in steps, not yet rounded down."""
-    return _multiple(grid, x) if _is_aligned(grid) else _quotient(grid, x)
-
-
-def _multiple(grid: EvenSteps, x: Expr) -> Expr:
-    return _divided(x if grid.scale == 1 else x * whole_double(grid.scale), grid.width)
-
-
-def _divided(scaled: Expr, width: int) -> Expr:
-    return scaled if width == 1 else scaled / whole_double(width)
-
-
-def _quotient(grid: EvenSteps, x: Expr) -> Expr:
-    return (x - exact_double(grid.edge(0))) / exact_double(Fraction(grid.width, grid.scale))
-
-
-def _corrected(grid: EvenSteps, place: Callable[[Expr], Expr]) -> Stepping:
-    """An edge next to the number by arithmetic, less one where the number lies below it.
-
-    The place was shown never to be low and at most one too high, or it is half a step more: numerators up to 2^50
-    keep the rounding errors of the quotient below one half. Either way the edge is one of the two around the number,
-    at most a width away. A difference of doubles has the right sign, and its floor, divided by a power of two that is
-    not below the width, lies in [-1, 1): its floor is -1 below the edge, else 0. Engines round down faster than they
-    compare.
-    """
-    aligned = _is_aligned(grid)
-    power = 2 ** max(0, math.ceil(math.log2(Fraction(grid.width, grid.scale))))
-
-    def step(x: Expr) -> Expr:
-        near = floor(place(x))
-        edge = near if grid.width == 1 else near * whole_double(grid.width)
-        edge = edge if aligned else whole_double(grid.start) + edge
-        edge = edge if grid.scale == 1 else edge / whole_double(grid.scale)
-        below = floor(x - edge)
-        return near + (below if power == 1 else floor(below / whole_double(power)))
-
-    return Stepping(step, _origin(grid), grid.width > (1 if aligned else grid.scale))
-
-
 DOUBLE = "float64"
 EXACT_DIGITS = 15
 """Decimals of up to this many digits keep their whole part when they become doubles."""
@@ -608,16 +414,16 @@ class RangedNumber:
     high: Expr
     nan: bool
 
-    def guarded(self, inside: Expr, first: int, count: int, whole: str = DOUBLE) -> Expr:
-        """The number of a step: `inside`, of the whole type if one is named, serves declared values; NaN is NULL."""
+    def guarded(self, inside: Expr, below: int, above: int, whole: str = DOUBLE) -> Expr:
+        """`inside`, of the whole type if one is named, serves declared values, numbers those beyond; NaN is NULL."""
         unknown = [(self.value.isnan(), ibis().null(whole))] if self.nan else []
         step = inside.cast(DOUBLE) if whole == DOUBLE else inside
         return ibis().cases(
             # Most rows lie here, so this comes first; no engine finds NaN below a number.
             ((self.compared >= self.low) & (self.compared < self.high), step),
             *unknown,
-            (self.compared < self.low, whole_double(first - 1).cast(whole)),
-            (self.compared >= self.high, whole_double(first + count).cast(whole)),
+            (self.compared < self.low, whole_double(below).cast(whole)),
+            (self.compared >= self.high, whole_double(above).cast(whole)),
         )
 
 
@@ -646,7 +452,7 @@ def _double_key(
     if segments <= CHOICE_LIMIT:
         edges = [exact_double(_edge(attribute, int(start))) for start in cut.starts[1:]]
         inside = choice(number.value, edges, range(segments))
-        return Key((number.guarded(inside, 0, segments),), segment_decoder(cut))
+        return Key((number.guarded(inside, -1, segments),), segment_decoder(cut))
     return raw_key(attribute, number.value)
 
 
@@ -659,7 +465,7 @@ def _search_key(attribute: Integers | Bins, cut: Segments, number: RangedNumber,
     edges = _edge_doubles(attribute, np.append(cut.starts, attribute.size))
     if number.compared is not number.value:
         search = engine.bucket(number.value, edges[1:-1])
-        return None if search is None else Key((number.guarded(search, 0, segments),), segment_decoder(cut))
+        return None if search is None else Key((number.guarded(search, -1, segments),), segment_decoder(cut))
     search = engine.bucket(number.value, np.append(edges, np.nan) if number.nan else edges)
     decode, nan = step_decoder(attribute, cut.starts, 1), segments + 2
 
@@ -672,35 +478,34 @@ def _search_key(attribute: Integers | Bins, cut: Segments, number: RangedNumber,
 
 def _step_key(attribute: Integers | Bins, cut: Segments, number: RangedNumber, engine: Engine, most: int) -> Key | None:
     """Arithmetic, where the edges lie on a grid of equal widths and there are not far too many steps."""
-    grid, firsts = _common_steps(attribute, cut)
+    grid, firsts = common_steps(attribute, cut)
     if grid is None or (grid.count > most and (cut.starts.size <= CHOICE_LIMIT or most < STEP_LIMIT)):
         return None
     way = stepping(grid)
     if way is None or (way.underflows and engine.errors_on_underflow):
         return None
-    decode = step_decoder(attribute, firsts, way.origin)
-    stepped = way.step(number.value)
-    whole = engine.whole_type(way.origin - 1, way.origin + grid.count)
+    steps = step_decoder(attribute, firsts, 0)
+
+    def decode(fetched: Fetched) -> Ints:
+        return steps([way.steps(_doubles(fetched[0]))])
+
+    if engine.floors_to_whole and number.compared is number.value:
+        return Key(
+            (number.value, way.lead(number.value)),
+            decode,
+            place=lambda columns: (way.within(*columns, nan=number.nan),),
+        )
+    whole = engine.whole_type(way.first - 1, way.last)
+    stepped = way.number(number.value)
     if engine.errors_on_overflow:
-        return Key((number.guarded(engine.as_whole(stepped, whole), way.origin, grid.count, whole),), decode)
+        return Key((number.guarded(engine.as_whole(stepped, whole), way.first - 1, way.last, whole),), decode)
 
     def place(columns: Sequence[Expr]) -> tuple[Expr, ...]:
         value, compared, stepped_column = columns
         known = replace(number, value=value, compared=compared)
-        return (known.guarded(engine.as_whole(stepped_column, whole), way.origin, grid.count, whole),)
+        return (known.guarded(engine.as_whole(stepped_column, whole), way.first - 1, way.last, whole),)
 
     return Key((number.value, number.compared, stepped), decode, place=place)
-
-
-def _common_steps(attribute: Integers | Bins, cut: Segments) -> tuple[EvenSteps | None, Ints | int]:
-    """The grid of the cuts, and the first value of each step or how many values each has."""
-    if not isinstance(attribute, Bins) or attribute.width is not None:
-        step = common_step(cut.starts, attribute.size)
-        return grid_of(attribute, step), step
-    common = common_grid([attribute.edge(int(start)) for start in cut.starts] + [attribute.edges[-1]], CORRECTION_LIMIT)
-    if common is None:
-        return None, 1
-    return EvenSteps(common.start, common.width, common.scale, common.below.size), cut.starts[common.below - 1]
 
 
 def _cell_key(
