@@ -25,7 +25,7 @@ from blowfishdb.model import constraint_graph, constraints, graphs, policy, proj
 from blowfishdb.noise import coupling, quantile_sampler, sampler
 from blowfishdb.plan import certificate, loss, points
 from blowfishdb.session import local
-from blowfishdb.sources import duckdb, keys, statement
+from blowfishdb.sources import duckdb, keys, statement, steps
 from selfcheck.chains import chain_drill_lines
 from selfcheck.core import cost_lines, refusal_lines
 from selfcheck.counting import counting_lines, truth_lines
@@ -259,10 +259,17 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "nobody is a person": (statement, "_people", "ids.filter(ids.person.notnull())", "ids", JOINS),
     "clocks turned the other way": (keys, "_wall_seconds", "second + choice", "second - choice", TABLES),
     "arithmetic that is never corrected": (
-        keys,
+        steps,
         "_corrected",
-        "near + (below if power == 1 else floor(below / whole_double(power)))",
-        "near",
+        "return below if power == 1 else floor(below / whole_double(power))",
+        "return below * whole_double(0)",
+        TABLES,
+    ),
+    "edges that neither rounding tells": (
+        steps,
+        "_two_roundings",
+        "np.all(rises | other_rises)",
+        "np.any(rises | other_rises)",
         TABLES,
     ),
     "leaving forgotten on long axes": (
