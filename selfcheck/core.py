@@ -41,7 +41,7 @@ from blowfishdb.model.graphs import CellGraph, GridGraph, Metric, Presence
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.workload import Identity, Intervals, Prefix, Sparse
-from blowfishdb.plan.certificate import certified_as_charged, certify
+from blowfishdb.plan.certificate import CertifiedPlans, certify
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
 from blowfishdb.plan.program import (
     Allowance,
@@ -127,7 +127,7 @@ def _uncertified() -> Attempts:
     }
 
     def attempt(plan: Plan) -> object:
-        return measure(certified_as_charged(plan, graph, proof), np.arange(LENGTH))
+        return measure(CertifiedPlans(graph).as_charged(plan, proof), np.arange(LENGTH))
 
     return {f"a plan {change}": partial(attempt, plan) for change, plan in plans.items()}
 

@@ -14,7 +14,7 @@ from blowfishdb.errors import DigestMismatch, InvalidInput
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import Identity, Kronecker, Prefix, total
 from blowfishdb.noise.distribution import pmf
-from blowfishdb.plan.certificate import CertifiedPlan, calibrate, certified_as_charged, certify
+from blowfishdb.plan.certificate import CertifiedPlan, CertifiedPlans, calibrate, certify
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
 
 CELLS = 60_000
@@ -46,7 +46,7 @@ def misfit(noise: np.ndarray, scale: float) -> float:
 def test_the_noise_has_the_scales_of_the_plan() -> None:
     plan, proof = calibrate(identity_plan(Fraction(1)), line(CELLS), Fraction(4, 3))
     assert plan.unit == 3
-    measured = measure(certified_as_charged(plan, line(CELLS), proof), COUNTS)
+    measured = measure(CertifiedPlans(line(CELLS)).as_charged(plan, proof), COUNTS)
     noise = measured.noisy - COUNTS
     even, odd = noise[::2], noise[1::2]
     assert misfit(even, 3.0) > ALARM
@@ -59,7 +59,7 @@ def test_the_noise_has_the_scales_of_the_plan() -> None:
 def test_a_certificate_for_another_noise_level_is_refused() -> None:
     plan = identity_plan(Fraction(3))
     with pytest.raises(DigestMismatch):
-        certified_as_charged(plan.with_unit(Fraction(2)), line(CELLS), certify(plan, line(CELLS)))
+        CertifiedPlans(line(CELLS)).as_charged(plan.with_unit(Fraction(2)), certify(plan, line(CELLS)))
 
 
 def test_products_are_measured_axis_by_axis() -> None:

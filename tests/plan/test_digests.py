@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +18,7 @@ from blowfishdb.errors import DigestMismatch, InfiniteLoss
 from blowfishdb.model.graphs import CellGraph, ConstraintMoves
 from blowfishdb.model.serialize import VERSION, version_of
 from blowfishdb.model.workload import Identity, Prefix, Sparse
-from blowfishdb.plan.certificate import CertifiedPlan, certified_as_charged, certify
+from blowfishdb.plan.certificate import CertifiedPlan, CertifiedPlans, certify
 from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem, _factor_1, _rows_1, graph_digest_1, plan_digest_1
 from blowfishdb.plan.program import certify_program
 from tests.plan.digest_cases import EXACT_NODES, GRAPHS, NODES, PLANS, POINTS, PROGRAM, TIED
@@ -125,14 +126,34 @@ def _null_of_first() -> Sparse:
 def test_a_plan_is_certified_on_the_very_graph_it_will_be_measured_under() -> None:
     plan = Plan(Fraction(2), (Measurement(Identity(16), ONE),), exact=_null_of_first())
     proof = certify(plan, Y_HIDDEN)
-    found = certified_as_charged(plan, Y_HIDDEN, proof)
+    found = CertifiedPlans(Y_HIDDEN).as_charged(plan, proof)
     assert found.graph is Y_HIDDEN and found.certificate == proof
     with pytest.raises(InfiniteLoss):
         CertifiedPlan(plan, X_HIDDEN)
     with pytest.raises(InfiniteLoss):
-        certified_as_charged(plan, X_HIDDEN, proof)
+        CertifiedPlans(X_HIDDEN).as_charged(plan, proof)
     with pytest.raises(DigestMismatch):
-        certified_as_charged(plan.with_unit(Fraction(1)), Y_HIDDEN, proof)
+        CertifiedPlans(Y_HIDDEN).as_charged(plan.with_unit(Fraction(1)), proof)
+
+
+def test_a_plan_that_was_certified_is_known_by_all_that_it_is() -> None:
+    plans, plan = CertifiedPlans(Y_HIDDEN, most=2), _cell_counts(Y_HIDDEN)
+    proof = certify(plan, Y_HIDDEN)
+    certified = plans.as_charged(plan, proof)
+    same = _cell_counts(Y_HIDDEN)
+    assert plans.as_charged(same, proof) is certified
+    for charged in (replace(proof, epsilon=proof.epsilon / 2), replace(proof, graph_digest=X_HIDDEN.digest())):
+        with pytest.raises(DigestMismatch):
+            plans.as_charged(same, charged)
+    heavier = Plan(Fraction(2), (Measurement(Identity(16), np.full(16, 2)),))
+    others = [plan.with_unit(Fraction(1)), heavier]
+    for other in others:
+        with pytest.raises(DigestMismatch):
+            plans.as_charged(other, proof)
+        assert plans.as_charged(other, certify(other, Y_HIDDEN)).plan is other
+    assert plans.as_charged(plan, proof) is not certified, "the oldest gives way"
+    (moved,) = pickle.loads(pickle.dumps([plans]))
+    assert moved.as_charged(plan, proof).graph is moved.graph, "another process certifies by itself"
 
 
 @dataclass(frozen=True, eq=False)

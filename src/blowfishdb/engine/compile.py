@@ -43,6 +43,7 @@ from blowfishdb.model.predicate import Axis, Predicate, atoms
 from blowfishdb.model.query import PUBLISHED, Measure, Part, PartGroup, Query, measure_of, workload
 from blowfishdb.model.serialize import number_column
 from blowfishdb.model.workload import AllRanges, Rows, Sparse, Stacked, as_intervals
+from blowfishdb.plan.certificate import CertifiedPlans
 from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 from blowfishdb.plan.program import GroupSelection
@@ -140,6 +141,11 @@ class Compiled:
     def row_digests(self) -> dict[tuple[str, ...], str]:
         """The digests of the counted rows that `engine/sharing.py` has made by now, by whose rows they are."""
         return {}
+
+    @cached_property
+    def certified(self) -> CertifiedPlans:
+        """The plans that were certified on the graph of this query by now."""
+        return CertifiedPlans(self.problem.graph)
 
     @cached_property
     def tables(self) -> tuple[AnswerTable, ...]:

@@ -45,7 +45,7 @@ from blowfishdb.model.predicate import atoms
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import digest
 from blowfishdb.noise.distribution import variance
-from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certified_as_charged, certify
+from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certify
 from blowfishdb.plan.plan import EdgePlan, Plan, plan_digest_1
 from blowfishdb.plan.program import Allowance
 from blowfishdb.present.answer_values import MeasuredRows
@@ -139,7 +139,7 @@ class ColumnsRelease(CellsRelease):
 
     @abstractmethod
     def checked(self) -> Certificate:
-        """The certificate, worked out anew on the graph of this very query."""
+        """The certificate, worked out here on the graph of this very query."""
 
     @abstractmethod
     def column_alphas(self) -> Mapping[str, float | None]:
@@ -265,11 +265,11 @@ class PlanRelease(ColumnsRelease):
 
     @cached_property
     def certified(self) -> CertifiedPlan:
-        """The quoted plan, certified anew on the graph of this very query: a quote may come from a cache.
+        """The quoted plan, certified here on the graph of this very query: a quote may come from another process.
 
         DigestMismatch when the quote's certificate is not that of its plan on this graph.
         """
-        return certified_as_charged(self.best.plan, self.counted.problem.graph, self.best.certificate)
+        return self.counted.certified.as_charged(self.best.plan, self.best.certificate)
 
     def checked(self) -> Certificate:
         """The certificate of `certified`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeVar
@@ -109,12 +109,28 @@ class CertifiedPlan:
         object.__setattr__(self, "certificate", certify(self.plan, self.graph))
 
 
-def certified_as_charged(plan: Plan | EdgePlan, graph: CellGraph, charged: Certificate) -> CertifiedPlan:
-    """The plan certified anew on this graph; DigestMismatch unless that gives the certificate that is charged."""
-    certified = CertifiedPlan(plan, graph)
-    if certified.certificate != charged:
-        raise DigestMismatch("the certificate was made for another plan or policy: nothing was measured")
-    return certified
+@dataclass(eq=False)
+class CertifiedPlans:
+    """The last plans that this process certified on one graph, by the digest of all that a plan is."""
+
+    graph: CellGraph
+    most: int = 16
+    _recent: Mapping[str, CertifiedPlan] = field(default_factory=dict, repr=False)
+
+    def __reduce__(self) -> tuple[type[CertifiedPlans], tuple[CellGraph, int]]:
+        """Another process certifies by itself."""
+        return CertifiedPlans, (self.graph, self.most)
+
+    def as_charged(self, plan: Plan | EdgePlan, charged: Certificate) -> CertifiedPlan:
+        """The plan certified on this graph; DigestMismatch unless that gives the certificate that is charged."""
+        digest = plan.digest()
+        certified = self._recent.get(digest) or CertifiedPlan(plan, self.graph)
+        if certified.certificate != charged:
+            raise DigestMismatch("the certificate was made for another plan or policy: nothing was measured")
+        if digest not in self._recent:
+            # A thread that adds one at the same moment may lose it, which costs the time to certify it again.
+            self._recent = dict([*self._recent.items(), (digest, certified)][-self.most :])
+        return certified
 
 
 def certify(plan: Plan | EdgePlan, graph: CellGraph, version: int = VERSION) -> Certificate:
