@@ -49,6 +49,72 @@ def test_readers_at_once_share_the_file_and_leave_it_to_writers(tmp_path: Path) 
     assert counts(url) == [1, 1, 2, 0]
 
 
+def test_connections_are_used_again_and_hold_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "again.duckdb"
+    url = database(path, "(0), (2), (2)")
+    source = open_source(url)
+    source.columns()
+    idle = engine._instance(os.getpid(), "", 1)._idle["again"]
+    (connection,) = idle
+    duck = source._engine
+    for work in (
+        lambda: counts(url),
+        duck.content,
+        lambda: duck.fetch("SELECT * FROM t, range(10000)", None)[:1],
+        lambda: list(duck.stream("SELECT i::DOUBLE FROM t", None)),
+    ):
+        work()
+        assert idle == [connection] and not _is_open(path)
+    for fails in (
+        lambda: duck.fetch("SELECT nothing FROM t", None),
+        lambda: next(duck.stream("SELECT nothing FROM t", None)),
+    ):
+        with pytest.raises(duckdb.Error):
+            fails()
+        assert not idle and not _is_open(path), "what failed is not used again"
+        counts(url)
+    streamed = duck.stream("SELECT r::DOUBLE FROM t, range(1000000) made(r)", None)
+    next(streamed)
+    assert _is_open(path), "the test can fail"
+    streamed.close()
+    assert not idle and not _is_open(path), "nor what was broken off"
+    path.unlink()
+    database(path, "(1)")
+    assert counts(url) == [0, 1, 0, 0], "another file of the same name"
+
+
+def _is_open(path: Path) -> bool:
+    links = (os.readlink(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd") if _has_link(one))
+    return str(path) in links
+
+
+def _has_link(descriptor: str) -> bool:
+    return os.path.islink(f"/proc/self/fd/{descriptor}")
+
+
+def test_small_files_are_counted_by_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = database(tmp_path / "small.duckdb", "(0), (2)")
+
+    def threads() -> list[tuple[object, ...]]:
+        return open_source(url)._engine.fetch("SELECT current_setting('threads')", None)
+
+    assert threads() == [(1,)]
+    monkeypatch.setattr(engine, "SMALL_SIZE", 0)
+    assert threads() == [(os.cpu_count(),)]
+
+
+def test_groups_by_small_types_are_counted_in_an_array(tmp_path: Path) -> None:
+    """By each of the connections that count: an idle one, a new one, one of files, one beside a writer."""
+    setting = "SELECT current_setting('perfect_ht_threshold')"
+    url = database(tmp_path / "array.duckdb", "(0)")
+    (tmp_path / "rows.csv").write_text("i\n0\n")
+    for address in (url, url, str(tmp_path / "rows.csv")):
+        assert open_source(address)._engine.fetch(setting, None) == [(engine.ARRAY_BITS,)]
+    with closing(duckdb.connect(str(tmp_path / "array.duckdb"))) as writer:
+        assert open_source(url)._engine.fetch(setting, None) == [(engine.ARRAY_BITS,)]
+        assert writer.execute(setting).fetchall() != [(engine.ARRAY_BITS,)], "the writer's own is left alone"
+
+
 def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
     """Two databases attached under one name would be one: the second is opened on its own."""
     one = database(tmp_path / "a" / "rows.duckdb", "(0)")

@@ -23,7 +23,7 @@ from blowfishdb.model.query import query
 from blowfishdb.server.auth.approvals import ApprovalGuard, Approvals
 from blowfishdb.server.auth.audit_log import AuditEntry, AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
-from blowfishdb.server.auth.grants import CURATORS, EVERYONE, SCOPES, Grants, Principal, Scope
+from blowfishdb.server.auth.grants import CURATORS, EVERYONE, SCOPES, Granted, Grants, Principal, Role, Scope
 from blowfishdb.server.auth.session import LoginSessions
 from blowfishdb.server.auth.users import Drafts, Tokens, Users
 from blowfishdb.server.dashboards import Dashboards
@@ -115,6 +115,20 @@ class Metrics:
 
 
 @dataclass(frozen=True, eq=False)
+class CatalogView:
+    """What somebody sees of a catalog, and the grants by which they do."""
+
+    catalog: Catalog
+    granted: Granted
+    seen: Catalog
+
+    def is_of(self, catalog: Catalog, granted: Granted) -> bool:
+        """Whether it was made of this very catalog, by these very grants."""
+        roles, groups = self.granted.roles, self.granted.groups
+        return self.catalog is catalog and roles is granted.roles and groups is granted.groups
+
+
+@dataclass(frozen=True, eq=False)
 class AppState:
     """One configuration with its ledger and its users. An analyst's page or route gets a session, never a curator.
 
@@ -137,7 +151,8 @@ class AppState:
     worker_pools: WorkerPools = field(default_factory=WorkerPools, repr=False)
     metrics: Metrics = field(default_factory=Metrics, repr=False)
     _quotes: QuoteCache = field(default_factory=QuoteCache, repr=False)
-    _backends: dict[tuple[str, tuple[Scope, ...]], Backend] = field(default_factory=dict, repr=False)
+    _backends: dict[tuple[str, object], Backend] = field(default_factory=dict, repr=False)
+    _views: dict[tuple[str, Role, tuple[Scope, ...]], CatalogView] = field(default_factory=dict, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _probe: Probe = field(default_factory=Probe, repr=False)
 
@@ -148,15 +163,12 @@ class AppState:
         """
         wanted = scopes or SCOPES
 
-        def now() -> Catalog:
-            return self._live.now().only(lambda dataset: self.grants.sees(identity, dataset, *wanted))
-
         def gate(dataset: str) -> None:
             if not self.grants.sees(identity, dataset, "ask"):
                 raise NotAllowed("ask", dataset)
             self.pauses.check(dataset)
 
-        return self._backend(identity.name, wanted, now, gate)
+        return self._backend(identity.name, (identity.role, wanted), lambda: self._seen(identity, wanted), gate)
 
     def session_of(self, identity: Principal, *scopes: Scope) -> Session:
         """The session of somebody over the same datasets; closing it closes nothing that others use."""
@@ -168,8 +180,18 @@ class AppState:
 
     def seen_dataset(self, identity: Principal, name: str) -> str:
         """The dataset that a name belongs to; UnknownDataset for one that they may not see, as if it were not there."""
-        catalog = self._live.now().only(lambda dataset: self.grants.sees(identity, dataset, *SCOPES))
+        catalog = self._seen(identity, SCOPES)
         return catalog.config.dataset(catalog.owner(name)).name
+
+    def _seen(self, identity: Principal, scopes: tuple[Scope, ...]) -> Catalog:
+        """The catalog of the datasets on which somebody has one of these rights; made anew when anything changed."""
+        key = identity.name, identity.role, scopes
+        catalog, granted = self._live.now(), self.grants.now()
+        view = self._views.get(key)
+        if view is None or not view.is_of(catalog, granted):
+            seen = catalog.only(lambda dataset: self.grants.sees(identity, dataset, *scopes))
+            view = self._views[key] = CatalogView(catalog, granted, seen)
+        return view.seen
 
     def reads(self, identity: Principal, line: AuditEntry) -> bool:
         """Whether somebody may read a line of the audit log: about a dataset they audit, or with their account."""
@@ -199,15 +221,15 @@ class AppState:
         return Curator(catalog, by, shares_ledger=True, compute=compute, sees=sees)
 
     def _backend(
-        self, analyst: str, scopes: tuple[Scope, ...], now: Callable[[], Catalog], gate: Callable[[str], None]
+        self, analyst: str, rights: object, now: Callable[[], Catalog], gate: Callable[[str], None]
     ) -> Backend:
         name = checked_name(analyst)
         with self._turn:
-            if (name, scopes) not in self._backends:
+            if (name, rights) not in self._backends:
                 compute = partial(self.heavy_work.compute, name)
                 backend = local_backend(now, name, gate, self._quotes, compute)
-                self._backends[name, scopes] = self._with_approvals(backend)
-            return self._backends[name, scopes]
+                self._backends[name, rights] = self._with_approvals(backend)
+            return self._backends[name, rights]
 
     def _with_approvals(self, backend: Backend) -> Backend:
         """The same backend, which releases nothing that waits for a curator's yes."""

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cache
@@ -163,6 +163,9 @@ OFFLINE = ("autoinstall_known_extensions", "autoload_known_extensions")
 VIEWS = "SELECT count(*) FROM duckdb_views() WHERE database_name = current_database() AND NOT internal"
 SHARED_SIZE = 2**26
 """Larger databases, in bytes, have an instance of their own: what they spill stays beside them."""
+SMALL_SIZE = 2**21
+"""Up to so many bytes a database is read by the thread that counts: it would be done before others have begun."""
+IDLE_CONNECTIONS = 16
 SEARCHED = 64
 """Texts that are looked for one by one in every row of a column that has no dictionary."""
 ARRAYS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"})
@@ -262,7 +265,6 @@ class DuckDB(Engine):
     def _run(self, sql: str, deadline: float | None) -> Iterator[DuckDBPyConnection]:
         """A statement that ran, before its rows are fetched."""
         with self._read() as connection, interrupted_after(deadline, connection.interrupt):
-            connection.execute(f"SET perfect_ht_threshold = {ARRAY_BITS}")
             yield connection.execute(sql)
 
     def content(self) -> str | None:
@@ -273,7 +275,7 @@ class DuckDB(Engine):
             return digest
         with self._connect() as connection:
             # A view may read from elsewhere.
-            if connection.execute(VIEWS).fetchone() != (0,):
+            if connection.execute(VIEWS).fetchall() != [(0,)]:
                 return None
         # What was looked at is what has this digest, unless the file changed meanwhile.
         if files_digest([self._place]) == digest:
@@ -314,10 +316,11 @@ def open_database(location: Location) -> tuple[DuckDB, TableName]:
 
     def opened() -> AbstractContextManager[DuckDBPyConnection]:
         if path.exists():
-            spill = "" if path.stat().st_size <= SHARED_SIZE else f"{path}.tmp"
+            size = path.stat().st_size
+            spill, threads = "" if size <= SHARED_SIZE else f"{path}.tmp", 1 if size <= SMALL_SIZE else None
             # Refused where this process has the file open already, or another file of this name is attached.
             with suppress(duckdb.Error):
-                return _instance(os.getpid(), spill).attach(str(path), path.stem)
+                return _instance(os.getpid(), spill, threads).attach(str(path), path.stem)
         try:
             return _connection(duckdb, str(path), read_only=True)
         except duckdb.ConnectionException:
@@ -370,17 +373,24 @@ def _connection(duckdb: ModuleType, path: str, *, read_only: bool) -> DuckDBPyCo
     # Set afterwards: a database that this process has open already wants the settings it was opened with.
     for setting in OFFLINE:
         connection.execute(f"SET {setting} = false")
+    connection.execute(f"SET perfect_ht_threshold = {ARRAY_BITS}")
     return connection
 
 
 class _Instance:
     """A DuckDB that stays open in memory: to attach a database takes a tenth of the time to open it on its own."""
 
-    def __init__(self, spill: str) -> None:
+    def __init__(self, spill: str, threads: int | None = None) -> None:
         self._base = _connection(driver("duckdb", "duckdb", "duckdb"), ":memory:", read_only=False)
+        # Of all connections, not of this one alone.
+        self._base.execute(f"SET GLOBAL perfect_ht_threshold = {ARRAY_BITS}")
         if spill:
             self._base.execute(f"SET temp_directory = {_quoted(spill)}")
+        if threads is not None:
+            self._base.execute(f"SET threads = {threads}")
         self._users = Counter[tuple[str, str]]()
+        self._idle: defaultdict[str, list[DuckDBPyConnection]] = defaultdict(list)
+        """Connections that look for their tables in the database of a name, whichever file is attached by it."""
         self._turn = threading.Lock()
         self._numbers = itertools.count(1)
 
@@ -390,7 +400,7 @@ class _Instance:
             if not self._users[path, name]:
                 self._base.execute(f"ATTACH {_quoted(path)} AS {_identifier(name)} (READ_ONLY)")
             self._users[path, name] += 1
-        return self._used(path, name)
+        return self._used(path, name, self._idle[name])
 
     def empty(self) -> AbstractContextManager[DuckDBPyConnection]:
         """A connection to an empty database in memory."""
@@ -401,11 +411,19 @@ class _Instance:
         return self._used(path, name)
 
     @contextmanager
-    def _used(self, path: str, name: str) -> Iterator[DuckDBPyConnection]:
+    def _used(self, path: str, name: str, idle: list[DuckDBPyConnection] | None = None) -> Iterator[DuckDBPyConnection]:
+        """An idle connection or a new one, idle again after its work: once all rows are fetched it holds no file."""
         try:
-            with self._base.cursor() as connection:
-                connection.execute(f"USE {_identifier(name)}")
+            connection = self._idle_or_new(name, idle)
+            try:
                 yield connection
+            except BaseException:
+                connection.close()
+                raise
+            if idle is None or len(idle) >= IDLE_CONNECTIONS:
+                connection.close()
+            else:
+                idle.append(connection)
         finally:
             with self._turn:
                 self._users[path, name] -= 1
@@ -413,12 +431,20 @@ class _Instance:
                     del self._users[path, name]
                     self._base.execute(f"DETACH {_identifier(name)}")
 
+    def _idle_or_new(self, name: str, idle: list[DuckDBPyConnection] | None) -> DuckDBPyConnection:
+        with suppress(IndexError):
+            if idle is not None:
+                return idle.pop()
+        connection = self._base.cursor()
+        connection.execute(f"USE {_identifier(name)}")
+        return connection
+
 
 @cache
-def _instance(process: int, spill: str = "") -> _Instance:
+def _instance(process: int, spill: str = "", threads: int | None = None) -> _Instance:
     """The instance of this process that spills to a folder; one that was forked cannot use its parent's."""
     del process
-    return _Instance(spill)
+    return _Instance(spill, threads)
 
 
 class Pattern:

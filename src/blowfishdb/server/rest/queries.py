@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field
+from pydantic_core import to_json
 
 from blowfishdb.engine.charge import Released, Run, decode
 from blowfishdb.engine.request import (
@@ -19,6 +22,7 @@ from blowfishdb.engine.request import (
 from blowfishdb.engine.synopsis import Synopsis, to_bytes
 from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.model.query import PUBLISHED
+from blowfishdb.model.query import Query as ModelQuery
 from blowfishdb.model.serialize import write
 from blowfishdb.server.authentication import Analyst, Caller, Payment, Reader
 from blowfishdb.server.rest import Strict
@@ -41,13 +45,27 @@ class QueryBody(Strict):
     spend: str | None = None
 
 
+SHORT = 2000
+
+
+def sent_query(content: dict[str, Any] | None) -> ModelQuery:
+    """The query of a body; what is short and was sent before, by whomever, need not be read again."""
+    text = json.dumps(content)
+    return _read_again(text) if len(text) <= SHORT else read_query(content)
+
+
+@lru_cache(maxsize=256)
+def _read_again(text: str) -> ModelQuery:
+    return read_query(json.loads(text))
+
+
 def read_body(caller: Caller, name: str, sent: QueryBody) -> tuple[Question, AccuracyTarget]:
     """The question and its accuracy target; QueryError or AccuracyError for what makes no sense."""
     table = caller.session("ask")[name]
     if (sent.query is None) == (sent.sql is None):
         raise InvalidInput("send either a query or sql")
     if sent.sql is None:
-        return table.question(read_query(sent.query)), read_target(sent.accuracy_target)
+        return table.question(sent_query(sent.query)), read_target(sent.accuracy_target)
     statement = parse(sent.sql)
     if statement.table != name:
         raise QueryError(f"this address is for {name}, and the statement another table")
@@ -78,13 +96,13 @@ def reply(released: Released | bytes) -> Response:
     return Response(released.to_json(), media_type=JSON)
 
 
-@router.post("/previews")
-async def preview(name: str, sent: QueryBody, caller: Analyst, request: Request) -> dict[str, Any]:
+@router.post("/previews", response_model=dict[str, Any])
+async def preview(name: str, sent: QueryBody, caller: Analyst, request: Request) -> Response:
     """What a query would cost, by every mechanism. Reads nothing secret and costs nothing."""
 
-    def work() -> dict[str, Any]:
+    def work() -> Response:
         question, target = read_body(caller, name, sent)
-        return question.preview_at(target).to_dict()
+        return Response(to_json(question.preview_at(target).to_dict(), inf_nan_mode="null"), media_type=JSON)
 
     return await caller.quote(work, request)
 
