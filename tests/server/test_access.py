@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -391,6 +393,36 @@ def test_an_installation_from_before_keeps_its_datasets_open_and_a_new_one_does_
     again = open_app_state(config)
     assert again.session_of(ana).datasets() == [], "it is left open once"
     again.close()
+
+
+def test_what_somebody_sees_follows_roles_grants_and_the_configuration(tmp_path: Path) -> None:
+    config = make_fixture(tmp_path)
+    state, other = open_app_state(config), open_app_state(config)
+    state.users.add("ana", "analyst", None)
+    ana = state.logins.begin("ana").identity
+    curator = replace(ana, role="curator", scopes=SCOPES_OF["curator"])
+    assert state.session_of(curator).datasets() == ["visits"], "by the role of the account"
+    for _ in range(2):
+        assert state.session_of(ana).datasets() == [], "of an account whose role is another one by now"
+    with pytest.raises(UnknownDataset):
+        state.seen_dataset(ana, "visits")
+    state.grants.give("visits", "ana", "analyst", by="cora")
+    before = state.backend_of(ana).declared("visits")
+    assert state.seen_dataset(ana, "visits") == "visits"
+    later = time.monotonic() + 2 * grants_module.FRESH_SECONDS
+    object.__setattr__(state.grants, "seconds", lambda: later)
+    assert state.backend_of(ana).declared("visits") is not None
+    assert state.grants.now().read == later
+    assert state._seen(ana, ("ask",)) is state._seen(ana, ("ask",)), "read again, the same grants"
+    other.grants.take("visits", "ana")
+    object.__setattr__(state.grants, "seconds", lambda: later + 2 * grants_module.FRESH_SECONDS)
+    assert state.session_of(ana).datasets() == [], "taken away at another server"
+    state.grants.give("visits", "ana", "analyst", by="cora")
+    config.write_text(config.read_text() + "\n")
+    after = state.backend_of(ana).declared("visits")
+    assert after == before and after[0] is not before[0], "of the configuration as it was read last"
+    state.close()
+    other.close()
 
 
 # --- one function decides
