@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
@@ -12,13 +13,15 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.catalog import curator as curator_room
+from blowfishdb.engine.request import read_query
 from blowfishdb.engine.synopsis import from_bytes
-from blowfishdb.errors import LedgerUnavailable, PolicyError, SourceFailed
+from blowfishdb.errors import LedgerUnavailable, PolicyError, QueryError, SourceFailed
 from blowfishdb.ledger import Head, Ledger
 from blowfishdb.model.document import write_policy
 from blowfishdb.model.domain import Domain
 from blowfishdb.server.authentication import Caller
 from blowfishdb.server.rest.datasets import put_in_force
+from blowfishdb.server.rest.queries import SHORT, sent_query
 from tests.server.places import AGES, PASSWORD, Place, code, opened
 
 ROOT = "/api/v1/datasets/visits"
@@ -39,6 +42,25 @@ def test_what_is_declared_is_told(shared: Place) -> None:
     assert told["policy"]["attributes"]["age"]["kind"] == "threshold"
     assert any("age" in sentence for sentence in told["policy_words"])
     assert "duckdb" not in json.dumps(told)
+
+
+def test_a_query_that_was_sent_before_is_told_from_one_that_looks_alike() -> None:
+    def of(value: object) -> dict[str, Any]:
+        return {"kind": "histogram", "axes": [{"attribute": "age"}], "where": ["==", "age", value]}
+
+    values = ("1", 1, 1.5, True, None, "1.0", ["date", "2020-01-01"], 1, "1", "x" * SHORT)
+    for value in values:
+        try:
+            query = repr(read_query(of(value)))
+        except QueryError as refused:
+            for _ in range(2):
+                with pytest.raises(QueryError, match=re.escape(refused.message)):
+                    sent_query(of(value))
+        else:
+            assert [repr(sent_query(of(value))) for _ in range(2)] == [query, query]
+    assert sent_query(of(1)) is sent_query(of(1))
+    with pytest.raises(QueryError):
+        sent_query(None)
 
 
 def test_sql_is_a_question(shared: Place) -> None:
