@@ -6,10 +6,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from blowfishdb.errors import BudgetExceeded, ChainMoved, InvalidInput, LedgerCorrupt
 from blowfishdb.ledger import Account, Charge, Ledger, Receipt
-from blowfishdb.ledger.values import BROKEN, Link, Publication
+from blowfishdb.ledger.values import BROKEN, Link, PastLink, Publication, owed
 from tests.ledger.support import charge_of, opened
 
 CHAIN = "rows.identity.shape.1"
@@ -202,3 +204,16 @@ def test_losses_per_class_follow_the_part_that_is_paid(ledger: Ledger) -> None:
     assert by_ben is not None
     assert (dict(spent.classes), dict(by_ben.classes)) == (doubled, losses)
     assert ledger.verify().is_sound
+
+
+levels = st.builds(Fraction, st.integers(1, 40), st.sampled_from((1, 7, 31, 37, 1000, 37**20)))
+
+
+@given(st.lists(st.tuples(levels, st.sampled_from(("ana", "ben")))), levels)
+def test_what_is_owed_is_the_level_above_the_highest_that_was_charged(
+    charged: list[tuple[Fraction, str]], level: Fraction
+) -> None:
+    chain = [PastLink(number, name, Link(CHAIN, paid, paid), None) for number, (paid, name) in enumerate(charged)]
+    assert owed(chain, level) == max([Fraction(0), level - max([paid for paid, _ in charged], default=Fraction(0))])
+    by_ana = [paid for paid, name in charged if name == "ana"]
+    assert owed(chain, level, "ana") == max([Fraction(0), level - max(by_ana, default=Fraction(0))])

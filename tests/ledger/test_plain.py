@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from blowfishdb.ledger import Ledger, verification
 from blowfishdb.ledger.plain import plain_answer, plain_price
 from blowfishdb.ledger.records import EntryField, LedgerCursor, LedgerValue, canonical, charge_body
-from blowfishdb.ledger.state import AmountParts, parts_of
-from blowfishdb.ledger.values import Charge, check_document, check_text, parse_body
+from blowfishdb.ledger.state import parts_of
+from blowfishdb.ledger.values import AmountParts, Charge, check_document, check_text, parse_body
 from tests.ledger.support import charge_of, opened
 from tests.ledger.test_verification import DAMAGES, busy_ledger, fault_after, rechained
 

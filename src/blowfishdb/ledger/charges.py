@@ -59,6 +59,7 @@ from blowfishdb.ledger.values import (
     check_number,
     check_text,
     in_classes,
+    is_published,
 )
 from blowfishdb.ledger.watch import LedgerWatch
 
@@ -102,9 +103,9 @@ class OpenLedger:
         seen = self._sound(account, analyst)
         with self.store.write() as cursor:
             self.reached(BEGUN)
-            head = cursor.head()
+            head, guard = cursor.guarded_head()
             check_not_rolled_back(seen, head, cursor.hash_at)
-            check_guard(cursor.guard(), self.mark_id, head)
+            check_guard(guard, self.mark_id, head)
             yield cursor
             head = cursor.head()
         self._mark(head)
@@ -354,11 +355,11 @@ def _published_mark(cursor: LedgerCursor, receipt: Receipt, publication: Publica
     link = receipt.charge.link
     if link is None or publication is None:
         return None
-    members = cursor.chain(receipt.charge.account, link.chain)
+    marks = cursor.chain_marks(receipt.charge.account, link)
     # A chain that ended meanwhile, by another policy or snapshot, has no members any more: nobody will build on it.
-    if members and {past.charge for past in members if past.is_published} != publication.given:
+    if marks and {charge for charge, mark in marks.items() if is_published(mark)} != publication.given:
         raise ChainMoved
-    return publication.mark if members else None
+    return publication.mark if marks else None
 
 
 def post_charge(cursor: LedgerCursor, charge: Charge, body: str, reached: StepHook) -> Receipt:
@@ -369,7 +370,7 @@ def post_charge(cursor: LedgerCursor, charge: Charge, body: str, reached: StepHo
     account = cursor.account(charge.account)
     check_versions(charge, account)
     if charge.link is not None:
-        check_link(cursor.chain(account.id, charge.link.chain), charge)
+        check_link(cursor.chain(account.id, charge.link), charge)
     analyst = ensure_analyst(cursor, account, charge.analyst)
     spent, by_analyst = _balances(cursor, account, charge)
     is_analyst_over = charge.received > 0 and analyst.limit is not None and by_analyst.value > analyst.limit

@@ -108,7 +108,8 @@ class HighWaterMark(ABC):
         """
         path = self.checkpoint_path.with_name(f"{self.checkpoint_path.name}-key")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -216,8 +217,8 @@ class FileMark(HighWaterMark):
 
     def _content(self, size: int | None = 2 * SLOT) -> bytes:
         try:
-            with self.path.open("rb") as file:
-                return file.read(size)
+            with self.path.open("rb", buffering=0) as file:
+                return file.read(-1 if size is None else size)
         except FileNotFoundError:
             return b""
         except OSError as problem:
@@ -227,7 +228,8 @@ class FileMark(HighWaterMark):
     def _held(self) -> Iterator[int]:
         is_new = not self.path.exists()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if is_new:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             held = acquire(self.path, PATIENCE)
             try:
                 yield held

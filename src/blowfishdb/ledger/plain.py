@@ -11,8 +11,8 @@ from functools import lru_cache
 
 from blowfishdb.errors import BlowfishError
 from blowfishdb.ledger.records import LedgerValue, canonical
-from blowfishdb.ledger.state import AmountParts, parts_of
-from blowfishdb.ledger.values import LONGEST_NAME, check_document, read_json
+from blowfishdb.ledger.state import parts_of
+from blowfishdb.ledger.values import LONGEST_NAME, AmountParts, check_document, read_json
 
 AS_THEY_ARE = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
 """The characters that JSON writes as they are."""

@@ -151,15 +151,19 @@ class LedgerCursor(ABC):
 
     def head(self) -> Head:
         """Where the ledger ends."""
-        rows = self.rows("SELECT ledger, sequence, hash FROM head")
-        if len(rows) != 1:
-            raise LedgerCorrupt("the ledger has no single head")
-        return Head(text(rows[0][0]), whole(rows[0][1]), text(rows[0][2]))
+        return self.guarded_head()[0]
 
     def guard(self) -> str | None:
         """The name of the one high-water mark that guards the ledger; None until the first one does."""
-        name = self.rows("SELECT mark FROM head")[0][0]
-        return None if name is None else text(name)
+        return self.guarded_head()[1]
+
+    def guarded_head(self) -> tuple[Head, str | None]:
+        """Where the ledger ends, and the name of the mark that guards it."""
+        rows = self.rows("SELECT ledger, sequence, hash, mark FROM head")
+        if len(rows) != 1:
+            raise LedgerCorrupt("the ledger has no single head")
+        ledger, sequence, chained, mark = rows[0]
+        return Head(text(ledger), whole(sequence), text(chained)), None if mark is None else text(mark)
 
     def set_guard(self, mark: str) -> None:
         """Lets the mark of this name guard the ledger, and no other."""
@@ -241,20 +245,24 @@ class LedgerCursor(ABC):
         document = None if losses is None else losses.to_json()
         self.rows(f"UPDATE {table} SET edge_books = ? WHERE {condition}", document, *values)
 
-    def link_rows(self, account: str, rows: str | None = None) -> list[LedgerRow]:
-        """The charges of all chains over the same rows, or over any, oldest first, as they are stored."""
-        condition, values = ("", ()) if rows is None else (" AND rows = ?", (rows,))
-        return self.rows(
-            f"SELECT {LINK_COLUMNS} FROM link WHERE account = ?{condition} ORDER BY charge", account, *values
-        )
+    def link_rows(self, account: str) -> list[LedgerRow]:
+        """The charges of all chains of an account, oldest first, as they are stored."""
+        return self.rows(f"SELECT {LINK_COLUMNS} FROM link WHERE account = ? ORDER BY charge", account)
 
-    def links(self, account: str, rows: str | None = None) -> list[PastLink]:
-        """The charges of all chains over the same rows, or over any, oldest first."""
-        return [*map(past_link, self.link_rows(account, rows))]
+    def links(self, account: str, rows: str) -> list[PastLink]:
+        """The charges of all chains over the same rows, oldest first."""
+        query = f"SELECT {LINK_COLUMNS} FROM link WHERE account = ? AND rows = ? ORDER BY charge"
+        return [*map(past_link, self.rows(query, account, rows))]
 
-    def chain(self, account: str, chain: str) -> list[PastLink]:
-        """The charges of one chain, oldest first."""
-        return [past for past in self.links(account, chain.partition(".")[0]) if past.link.chain == chain]
+    def chain(self, account: str, link: Link) -> list[PastLink]:
+        """The charges of the chain of a link, oldest first."""
+        return [past for past in self.links(account, link.rows) if past.link.chain == link.chain]
+
+    def chain_marks(self, account: str, link: Link) -> dict[int, str | None]:
+        """The charges of the chain of a link, each with the mark of its answer; None without one."""
+        query = "SELECT charge, mark FROM link WHERE account = ? AND rows = ? AND chain = ?"
+        rows = self.rows(query, account, link.rows, link.chain)
+        return {whole(charge): None if mark is None else text(mark) for charge, mark in rows}
 
     def published_levels(self, account: str, analyst: str) -> list[tuple[Fraction, list[tuple[int, str]]]]:
         """Entry and chain of an analyst's published answers that share their noise, by level, the finest first."""

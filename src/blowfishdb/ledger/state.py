@@ -18,6 +18,7 @@ from blowfishdb.ledger.values import (
     SUM,
     VERSION_KINDS,
     Account,
+    AmountParts,
     ClassLosses,
     Spending,
     Spent,
@@ -30,22 +31,13 @@ from blowfishdb.ledger.values import (
     check_number,
     check_texts,
     in_classes,
+    in_parts,
     spending_of,
 )
 
 
 class RuleBroken(Exception):
     """A rule that an entry or a balance breaks; it never leaves the verification."""
-
-
-AmountParts = int | Fraction
-"""An amount in parts of 1/EASY: a whole number where it is one, as it usually is, and exact in any case."""
-
-
-def in_parts(amount: Fraction) -> AmountParts:
-    """The amount in parts of 1/EASY."""
-    parts = amount * EASY
-    return parts.numerator if parts.denominator == 1 else parts
 
 
 @lru_cache(maxsize=4096)

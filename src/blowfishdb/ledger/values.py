@@ -54,6 +54,14 @@ class Balance:
 
 
 NOTHING = Balance(0, EASY)
+AmountParts = int | Fraction
+"""An amount in parts of 1/EASY: a whole number where it is one, as it usually is, and exact in any case."""
+
+
+def in_parts(amount: Fraction) -> AmountParts:
+    """The amount in parts of 1/EASY, which are quicker to compare than fractions."""
+    parts = amount * EASY
+    return parts.numerator if parts.denominator == 1 else parts
 
 
 def nearest_above(amount: Fraction) -> Fraction:
@@ -327,6 +335,11 @@ class Link:
         """The digest of what is measured."""
         return self.chain.partition(".")[0]
 
+    @cached_property
+    def parts(self) -> AmountParts:
+        """The level in parts of 1/EASY."""
+        return in_parts(self.level)
+
     def __post_init__(self) -> None:
         check_text(self.chain, "a chain")
         check_amount(self.level, "a level")
@@ -344,6 +357,11 @@ BROKEN = "-"
 """The mark of a draw that failed after noise. Its failure may depend on the noise, so its chain is not drawn on."""
 
 
+def is_published(mark: str | None) -> bool:
+    """Whether others may be drawn given an answer of this mark."""
+    return mark not in (None, BROKEN)
+
+
 @dataclass(frozen=True)
 class PastLink:
     """A charge of a chain: its entry, and the mark of the content it was measured on; None while nothing is published.
@@ -359,7 +377,7 @@ class PastLink:
     @property
     def is_published(self) -> bool:
         """Whether others may be drawn given its answer."""
-        return self.mark not in (None, BROKEN)
+        return is_published(self.mark)
 
 
 @dataclass(frozen=True)
@@ -423,8 +441,8 @@ def owed(chain: Iterable[PastLink], level: Fraction, analyst: str | None = None)
     Charges without an answer count: they are finished at their level, given whatever was drawn by then. One whose draw
     failed counts too, because from then on no draw of its chain reads data.
     """
-    paid = (past.link.level for past in chain if analyst in (None, past.analyst))
-    return max(Fraction(0), level - max(paid, default=Fraction(0)))
+    paid = [past.link for past in chain if analyst in (None, past.analyst)]
+    return max(Fraction(0), level - max(paid, key=lambda link: link.parts).level) if paid else level
 
 
 def check_link(chain: list[PastLink], charge: Charge) -> None:

@@ -136,8 +136,9 @@ class LedgerWatch:
             known = self._last
             if known is None:
                 return False
-            check_not_rolled_back(known.head, cursor.head(), cursor.hash_at)
-            self._last, fault = replayed(cursor, None, known)
+            head = cursor.head()
+            check_not_rolled_back(known.head, head, cursor.hash_at)
+            self._last, fault = replayed(cursor, head, None, known)
             state = self._last.state.accounts.get(account or "")
             if fault is None and account is not None and state is not None:
                 fault = fault_of(partial(check_spender, cursor, account, state, analyst))
