@@ -25,7 +25,7 @@ from blowfishdb.model import constraint_graph, constraints, graphs, policy, proj
 from blowfishdb.noise import coupling, quantile_sampler, sampler
 from blowfishdb.plan import certificate, loss, points
 from blowfishdb.session import local
-from blowfishdb.sources import duckdb, keys, statement, steps
+from blowfishdb.sources import duckdb, irregular, keys, statement, steps
 from selfcheck.chains import chain_drill_lines
 from selfcheck.core import cost_lines, refusal_lines
 from selfcheck.counting import counting_lines, truth_lines
@@ -194,7 +194,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         TABLES,
     ),
     "not a number is above all": (
-        keys,
+        irregular,
         "RangedNumber.guarded",
         "[(self.value.isnan(), ibis().null(whole))] if self.nan else []",
         "[]",

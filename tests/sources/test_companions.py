@@ -73,7 +73,8 @@ def test_cells_that_are_misread(url: str, right: str, wrong: str, monkeypatch: p
     monkeypatch.setattr(DuckDB, "streams", False)
     opened.cache_clear()
     check(url, BY_NAME["500 edges, ends clamped"])
-    rewrite(monkeypatch, keys, "_met", right, wrong)
+    rewrite(monkeypatch, irregular, "met_place", right, wrong)
+    monkeypatch.setattr(keys, "met_place", irregular.met_place)
     fails(url, "500 edges, ends clamped")
 
 

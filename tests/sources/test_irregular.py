@@ -57,6 +57,35 @@ def test_a_number_is_compared_with_the_edges_of_its_cell_alone(numbers: list[flo
         assert np.array_equal(bins_by_cells(cells, values), np.searchsorted(edges[1:], values, side="right"))
 
 
+def truncated_codes(cells: EdgeCells, numbers: Floats) -> Floats:
+    """The codes that an engine makes of numbers which are not NaN, where casts end at the largest whole number."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = numbers - cells.start
+        for _ in range(cells.roots):
+            distance = np.sqrt(distance)
+        scaled = np.trunc(distance * cells.factor)
+    cell = np.clip(np.nan_to_num(scaled, nan=0.0, posinf=2**31 - 1, neginf=-(2**31)), -(2**31), 2**31 - 1).astype(int)
+    is_cell = (cell >= 0) & (cell < cells.count)
+    entries = [np.where(is_cell, table[np.clip(cell, 0, cells.count - 1)], -np.inf) for table in cells.tables]
+    met = np.array([numbers >= entry for entry in entries]).sum(axis=0)
+    return np.asarray(np.clip(cell, -1, cells.count) + met * (cells.count + 2), dtype=np.float64)
+
+
+@effort(100)
+@given(st.lists(NUMBERS, min_size=9, max_size=60, unique=True))
+def test_codes_of_truncated_cells_tell_all_edges_at_or_below(numbers: list[float]) -> None:
+    edges = np.unique(np.array(numbers) + 0.0)
+    start = edges[0] - (edges[1] - edges[0]) / 2
+    cells = edge_cells(float(start) if np.isfinite(start) else float(edges[0]), edges)
+    if cells is not None:
+        beyond = [-np.inf, -1e305, np.nextafter(edges[0], -np.inf), edges[-1], 1e305, np.inf]
+        values = np.concatenate([around(edges), beyond])
+        wanted = np.searchsorted(edges, values, side="right")
+        below = cells.edges_of(truncated_codes(cells, values))
+        assert np.array_equal(np.minimum(below, edges.size), wanted)
+        assert np.isnan(cells.edges_of(np.array([np.nan]))[0])
+
+
 @effort(100)
 @given(st.lists(NUMBERS, min_size=9, max_size=60, unique=True), st.integers(1, 40))
 def test_streamed_numbers_are_counted_by_the_edges_at_or_below_them(numbers: list[float], piece: int) -> None:

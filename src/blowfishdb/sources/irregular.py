@@ -13,7 +13,19 @@ from fractions import Fraction
 
 import numpy as np
 
+from blowfishdb.model.domain import Bins, Integers
+from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.sources.base import Engine, Expr, function, ibis
+from blowfishdb.sources.steps import (
+    CORRECTION_LIMIT,
+    EvenSteps,
+    common_step,
+    exact_double,
+    floor,
+    grid_of,
+    whole_double,
+)
 
 GRID_LIMIT = 2**14
 """Steps of a grid that holds irregular edges: each may come back as a group."""
@@ -86,6 +98,15 @@ class EdgeCells:
         below = np.where(number >= 0, self.before[cell] + met, np.where(is_full, math.inf, -1))
         return np.where(np.isnan(places), np.nan, below)
 
+    def edges_of(self, codes: Floats) -> Floats:
+        """How many edges lie at or below the numbers of codes: a cell, from -1 before the first to one past the last,
+        and two more than the number of all cells for each edge met; NaN stays."""
+        is_known = ~np.isnan(codes)
+        met, place = np.divmod(np.where(is_known, codes, 0.0).astype(np.int64) + 1, self.count + 2)
+        cell = np.clip(place - 1, 0, self.count - 1)
+        below = np.where(place > self.count, math.inf, np.where(place == 0, 0.0, self.before[cell] + met))
+        return np.where(is_known, below, np.nan)
+
     def tally(self, pieces: Iterable[Floats]) -> tuple[Floats, Ints]:
         """What occurs of all that `edges_below` tells of numbers, and how many numbers each stands for."""
         end = max(table[np.isfinite(table)].max() for table in self.tables)
@@ -149,3 +170,96 @@ def _tabled(low: float, factor: float, roots: int, count: int, later: Floats, ce
         table[cells[place == number]] = later[place == number]
         tables.append(table)
     return EdgeCells(low, factor, roots, before, tuple(tables))
+
+
+def common_steps(attribute: Integers | Bins, cut: Segments) -> tuple[EvenSteps | None, Ints | int]:
+    """The grid of the cuts, and the first value of each step or how many values each has."""
+    if not isinstance(attribute, Bins) or attribute.width is not None:
+        step = common_step(cut.starts, attribute.size)
+        return grid_of(attribute, step), step
+    common = common_grid([attribute.edge(int(start)) for start in cut.starts] + [attribute.edges[-1]], CORRECTION_LIMIT)
+    if common is None:
+        return None, 1
+    return EvenSteps(common.start, common.width, common.scale, common.below.size), cut.starts[common.below - 1]
+
+
+DOUBLE = "float64"
+
+
+@dataclass(frozen=True)
+class RangedNumber:
+    """A double, how to tell whether it lies at or above the first edge and below the last, and whether it can be NaN.
+
+    `compared` is what the edges are compared with; for large whole numbers the double does not decide.
+    """
+
+    value: Expr
+    compared: Expr
+    low: Expr
+    high: Expr
+    nan: bool
+
+    def guarded(self, inside: Expr, below: int, above: int, whole: str = DOUBLE) -> Expr:
+        """`inside`, of the whole type if one is named, serves declared values, numbers those beyond; NaN is NULL."""
+        unknown = [(self.value.isnan(), ibis().null(whole))] if self.nan else []
+        step = inside.cast(DOUBLE) if whole == DOUBLE else inside
+        return ibis().cases(
+            # Most rows lie here, so this comes first; no engine finds NaN below a number.
+            ((self.compared >= self.low) & (self.compared < self.high), step),
+            *unknown,
+            (self.compared < self.low, whole_double(below).cast(whole)),
+            (self.compared >= self.high, whole_double(above).cast(whole)),
+        )
+
+
+def cell_of(cells: EdgeCells, number: Expr) -> Expr:
+    """The cell of a number, from 1 on; numbers beyond the ends get any, but no error."""
+    distance = number - exact_double(Fraction(cells.start)) if cells.start else number
+    for root in range(cells.roots):
+        distance = function("sqrt", "float64")(function("abs", "float64")(distance) if root == 0 else distance)
+    return floor(distance * exact_double(Fraction(cells.factor))) + whole_double(1)
+
+
+def met_place(cells: EdgeCells, number: RangedNumber, cell: Expr, whole: str, engine: Engine) -> Expr:
+    """The cell, moved on by the number of all cells for each edge in it that lies at or below the number.
+
+    Where all edges of a fullest cell do, all bits of the cell are turned: no sum can then be too large. Most cells hold
+    no edge, so that one comparison decides. What has no cell comes last: NULL, NaN, and what lies far above.
+    """
+    value = number.value
+    below, above = (ibis().literal(code, "int64").cast(whole) for code in (0, -1))
+    places = [(value < number.low, below)]
+    for place, table in enumerate(cells.tables):
+        moved = (cell + ibis().literal(place * cells.count, whole)).cast(whole) if place else cell
+        places.append((value < engine.entry(table, cell), moved))
+    is_cell, is_above = cell <= ibis().literal(cells.count, whole), value >= number.high
+    if number.nan:
+        # Engines that give NaN a cell hold it to be larger than the edges there.
+        is_cell, is_above = is_cell & ~value.isnan(), is_above & ~value.isnan()
+    return ibis().coalesce(ibis().cases(*places, (is_cell, ~cell)), ibis().cases((is_above, above)))
+
+
+def truncated_cell(cells: EdgeCells, number: Expr) -> Expr:
+    """The cell of a number, from 0 on, where a cast ends at the largest whole number and makes 0 of NaN.
+
+    What lies before the start has a negative cell, or the first, in which it lies below all edges.
+    """
+    distance = number - exact_double(Fraction(cells.start)) if cells.start else number
+    for _ in range(cells.roots):
+        distance = function("sqrt", "float64")(distance)
+    return (distance * exact_double(Fraction(cells.factor))).cast("int32")
+
+
+def truncated_code(cells: EdgeCells, number: Expr, cell: Expr, engine: Engine, *, nan: bool) -> Expr:
+    """The cell, and how many of its edges lie at or below the number; `EdgeCells.edges_of` reads it.
+
+    Cells that are none have no entry, so that they come last. Conditions of two ends are compiled into faster code
+    than lists of them.
+    """
+    period = cells.count + 2
+    ends = ibis().greatest(ibis().least(cell, cells.count), -1)
+    code = ends + period * len(cells.tables)
+    for met, table in reversed([*enumerate(cells.tables)]):
+        code = (number < engine.entry(table, cell + 1)).ifelse(cell + period * met if met else cell, code)
+    unknown = number.isnull() | number.isnan() if nan else number.isnull()
+    return unknown.ifelse(ibis().null("int32"), code)

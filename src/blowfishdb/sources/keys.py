@@ -31,10 +31,18 @@ from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import LARGEST, Floats, Ints
 from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, Fetched, FetchedColumn, function, ibis
-from blowfishdb.sources.irregular import EdgeCells, edge_cells
+from blowfishdb.sources.irregular import (
+    DOUBLE,
+    RangedNumber,
+    cell_of,
+    common_steps,
+    edge_cells,
+    met_place,
+    truncated_cell,
+    truncated_code,
+)
 from blowfishdb.sources.steps import (
     common_step,
-    common_steps,
     exact_double,
     floor,
     stepping,
@@ -333,7 +341,6 @@ def _wall_seconds(second: Expr, zone: str, begin: int, end: int) -> Expr:
     return second + choice(second, [whole_double(edge) for edge in edges], offsets).cast("float64")
 
 
-DOUBLE = "float64"
 EXACT_DIGITS = 15
 """Decimals of up to this many digits keep their whole part when they become doubles."""
 
@@ -399,32 +406,6 @@ def _wholes(values: FetchedColumn) -> object:
         with suppress(OverflowError):
             return np.array(values, dtype=np.int64)
     return as_objects(values)
-
-
-@dataclass(frozen=True)
-class RangedNumber:
-    """A double, how to tell whether it lies at or above the first edge and below the last, and whether it can be NaN.
-
-    `compared` is what the edges are compared with; for large whole numbers the double does not decide.
-    """
-
-    value: Expr
-    compared: Expr
-    low: Expr
-    high: Expr
-    nan: bool
-
-    def guarded(self, inside: Expr, below: int, above: int, whole: str = DOUBLE) -> Expr:
-        """`inside`, of the whole type if one is named, serves declared values, numbers those beyond; NaN is NULL."""
-        unknown = [(self.value.isnan(), ibis().null(whole))] if self.nan else []
-        step = inside.cast(DOUBLE) if whole == DOUBLE else inside
-        return ibis().cases(
-            # Most rows lie here, so this comes first; no engine finds NaN below a number.
-            ((self.compared >= self.low) & (self.compared < self.high), step),
-            *unknown,
-            (self.compared < self.low, whole_double(below).cast(whole)),
-            (self.compared >= self.high, whole_double(above).cast(whole)),
-        )
 
 
 def _real(attribute: Integers | Bins, value: Expr, nan: bool) -> RangedNumber:
@@ -515,8 +496,10 @@ def _cell_key(
     is_found = isinstance(attribute, Bins) and engine.entry(np.zeros(1), number.value) is not None
     if not isinstance(attribute, Bins) or not is_found or cut.starts.size < CELLS_FROM:
         return None
-    low, *later = attribute.edge_doubles(np.append(cut.starts, attribute.size)).tolist()
-    cells = edge_cells(low, np.array(later))
+    edges = attribute.edge_doubles(np.append(cut.starts, attribute.size))
+    if engine.floors_to_whole:
+        return _truncated_key(attribute, cut, number, engine, edges)
+    cells = edge_cells(float(edges[0]), edges[1:])
     if cells is None:
         return None
     bins = step_decoder(attribute, cut.starts, 0)
@@ -527,41 +510,28 @@ def _cell_key(
 
     def place(columns: Sequence[Expr]) -> tuple[Expr, ...]:
         value, cell = columns
-        return (_met(known, replace(number, value=value, compared=value), cell, whole, engine),)
+        return (met_place(known, replace(number, value=value, compared=value), cell, whole, engine),)
 
     def decode(fetched: Fetched) -> Ints:
         return bins([known.edges_below(_doubles(fetched[0]))])
 
-    cell = _cell(known, number.value)
+    cell = cell_of(known, number.value)
     # What does not fit has no place in the list: the number itself is then looked at last.
     return Key((number.value, engine.as_whole(cell, whole)), decode, place=place)
 
 
-def _cell(cells: EdgeCells, number: Expr) -> Expr:
-    """The cell of a number, from 1 on; numbers beyond the ends get any, but no error."""
-    distance = number - exact_double(Fraction(cells.start)) if cells.start else number
-    for root in range(cells.roots):
-        distance = function("sqrt", "float64")(function("abs", "float64")(distance) if root == 0 else distance)
-    return floor(distance * exact_double(Fraction(cells.factor))) + whole_double(1)
-
-
-def _met(cells: EdgeCells, number: RangedNumber, cell: Expr, whole: str, engine: Engine) -> Expr:
-    """The cell, moved on by the number of all cells for each edge in it that lies at or below the number.
-
-    Where all edges of a fullest cell do, all bits of the cell are turned: no sum can then be too large. Most cells hold
-    no edge, so that one comparison decides. What has no cell comes last: NULL, NaN, and what lies far above.
-    """
-    value = number.value
-    below, above = (ibis().literal(code, "int64").cast(whole) for code in (0, -1))
-    places = [(value < number.low, below)]
-    for place, table in enumerate(cells.tables):
-        moved = (cell + ibis().literal(place * cells.count, whole)).cast(whole) if place else cell
-        places.append((value < engine.entry(table, cell), moved))
-    is_cell, is_above = cell <= ibis().literal(cells.count, whole), value >= number.high
-    if number.nan:
-        # Engines that give NaN a cell hold it to be larger than the edges there.
-        is_cell, is_above = is_cell & ~value.isnan(), is_above & ~value.isnan()
-    return ibis().coalesce(ibis().cases(*places, (is_cell, ~cell)), ibis().cases((is_above, above)))
+def _truncated_key(attribute: Bins, cut: Segments, number: RangedNumber, engine: Engine, edges: Floats) -> Key | None:
+    """Cells from before the first edge on, which is then looked up like all others: no end is compared for itself."""
+    start = float(edges[0] - (edges[1] - edges[0]) / 2)
+    cells = edge_cells(start if np.isfinite(start) else float(edges[0]), edges)
+    if cells is None:
+        return None
+    known, bins = cells, step_decoder(attribute, cut.starts, 1)
+    return Key(
+        (number.value, truncated_cell(known, number.value)),
+        lambda fetched: bins([known.edges_of(_doubles(fetched[0]))]),
+        place=lambda columns: (truncated_code(known, columns[0], columns[1], engine, nan=number.nan),),
+    )
 
 
 def _edge(attribute: Integers | Bins, index: int) -> Fraction:

@@ -15,10 +15,8 @@ from typing import TypeAlias
 import numpy as np
 
 from blowfishdb.model.domain import Bins, Integers
-from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import LARGEST, Bools, Floats, Ints
 from blowfishdb.sources.base import Expr, function, ibis
-from blowfishdb.sources.irregular import common_grid
 
 
 def floor(number: Expr) -> Expr:
@@ -87,17 +85,6 @@ def grid_of(attribute: Integers | Bins, step: int) -> EvenSteps:
 def common_step(starts: Ints, size: int) -> int:
     """The largest number of declared values that divides every cut; the last step may be cut short by the end."""
     return int(np.gcd.reduce(starts[1:])) if starts.size > 1 else size
-
-
-def common_steps(attribute: Integers | Bins, cut: Segments) -> tuple[EvenSteps | None, Ints | int]:
-    """The grid of the cuts, and the first value of each step or how many values each has."""
-    if not isinstance(attribute, Bins) or attribute.width is not None:
-        step = common_step(cut.starts, attribute.size)
-        return grid_of(attribute, step), step
-    common = common_grid([attribute.edge(int(start)) for start in cut.starts] + [attribute.edges[-1]], CORRECTION_LIMIT)
-    if common is None:
-        return None, 1
-    return EvenSteps(common.start, common.width, common.scale, common.below.size), cut.starts[common.below - 1]
 
 
 FloatFormula: TypeAlias = Callable[[Floats], Floats]
