@@ -18,6 +18,8 @@ AS_THEY_ARE = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
 """The characters that JSON writes as they are."""
 LONGEST_TERMS = 4096
 """Terms that are longer seldom come again, and are not worth being remembered."""
+QUOTES = 7
+"""Those behind the program of a plain charge: what a charge of a chain received would stand there too."""
 
 
 def _is_plain(text: str) -> bool:
@@ -29,13 +31,12 @@ def plain_price(
 ) -> AmountParts | None:
     """What a charge costs whose body holds this account, the searchable columns, these versions and no chain."""
     analyst, key, request = searched
-    if '","chain":"' in body or not (isinstance(analyst, str) and isinstance(key, str) and isinstance(request, str)):
+    start, _, rest = body.partition('","certificate":"')
+    rest, _, end = rest.rpartition(',"program_digest":"')
+    if end.count('"') != QUOTES or not (isinstance(analyst, str) and isinstance(key, str) and isinstance(request, str)):
         return None
     policy, domain, snapshot = versions
-    start, _, rest = body.partition('","certificate":"')
-    at = start[start.rfind('"') + 1 :]
-    rest, _, end = rest.rpartition(',"program_digest":"')
-    terms, program = rest.rpartition('","key":"')[0], end.partition('"')[0]
+    at, terms, program = start.rpartition('"')[2], rest.rpartition('","key":"')[0], end.partition('"')[0]
     is_told = body == (
         f'{{"account":"{account}","analyst":"{analyst}","at":"{at}","certificate":"{terms}","key":"{key}"'
         f',"kind":"charge","policy_version":{policy},"program_digest":"{program}","request_digest":"{request}"'
@@ -65,7 +66,7 @@ def _price(terms: str, domain: int) -> AmountParts | None:
 def plain_answer(body: str, account: str) -> tuple[int, str, str] | None:
     """Charge, its hash and the payload's digest, by the body of an answer on this account that is in no chain."""
     start, _, rest = body.partition('","charge":')
-    at = start[start.rfind('"') + 1 :]
+    at = start.rpartition('"')[2]
     charge, _, rest = rest.partition(",")
     charge_hash, payload_digest = rest[15:79], rest[-66:-2]
     is_told = body == (
