@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph, CliqueGraph, ConstraintMoves, EdgeGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, as_ints, check_sum, total_weight
 from blowfishdb.model.serialize import digest, encode
@@ -198,6 +199,11 @@ class Problem:
 
     def fingerprint(self) -> bytes:
         """Bytes that determine graph and workload, for digests and for caches that compare values."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> bytes:
+        # Neither can be written to.
         return encode(("problem", self.graph.fingerprint(), self.workload.fingerprint()))
 
     def digest(self) -> str:
