@@ -311,7 +311,8 @@ def _place_of_time(attribute: Dates | Timestamps, raw: object) -> int | None:
     if not isinstance(moment, datetime.datetime):
         moment = datetime.datetime.combine(moment, datetime.time())
     if moment.tzinfo is not None and isinstance(attribute, Timestamps):
-        moment = moment.astimezone(find_zone(attribute.zone)).replace(tzinfo=None)
+        # By way of UTC: an hour that clocks skip is otherwise left as it is in its own zone.
+        moment = moment.astimezone(datetime.UTC).astimezone(find_zone(attribute.zone)).replace(tzinfo=None)
     return bisect_right([begin_of(attribute, code) for code in range(attribute.size + 1)], moment) - 1
 
 

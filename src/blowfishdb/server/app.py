@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
 import time
@@ -214,6 +215,10 @@ def run_server(app_state: AppState, when_ready: Callable[[], None]) -> None:
             time.sleep(POLL)
         when_ready()
         app_state.warm_up()
+        # What is here by now stays: to look through it for garbage again and again would take a part of every request.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
 
     threading.Thread(target=announce, daemon=True).start()
     server.run()

@@ -40,8 +40,6 @@ KINDS = {
 }
 # Wall clocks and literals are read in UTC, and no cast or sum may fail on a value.
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
-FASTER = {"spark.sql.codegen.aggregate.map.vectorized.enable": "true"}
-"""Groups are looked up by columns rather than rows; a server that others share may refuse a setting of this kind."""
 FOLDER = TableName("blowfish_rows")
 PATTERN = re.compile(r"[*?{\[\\]")
 """What makes a path the pattern of several."""
@@ -173,7 +171,7 @@ class Spark(Engine):
         copy: SparkSession = type(running)(running.sparkContext, original.cloneSession())
         # PySpark would print errors, and with them values, before we see them.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-        for name, value in (SETTINGS | FASTER).items():
+        for name, value in SETTINGS.items():
             copy.conf.set(name, value)
         self._copied = original, copy
         return copy
