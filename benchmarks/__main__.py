@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,8 +31,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; 0 when it worked, 2 for a wrong name or folder."""
-    # As in the `blowfish` command: matrices are small, and figures are those of one core.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     parser = build_parser()
     options, own = parser.parse_known_args(arguments)
     if options.help and options.name is None:
