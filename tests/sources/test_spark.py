@@ -12,9 +12,8 @@ import pyarrow
 import pytest
 
 from blowfishdb.errors import SourceError, SourceFailed
-from blowfishdb.model.calendar import dates
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.domain import Attribute, categorical, domain, integers
+from blowfishdb.model.domain import Attribute, domain, integers
 from blowfishdb.model.policy import Policy
 from blowfishdb.sources import Join, open_source, spark
 from blowfishdb.sources.base import Source
@@ -92,17 +91,15 @@ def check_changes(url: str, folder: Path) -> None:
 def check_delta(url: str, folder: Path) -> None:
     """A Delta folder holds the rows of its newest version, not those of all files; its version is the proof."""
     place, x = folder / "t", integers(0, 9, null=0)
-    rows = pyarrow.table(
-        {"x": [1, 2, 2], "w": ["a b", None, "c"], "d": [datetime.date(2024, 2, day) for day in (1, 2, 2)]}
-    )
-    deltalake.write_deltalake(place, rows, partition_by=["w", "d"])
+    rows = pyarrow.table({"x": [1, 2, 2], "w": pyarrow.array([-1, None, 3], pyarrow.int32()), "n": [7, 8, 8]})
+    deltalake.write_deltalake(place, rows, partition_by=["w", "n"])
     source, plain = open_source(f"{url}{quote(str(place))}"), open_source(f"delta:///{quote(str(place))}")
     assert source.identity() == plain.identity()
     first = source.content()
     assert first is not None
     assert counted(source, "x", x) == [0, 1, 2, *[0] * 7]
-    assert counted(source, "w", categorical(["a b", "c"], null="c")) == [1, 2, 0]
-    assert counted(source, "d", dates("2024-02-01", "2024-02-03", null="2024-02-03")) == [1, 2, 0]
+    assert counted(source, "w", integers(-1, 3, null=0)) == [1, 1, 0, 0, 1]
+    assert counted(source, "n", x) == [*[0] * 7, 1, 2, 0]
     deltalake.DeltaTable(place).delete("x = 2 AND w IS NULL")
     deltalake.DeltaTable(place).alter.add_columns([deltalake.Field("later", deltalake.schema.PrimitiveType("long"))])
     assert len(list(place.glob("*/*/*.parquet"))) > len(deltalake.DeltaTable(place).file_uris())
@@ -117,10 +114,19 @@ def check_delta(url: str, folder: Path) -> None:
 
 def check_refused_delta(url: str, folder: Path) -> None:
     """What Spark would read otherwise than the log tells it is refused before a row is read."""
-    for name, column in (("text", ["ü%"]), ("yes", [True]), ("empty", [""])):
-        deltalake.write_deltalake(folder / name, pyarrow.table({"x": [1], "p": column}), partition_by=["p"])
-        with pytest.raises(SourceError, match="names of the directories"):
-            open_source(f"{url}{quote(str(folder))}/{name}").columns()
+    for name, column in (("text", ["a"]), ("yes", [True]), ("day", [datetime.date(2024, 2, 1)])):
+        made = pyarrow.table({"x": [1], "p": column})
+        # Whether there are rows, and which, makes no difference.
+        for rows in (made.slice(0, 0), made):
+            deltalake.write_deltalake(folder / name, rows, partition_by=["p"], mode="overwrite")
+            with pytest.raises(SourceError, match="for sure"):
+                open_source(f"{url}{quote(str(folder))}/{name}").columns()
+    deltalake.write_deltalake(folder / "moved", pyarrow.table({"x": [1], "p": [5]}), partition_by=["p"])
+    (commit,) = (folder / "moved" / LOG).glob("*.json")
+    commit.write_text(commit.read_text().replace("p=5/", "p=6/"))
+    (folder / "moved" / "p=5").rename(folder / "moved" / "p=6")
+    with pytest.raises(SourceError, match="for sure"):
+        open_source(f"{url}{quote(str(folder))}/moved").columns()
     deltalake.write_deltalake(folder / "{odd}", pyarrow.table({"x": [1]}))
     with pytest.raises(SourceError, match="pattern"):
         open_source(f"{url}{quote(str(folder))}/{quote('{odd}')}").columns()

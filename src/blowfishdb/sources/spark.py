@@ -6,7 +6,6 @@ A session runs in this process (`spark://`), or on a Spark Connect server that o
 from __future__ import annotations
 
 import atexit
-import datetime
 import glob
 import json
 import logging
@@ -92,14 +91,25 @@ def _files(listing: Any) -> str:
 
 
 EMPTY = "__HIVE_DEFAULT_PARTITION__"
-ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+PARTITIONED = (
+    "Spark cannot tell the values of the partition columns of this Delta table for sure, unless they are whole numbers "
+    "in directories named as usual; read it through DuckDB with delta://, or write it without these columns"
+)
 
 
 def version_rows(session: SparkSession, log: DeltaLog, version: DeltaVersion) -> DataFrame:
-    """The rows of one version of a Delta table, with the columns and types of its log; files may lack later columns."""
+    """The rows of one version of a Delta table, with the columns and types of its log; files may lack later columns.
+
+    Spark takes the values of partition columns from the names of directories. Whole numbers are written in one way
+    only. Whether other values are read as they were written depends on the values, and so on rows, which no refusal
+    may tell: tables with such columns are refused whatever they hold.
+    """
     from pyspark.sql.types import StructType
 
     schema, files = StructType.fromJson(json.loads(version.table.schema().to_json())), version.files
+    kinds = {KINDS.get(schema[name].dataType.simpleString()) for name in version.partition_columns}
+    if kinds - {ColumnKind.INTEGER}:
+        raise SourceError(PARTITIONED)
     if any(PATTERN.search(file) for file in files):
         raise SourceError("Spark would read the name of a file of this Delta table as a pattern; rename its folder")
     if not files:
@@ -118,25 +128,15 @@ def version_rows(session: SparkSession, log: DeltaLog, version: DeltaVersion) ->
 
 
 def _check_directories(log: DeltaLog, version: DeltaVersion) -> None:
-    """Spark takes the values of partition columns from the names of directories: they must be those of the log."""
+    """The names of directories are the values of the log, which is up to whoever writes the table."""
     columns = version.partition_columns
     values = zip(*(version.added[f"partition.{name}"].to_pylist() for name in columns), strict=True)
     for file, logged in zip(version.files, values, strict=True):
         directories = os.path.relpath(os.path.dirname(file), log.path).split(os.sep)
-        named = [ESCAPED.sub(lambda code: chr(int(code[1], 16)), directory) for directory in directories]
-        if named != [f"{name}={_in_a_name(value)}" for name, value in zip(columns, logged, strict=True)]:
-            raise SourceError(
-                f"Spark cannot tell the values of {' and '.join(columns)} from the names of the directories of this "
-                "Delta table; read it through DuckDB with delta://, or write it without these partition columns"
-            )
-
-
-def _in_a_name(value: object) -> str | None:
-    """A value as the name of a directory has it; None for kinds of values that are written in more than one way."""
-    if value is None:
-        return EMPTY
-    is_plain = isinstance(value, (str, int, datetime.date)) and not isinstance(value, (bool, datetime.datetime))
-    return str(value) if is_plain and value not in ("", EMPTY) else None
+        if directories != [
+            f"{name}={EMPTY if one is None else one}" for name, one in zip(columns, logged, strict=True)
+        ]:
+            raise SourceError(PARTITIONED)
 
 
 class Spark(Engine):
