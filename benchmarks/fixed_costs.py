@@ -41,6 +41,7 @@ PREVIEWS = {
 FIRST, WARM, RELEASE, VERIFY = 0.3, 0.02, 0.025, 1.0
 DOMAIN = {name: bf.integers(0, size - 1, null=0) for name, size in (("x", 64), ("y", 64), ("z", 1000), ("w", 10**5))}
 ROWS = "SELECT i % 64 AS x, i % 63 AS y, i % 1000 AS z, i AS w FROM range(10000) made(i)"
+RELEASES = 200
 CHARGES = 500
 TIMES = 20
 STORED = b'{"counts": [' + b"12, " * 120 + b"0]}"
@@ -71,13 +72,16 @@ def headline(data: Path | None) -> Iterator[Row]:
         amounts = iter(f"0.0{number}" for number in range(100, 100 + 2 * ROUNDS))
         release = _least(lambda: table.histogram("x").release(epsilon=next(amounts)))
         yield _row("a warm release of 64 cells", release, RELEASE)
+        for number in range(RELEASES):
+            table.histogram("x").release(epsilon=f"0.02{number:03}")
+        with open_ledger(f"sqlite:///{place}/blowfish.ledger", mark=place / "blowfish.mark") as ledger:
+            yield _row("ledger verify, for 100,000 entries of releases of 64 cells", _verified(ledger), VERIFY)
         table.histogram("z").release(alpha=50, beta=0.05)
         built = _least(lambda: table.cdf("z").preview(alpha=next(bounds), beta=0.05))
         yield _row("a preview that builds on a release, CDF of 1,000 bins", built, FIRST)
         with open_ledger(f"sqlite:///{place}/full.ledger", mark=place / "full.mark") as ledger:
             account = _fill(ledger)
-            each = _least(ledger.verify) / ledger.head().sequence
-            yield _row("ledger verify, for 100,000 entries", each * 10**5, VERIFY)
+            yield _row("ledger verify, for 100,000 entries", _verified(ledger), VERIFY)
             short = _least(lambda: _listed(ledger, account))
             for number in range(TIMES):
                 ledger.charge_all([_charge(account, f"more {number}", one) for one in range(CHARGES)])
@@ -100,6 +104,11 @@ def _least(work: Callable[[], object]) -> float:
         work()
         spent.append(time.process_time() - before)
     return min(spent)
+
+
+def _verified(ledger: Ledger) -> float:
+    """The CPU seconds that a check takes for as many entries like these as are to be checked in a second."""
+    return _least(ledger.verify) / ledger.head().sequence * 10**5
 
 
 def _of_process(code: str) -> float:

@@ -146,9 +146,10 @@ def test_a_tally_is_the_sum_of_its_charges(steps: list[tuple[Fraction, str | Non
                 losses = losses.plus(amount, named)
             except AmountTooFine:
                 with pytest.raises(AmountTooFine):
-                    tally.add(in_parts(amount), named)
+                    tally.add(in_parts(amount), named, limit)
             else:
-                tally.add(in_parts(amount), named)
+                assert tally.add(in_parts(amount), named, limit) == (losses.worst > limit)
+                assert not tally.is_over(None)
         assert tally.losses == losses
         assert tally.is_over(limit) == (losses.worst > limit)
     assert tally == Tally(losses)

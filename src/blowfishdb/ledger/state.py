@@ -66,7 +66,8 @@ class Tally:
     is_easy: bool = field(init=False)
     """Whether parts of 1/EASY may be counted apart from the rest."""
     _limit: Fraction | None = None
-    _room: int = 0
+    _room: float = math.inf
+    """The most parts that the limit allows."""
 
     def __post_init__(self) -> None:
         self.is_easy = EASY % self.added.rest.denominator == 0
@@ -79,25 +80,27 @@ class Tally:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tally) and self.losses == other.losses
 
-    def add(self, parts: AmountParts, losses: Mapping[str, Fraction] | None) -> None:
-        """Counts a charge; one that names no classes cost each of them the amount."""
-        if losses is None and self.is_easy and isinstance(parts, int):
+    def add(self, parts: AmountParts, losses: Mapping[str, Fraction] | None, limit: Fraction | None) -> bool:
+        """Counts a charge; one that names no classes cost each of them the amount. Whether that passes the limit."""
+        if losses is None and self.is_easy and type(parts) is int:
             self.units += parts
         else:
             self._begin(self.losses.plus(Fraction(parts, EASY), losses))
+        return self.units > self._room if limit is self._limit else self.is_over(limit)
 
     def scale(self, stretch: Fraction) -> None:
         """Multiplies what was lost; every class is taken to have lost what the worst one did."""
         self._begin(self.losses.times(stretch))
 
-    def is_over(self, limit: Fraction) -> bool:
+    def is_over(self, limit: Fraction | None) -> bool:
         """Whether the worst class lost more than this."""
         if limit is not self._limit:
-            self._limit, self._room = limit, math.floor((limit - self.added.worst) * EASY)
+            self._limit = limit
+            self._room = math.inf if limit is None else math.floor((limit - self.added.worst) * EASY)
         return self.units > self._room
 
     def _begin(self, losses: ClassLosses) -> None:
-        self.added, self.units, self._limit = losses, 0, None
+        self.added, self.units, self._limit, self._room = losses, 0, None, math.inf
         self.__post_init__()
 
 
@@ -145,6 +148,8 @@ class ChainState:
             self.content, self.told = mark, max(self.told, self.level_of(charge))
 
 
+ChainTerms = tuple[str, str, str]
+"""The chain, the level and what the analyst received, as a charge says them."""
 NamedLosses = Sequence[Mapping[str, Fraction] | None]
 """What each class of edges loses by what the data pays, and by what the analyst pays; None: all lose all of it."""
 UNNAMED: NamedLosses = (None, None)
@@ -204,12 +209,31 @@ class AccountState:
         by_analyst = self.analysts.get(analyst)
         if by_analyst is None:
             by_analyst = self.analysts[analyst] = Tally()
-        self.losses.add(epsilon, losses[0])
-        by_analyst.add(received, losses[1])
-        limit = self.limit_of(analyst)
-        is_analyst_over = limit is not None and by_analyst.is_over(limit) and received > 0
-        if self.losses.is_over(self.limit) or is_analyst_over:
+        is_over = self.losses.add(epsilon, losses[0], self.limit)
+        is_analyst_over = by_analyst.add(received, losses[1], self.limit_of(analyst))
+        if is_over or (is_analyst_over and received > 0):
             raise RuleBroken("it spends more than the limits allow")
+
+    def extend_chain(self, sequence: int, analyst: str, linked: ChainTerms, epsilon: AmountParts) -> None:
+        """Takes up a charge of a chain, which pays what the chain leaves to pay of its level; RuleBroken if not."""
+        name, level, received = linked
+        chain = self.chains.get(name)
+        if chain is None:
+            chain = self.chains[name] = ChainState()
+        if (epsilon, parts_of(received)) != chain.owed(parts_of(level), analyst):
+            raise RuleBroken("it pays another part of its level than its chain leaves to pay")
+        chain.add((sequence, analyst, name, level, received, None))
+
+    def publish(self, chain: str, charge: int, mark: str) -> None:
+        """Notes an answer in its chain; RuleBroken unless all answers of one chain were made on the same content."""
+        known = self.chains.get(chain)
+        if known is None or charge not in known.links:
+            raise RuleBroken("it joins a chain that its charge does not name, or that has ended")
+        if mark != BROKEN and known.content not in (None, mark):
+            raise RuleBroken("the answers of one chain were made on different content")
+        if mark != BROKEN and known.has_failed and known.told < known.level_of(charge):
+            raise RuleBroken("it was drawn from data in a chain of which a draw has failed")
+        known.publish(charge, mark)
 
     def count_restored(self, lost: Fraction) -> None:
         """Counts what the account is known to have lost, by charges that a restored copy does not have."""
@@ -256,7 +280,8 @@ def apply_entry(state: LedgerState, sequence: int, kind: str, name: str | None, 
     match kind:
         case "answer":
             state.answers += 1
-            _publish(account, fields)
+            if "mark" in fields:
+                account.publish(str(fields["chain"]), fields["charge"], str(fields["mark"]))
         case "name":
             account.names.add(str(fields["name"]))
         case "charge":
@@ -293,20 +318,6 @@ def _restore(state: LedgerState, spending: Spending) -> None:
             state.lost.setdefault(name, []).append(spent)
 
 
-def _publish(account: AccountState, fields: Mapping[str, Any]) -> None:
-    """Notes an answer in its chain; all answers of one chain were made on the same content."""
-    if "mark" not in fields:
-        return
-    chain, charge, mark = account.chains.get(str(fields["chain"])), fields["charge"], str(fields["mark"])
-    if chain is None or charge not in chain.links:
-        raise RuleBroken("it joins a chain that its charge does not name, or that has ended")
-    if mark != BROKEN and chain.content not in (None, mark):
-        raise RuleBroken("the answers of one chain were made on different content")
-    if mark != BROKEN and chain.has_failed and chain.told < chain.level_of(charge):
-        raise RuleBroken("it was drawn from data in a chain of which a draw has failed")
-    chain.publish(charge, mark)
-
-
 @lru_cache(maxsize=256, typed=True)
 def _check_versions(policy: int, domain: int, snapshot: int) -> None:
     for number in (policy, domain, snapshot):
@@ -330,7 +341,7 @@ def _add_charge(account: AccountState, sequence: int, fields: Mapping[str, Any])
     if versions != account.in_force:
         raise RuleBroken("it was charged under versions that were not in force")
     if chain is not None:
-        _extend(account, chain, (sequence, analyst, chain, fields["level"], fields["received"], None), epsilon)
+        account.extend_chain(sequence, analyst, (chain, fields["level"], fields["received"]), epsilon)
     account.count_charge(analyst, epsilon, received, losses)
 
 
@@ -343,17 +354,6 @@ def _losses(fields: Mapping[str, Any], accounting: str, level: AmountParts, *pai
     # All losses of a chain's levels are proportional.
     shares = [1 if part == level else Fraction(part, level) for part in paid]
     return [in_classes(accounting, {name: loss * share for name, loss in losses.items()}) for share in shares]
-
-
-def _extend(account: AccountState, name: str, row: LinkRow, epsilon: AmountParts) -> None:
-    """Takes up a charge of a chain, which pays what the chain leaves to pay of its level."""
-    chain = account.chains.get(name)
-    if chain is None:
-        chain = account.chains[name] = ChainState()
-    _, analyst, _, level, received, _ = row
-    if (epsilon, parts_of(received)) != chain.owed(parts_of(level), analyst):
-        raise RuleBroken("it pays another part of its level than its chain leaves to pay")
-    chain.add(row)
 
 
 def _limit_analyst(account: AccountState, analyst: object, limit: Fraction | None) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blowfishdb.errors import BlowfishError, LedgerCorrupt
-from blowfishdb.ledger.plain import plain_answer, plain_price
+from blowfishdb.ledger.plain import NO_ANSWER, PaidCharge, PlainEntries
 from blowfishdb.ledger.records import (
     CHARGE_COLUMNS,
     ENTRY_COLUMNS,
@@ -66,7 +66,7 @@ def replayed(
     def outcome(fault: Fault | None) -> tuple[Checkpoint, Fault | None]:
         return Checkpoint(Head(head.ledger, count, previous), state), fault
 
-    charges, answers = dict[int, str](), StoredAnswers(cursor, count)
+    plain, answers = PlainEntries(state), StoredAnswers(cursor, count)
     if first.head.ledger != head.ledger:
         return outcome(Fault(None, "the checkpoint belongs to another ledger"))
     rows: Iterator[tuple[Any, ...]] = cursor.stream(
@@ -79,14 +79,12 @@ def replayed(
             if number != sequence or before != previous or chained != link(previous, sequence, body):
                 sequence = as_whole(number)
                 raise RuleBroken(_break_of(row, sequence, count + 1, previous))
-            searched = (analyst, key, request)
-            answer = _plain(state, kind, name, body, searched)
-            if answer is None:
-                answer = _applied(state, sequence, kind, name, body, searched)
             if kind == "charge":
-                charges[sequence] = chained
-            elif kind == "answer":
-                _check_answer(cursor, sequence, answer, charges, answers)
+                if not plain.charge(sequence, name, body, analyst, key, request):
+                    _apply(cursor, plain, sequence, row)
+                plain.pending[f"{sequence}"] = chained, answers.take(sequence)
+            elif kind != "answer" or (analyst, key, request) != NOT_SEARCHED or not plain.answer(sequence, name, body):
+                _apply(cursor, plain, sequence, row)
             if mark is not None and mark.sequence == sequence and mark.hash != chained:
                 raise RuleBroken("the high-water mark has seen another entry here")
         except RuleBroken as problem:
@@ -114,8 +112,6 @@ def fault_of(check: Callable[[], None]) -> Fault | None:
     return None
 
 
-AnswerFields = tuple[Any, ...]
-"""Charge, hash of the charge and digest of the payload, as an answer's entry says them; of other entries, nothing."""
 NOT_SEARCHED = (None, None, None)
 """What the searchable columns of an entry other than a charge hold."""
 
@@ -132,37 +128,19 @@ def _break_of(row: tuple[Any, ...], sequence: int, expected: int, previous: str)
     return "its content was changed after it was written"
 
 
-def _plain(state: LedgerState, kind: str, name: str, body: str, searched: tuple[Any, ...]) -> AnswerFields | None:
-    """Applies an entry if it is a plain charge or answer; None where it is neither, and then nothing was applied."""
-    account = state.accounts.get(name)
-    if account is None:
-        return None
-    if kind == "charge":
-        price = plain_price(body, name, searched, account.in_force)
-        if price is None:
-            return None
-        account.count_charge(searched[0], price, price)
-        return ()
-    answer = plain_answer(body, name) if kind == "answer" and searched == NOT_SEARCHED else None
-    if answer is not None:
-        state.answers += 1
-    return answer
-
-
-def _applied(
-    state: LedgerState, sequence: int, kind: str, name: str | None, body: str, searched: tuple[Any, ...]
-) -> AnswerFields:
+def _apply(cursor: LedgerCursor, plain: PlainEntries, sequence: int, row: tuple[Any, ...]) -> None:
     """Applies an entry by the fields of its body, which its columns must not contradict."""
+    _, kind, name, body, _, _, *searched = row
     if not (isinstance(kind, str) and isinstance(name, str | None)):
         raise LedgerCorrupt("a stored text is not text")
     fields = parse_body(body)
-    if fields["kind"] != kind or fields["account"] != name or searched != _searched(fields):
+    if fields["kind"] != kind or fields["account"] != name or tuple(searched) != _searched(fields):
         raise RuleBroken("its columns contradict its content")
-    apply_entry(state, sequence, kind, name, fields)
-    if kind != "answer":
-        return ()
-    charge = fields["charge"] if type(fields["charge"]) is int else int(str(fields["charge"]))
-    return charge, fields["charge_hash"], fields["payload_digest"]
+    apply_entry(plain.state, sequence, kind, name, fields)
+    if kind == "answer":
+        _check_answer(cursor, sequence, fields, plain.pending)
+    elif kind != "charge":
+        plain.forget_versions()
 
 
 def _searched(fields: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -177,47 +155,46 @@ READ_AHEAD = 64
 
 @dataclass
 class StoredAnswers:
-    """The stored answers, those of charges after a number read once, in the order of their charges."""
+    """The stored answers of the charges after a number, read in the order of their charges."""
 
     cursor: LedgerCursor
     after: int
     _unclaimed: dict[int, AnswerDigest] = field(default_factory=dict)
-    _rows: Iterator[tuple[int, AnswerDigest]] | None = None
-    _reached: float = field(init=False)
+    _rows: Iterator[tuple[int, AnswerDigest]] = field(init=False)
+    _reached: float = 0
 
     def __post_init__(self) -> None:
-        self._reached = self.after
+        self._rows = self.cursor.answer_digests("charge > ? ORDER BY charge", self.after)
 
-    def claim(self, charge: int) -> AnswerDigest | None:
-        """The entry and the digest of the answer of a charge, once; None where there is none to be read."""
-        if charge > self._reached:
-            self._read_to(charge)
-        if 0 < charge <= self.after:
-            return next((answer for _, answer in self.cursor.answer_digests("charge = ?", charge)), None)
-        return self._unclaimed.pop(charge, None)
-
-    def _read_to(self, charge: int) -> None:
-        if self._rows is None:
-            self._rows = self.cursor.answer_digests("charge > ? ORDER BY charge", self.after)
+    def take(self, charge: int) -> AnswerDigest:
+        """The entry and the digest of what is stored as the answer of a charge, once."""
         while self._reached < charge:
             piece = list(itertools.islice(self._rows, READ_AHEAD))
             self._reached = piece[-1][0] if piece else math.inf
             self._unclaimed.update(piece)
+        return self._unclaimed.pop(charge, NO_ANSWER)
 
 
 def _check_answer(
-    cursor: LedgerCursor, sequence: int, fields: AnswerFields, charges: dict[int, str], answers: StoredAnswers
+    cursor: LedgerCursor, sequence: int, fields: Mapping[str, Any], pending: dict[str, PaidCharge]
 ) -> None:
-    """The answer is stored as it was and belongs to a charge; `charges` has the hashes of those not yet answered."""
-    charge, charge_hash, payload_digest = fields
-    if payload_digest is None or answers.claim(charge) != (sequence, payload_digest):
+    """The answer is stored as it was and belongs to a charge."""
+    charge = fields["charge"] if type(fields["charge"]) is int else int(str(fields["charge"]))
+    number = f"{charge}"
+    paid, answer = pending.pop(number) if number in pending else _paid(cursor, charge)
+    if fields["payload_digest"] is None or answer != (sequence, fields["payload_digest"]):
         raise RuleBroken("the stored answer is missing or was changed")
-    paid = charges.pop(charge, None)
-    if paid is None:
-        rows = cursor.rows("SELECT hash FROM entry WHERE sequence = ? AND kind = 'charge'", charge)
-        paid = as_text(rows[0][0]) if rows else ""
-    if paid != charge_hash:
+    if paid != fields["charge_hash"]:
         raise RuleBroken("the answer belongs to no charge")
+
+
+def _paid(cursor: LedgerCursor, charge: int) -> PaidCharge:
+    """A charge that is not pending: it came before what is looked at, or was answered already."""
+    if not 0 < charge < 2**62:
+        return "", NO_ANSWER
+    rows = cursor.rows("SELECT hash FROM entry WHERE sequence = ? AND kind = 'charge'", charge)
+    answers = [answer for _, answer in cursor.answer_digests("charge = ?", charge)]
+    return as_text(rows[0][0]) if rows else "", answers[0] if answers else NO_ANSWER
 
 
 def _check_whole(cursor: LedgerCursor, mark: Head | None, reached: Checkpoint) -> None:
