@@ -1,4 +1,4 @@
-"""Cached quotes are few in all, however many analysts ask, and nobody finds another's."""
+"""Quotes are cached for everybody, few in all, and for the very request and declarations that they were made for."""
 
 from __future__ import annotations
 
@@ -29,78 +29,65 @@ def never() -> Planned:
 
 
 DECLARED = domain({"age": integers(1, 10)}), bf.Policy()
+HANDLE = DatasetHandle("t", *DECLARED, "account", 1, 1, 1, Rows())
 SMALL, PREVIEW = quoted(10), quoted(10, wants_preview=True).preview
 SIZE = LEAST + 11
 """The smallest question's own weight: its ten values and NULL."""
 
 
-def test_the_same_request_of_the_same_analyst_is_quoted_once() -> None:
-    kept = QuoteCache()
-    assert kept.quote("ana", "one", *DECLARED, lambda: SMALL) is SMALL
-    assert kept.quote("ana", "one", *DECLARED, never) is SMALL
+def test_the_same_request_is_quoted_once() -> None:
+    cache = QuoteCache()
+    assert cache.quote("one", HANDLE, lambda: SMALL) is SMALL
+    assert cache.quote("one", replace(HANDLE), never) is SMALL
+    assert cache.quote("two", HANDLE, lambda: quoted(10)) is not SMALL
 
 
-def test_nobody_finds_what_somebody_else_asked() -> None:
-    kept, made = QuoteCache(), []
-
-    def again() -> Planned:
-        made.append(1)
-        return SMALL
-
-    kept.quote("ana", "one", *DECLARED, again)
-    kept.quote("bob", "one", *DECLARED, again)
-    assert len(made) == 2
-    kept.forget("ana")
-    kept.quote("bob", "one", *DECLARED, never)
-    kept.quote("ana", "one", *DECLARED, again)
-    assert len(made) == 3
+def test_another_number_of_records_is_another_quote() -> None:
+    cache, counted = QuoteCache(), quoted(10)
+    cache.quote("one", HANDLE, lambda: SMALL)
+    assert cache.quote("one", replace(HANDLE, rows=7), lambda: counted) is counted
+    assert cache.quote("one", HANDLE, never) is SMALL
 
 
-def test_each_analyst_has_few() -> None:
-    kept = QuoteCache(most_each=2)
-    for number in range(5):
-        kept.quote("ana", str(number), *DECLARED, lambda: SMALL)
-    kept.quote("bob", "0", *DECLARED, lambda: SMALL)
-    assert kept.cells == 3 * SIZE
-    kept.quote("ana", "4", *DECLARED, never)
-    with pytest.raises(pytest.fail.Exception):
-        kept.quote("ana", "2", *DECLARED, never)
-
-
-def test_all_together_have_few_cells() -> None:
-    kept = QuoteCache(most_cells=10 * SIZE)
+def test_all_together_have_few_cells_and_the_oldest_goes() -> None:
+    cache = QuoteCache(most_cells=10 * SIZE)
     for number in range(50):
-        kept.quote(f"analyst {number}", "one", *DECLARED, lambda: SMALL)
-        assert kept.cells <= 10 * SIZE
-    kept.quote("analyst 49", "one", *DECLARED, never)
+        cache.quote(str(number), HANDLE, lambda: SMALL)
+        assert cache.cells <= 10 * SIZE
+    cache.quote("40", HANDLE, never)
+    cache.quote("50", HANDLE, lambda: SMALL)
+    cache.quote("40", HANDLE, never)
+    with pytest.raises(pytest.fail.Exception):
+        cache.quote("41", HANDLE, never)
 
 
-def test_a_quote_that_is_larger_than_all_may_be_is_kept_alone() -> None:
-    kept, large = QuoteCache(most_cells=2 * SIZE), quoted(5000)
-    kept.quote("bob", "one", *DECLARED, lambda: SMALL)
-    kept.quote("ana", "one", *DECLARED, lambda: large)
-    assert kept.quote("ana", "one", *DECLARED, never) is large
-    assert kept.cells == LEAST + large.release.size == LEAST + 5001
+def test_a_quote_that_is_larger_than_all_may_be_is_cached_alone() -> None:
+    cache, large = QuoteCache(most_cells=2 * SIZE), quoted(5000)
+    cache.quote("one", HANDLE, lambda: SMALL)
+    cache.quote("two", HANDLE, lambda: large)
+    assert cache.quote("two", HANDLE, never) is large
+    assert cache.cells == LEAST + large.release.size == LEAST + 5001
 
 
 def test_a_quote_without_a_preview_serves_a_release_and_no_preview() -> None:
-    kept, whole = QuoteCache(), Planned(SMALL.release, PREVIEW)
-    kept.quote("ana", "one", *DECLARED, lambda: SMALL)
-    assert kept.quote("ana", "one", *DECLARED, lambda: whole, wants_preview=True) is whole
-    assert kept.quote("ana", "one", *DECLARED, never) is whole
-    assert kept.quote("ana", "one", *DECLARED, never, wants_preview=True) is whole
-    assert kept.cells == SIZE
+    cache, whole = QuoteCache(), Planned(SMALL.release, PREVIEW)
+    cache.quote("one", HANDLE, lambda: SMALL)
+    assert cache.quote("one", HANDLE, lambda: whole, wants_preview=True) is whole
+    assert cache.quote("one", HANDLE, never) is whole
+    assert cache.quote("one", HANDLE, never, wants_preview=True) is whole
+    assert cache.cells == SIZE
 
 
 @pytest.mark.parametrize(
     "other", [(DECLARED[0], bf.Policy({"age": bf.line()})), (domain({"age": integers(1, 9)}), DECLARED[1])]
 )
 def test_a_quote_of_other_declarations_is_not_taken(other: tuple[bf.Domain, bf.Policy]) -> None:
-    kept, line = QuoteCache(), quoted(9)
-    kept.quote("ana", "one", *DECLARED, lambda: SMALL)
-    assert kept.quote("ana", "one", *other, lambda: line) is line
-    assert kept.quote("ana", "one", *other, never) is line
-    assert kept.cells == LEAST + 10
+    cache, line = QuoteCache(), quoted(9)
+    declared = replace(HANDLE, domain=other[0], policy=other[1])
+    cache.quote("one", HANDLE, lambda: SMALL)
+    assert cache.quote("one", declared, lambda: line) is line
+    assert cache.quote("one", declared, never) is line
+    assert cache.cells == LEAST + 10
 
 
 def test_a_query_is_compiled_once_for_the_same_declarations() -> None:

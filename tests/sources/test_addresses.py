@@ -21,7 +21,8 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Predicate, col
 from blowfishdb.sources import ColumnKind, ibis_source, location, open_source
 from blowfishdb.sources import duckdb as sources_duckdb
-from blowfishdb.sources.duckdb import DuckDB, _Instance
+from blowfishdb.sources.attached import DuckDBInstance
+from blowfishdb.sources.duckdb import DuckDB
 from blowfishdb.sources.location import TableName, files_digest, parse_location, parse_table
 from tests.sources import stores
 from tests.sources.tables import NUMBERS, SHOPS
@@ -204,7 +205,7 @@ def test_a_database_put_in_the_place_of_one_that_is_open_proves_nothing(
         with duckdb.connect(str(path)) as connection:
             connection.execute(f"CREATE TABLE t AS SELECT 1 AS x FROM range({rows})")
     if not is_attached:
-        monkeypatch.setattr(_Instance, "attach", refused)
+        monkeypatch.setattr(DuckDBInstance, "attach", refused)
     source = open_source(f"duckdb:///{file}#t")
     cells = compile_cells(domain({"x": integers(0, 1, null=0)}), Policy())
     before = source.content()
@@ -227,13 +228,13 @@ def test_what_is_known_of_a_database_ends_when_it_changes(tmp_path: Path, monkey
     monkeypatch.setattr(location, "SETTLED", -(10**12))
     source = open_source(f"duckdb:///{file}#t")
     opened: list[str] = []
-    attach = _Instance.attach
+    attach = DuckDBInstance.attach
 
-    def counted(self: _Instance, path: str, name: str) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+    def counted(self: DuckDBInstance, path: str, name: str) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         opened.append(path)
         return attach(self, path, name)
 
-    monkeypatch.setattr(_Instance, "attach", counted)
+    monkeypatch.setattr(DuckDBInstance, "attach", counted)
     first = source.content()
     for _ in range(3):
         assert source.content() == first

@@ -15,8 +15,8 @@ import pytest
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.policy import Policy
+from blowfishdb.sources import attached, open_source
 from blowfishdb.sources import duckdb as engine
-from blowfishdb.sources import open_source
 
 CELLS = compile_cells(domain({"i": integers(0, 2)}), Policy(), ["i"])
 
@@ -54,7 +54,7 @@ def test_connections_are_used_again_and_hold_no_file(tmp_path: Path) -> None:
     url = database(path, "(0), (2), (2)")
     source = open_source(url)
     source.columns()
-    idle = engine._instance(os.getpid(), "", 1)._idle["again"]
+    idle = attached.instance_of(os.getpid(), "", 1)._idle["again"]
     (connection,) = idle
     duck = source._engine
     for work in (
@@ -109,17 +109,17 @@ def test_groups_by_small_types_are_counted_in_an_array(tmp_path: Path) -> None:
     url = database(tmp_path / "array.duckdb", "(0)")
     (tmp_path / "rows.csv").write_text("i\n0\n")
     for address in (url, url, str(tmp_path / "rows.csv")):
-        assert open_source(address)._engine.fetch(setting, None) == [(engine.ARRAY_BITS,)]
+        assert open_source(address)._engine.fetch(setting, None) == [(attached.ARRAY_BITS,)]
     with closing(duckdb.connect(str(tmp_path / "array.duckdb"))) as writer:
-        assert open_source(url)._engine.fetch(setting, None) == [(engine.ARRAY_BITS,)]
-        assert writer.execute(setting).fetchall() != [(engine.ARRAY_BITS,)], "the writer's own is left alone"
+        assert open_source(url)._engine.fetch(setting, None) == [(attached.ARRAY_BITS,)]
+        assert writer.execute(setting).fetchall() != [(attached.ARRAY_BITS,)], "the writer's own is left alone"
 
 
 def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
     """Two databases attached under one name would be one: the second is opened on its own."""
     one = database(tmp_path / "a" / "rows.duckdb", "(0)")
     two = database(tmp_path / "b" / "rows.duckdb", "(1), (1)")
-    instance = engine._Instance("")
+    instance = attached.DuckDBInstance("")
     with instance.attach(str(tmp_path / "a" / "rows.duckdb"), "rows"), pytest.raises(duckdb.Error):
         instance.attach(str(tmp_path / "b" / "rows.duckdb"), "rows")
     with ThreadPoolExecutor(8) as pool:
@@ -146,7 +146,7 @@ def test_columns_are_those_of_the_file_alone(tmp_path: Path) -> None:
     one = database(tmp_path / "one.duckdb", "(0)")
     with closing(duckdb.connect(str(tmp_path / "two.duckdb"))) as connection:
         connection.execute("CREATE TABLE t AS SELECT 'a' AS other")
-    instance = engine._instance(os.getpid())
+    instance = attached.instance_of(os.getpid())
     with instance.attach(str(tmp_path / "two.duckdb"), "two"):
         assert list(open_source(one).columns()) == ["i"]
         assert counts(one) == [1, 0, 0, 0]

@@ -385,7 +385,7 @@ def _charge(handle: DatasetHandle, analyst: str, release: Release, key: str, req
         policy_version=handle.policy_version,
         domain_version=handle.domain_version,
         snapshot=handle.snapshot,
-        certificate=json.dumps(release.document(), ensure_ascii=False),
+        certificate=release.recorded,
         losses=edge_losses(handle, release),
         link=None if sharing is None else sharing.link,
     )

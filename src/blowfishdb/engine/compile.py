@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from scipy.sparse import coo_array, csc_array, csr_array
@@ -140,6 +140,11 @@ class Compiled:
     @cached_property
     def row_digests(self) -> dict[tuple[str, ...], str]:
         """The digests of the counted rows that `engine/sharing.py` has made by now, by whose rows they are."""
+        return {}
+
+    @cached_property
+    def descriptions(self) -> dict[tuple[str, int], dict[str, Any]]:
+        """What answers say of the question and of what is hidden (`engine/release.py`), by account and snapshot."""
         return {}
 
     @cached_property

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -105,6 +107,11 @@ class Release(ABC):
     @abstractmethod
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps. All that can fail without data has been done when this returns."""
+
+    @cached_property
+    def recorded(self) -> str:
+        """The document as the ledger keeps it."""
+        return json.dumps(self.document(), ensure_ascii=False)
 
     @abstractmethod
     def preview(self, handle: DatasetHandle) -> AnyPreview:
@@ -437,26 +444,37 @@ def plan_release(compiled: Compiled, target: AccuracyTarget) -> PlanRelease:
 
 def described(answer: Answer, handle: DatasetHandle, compiled: Compiled) -> Answer:
     """The answer as it will be stored: with its dataset, what is hidden, and the evidence for its certificate."""
+    rows = handle.account, handle.snapshot
+    description = compiled.descriptions.get(rows) or compiled.descriptions.setdefault(rows, _describe(handle, compiled))
+    return replace(answer, **_dataset_fields(handle), **description)
+
+
+def _describe(handle: DatasetHandle, compiled: Compiled) -> dict[str, Any]:
+    """The fields of an answer that tell of the question, its rows and what is hidden of them."""
     attributes, evidence = compiled.cells.attributes, evidence_of(handle.domain, handle.policy, compiled.query)
-    return replace(
-        labelled(answer, handle, attributes),
-        evidence=evidence,
-        subject=subject_of(handle, compiled.query, attributes),
-        question=write_query(compiled.query) if evidence is None else None,
-    )
+    return {
+        **_policy_fields(handle, attributes),
+        "evidence": evidence,
+        "subject": subject_of(handle, compiled.query, attributes),
+        "question": write_query(compiled.query) if evidence is None else None,
+    }
 
 
 def labelled(answer: Answer, handle: DatasetHandle, attributes: tuple[str, ...]) -> Answer:
     """The answer with its dataset, its time, and what is hidden of the attributes that it looks at."""
-    return replace(
-        answer,
-        dataset=handle.name,
-        policy_version=handle.policy_version,
-        protected=policy_words(handle.domain, handle.policy, attributes),
-        unprotected=not_protected(handle.domain, handle.policy),
-        released=now(),
-        counted=counted_words(handle.policy.unit),
-    )
+    return replace(answer, **_dataset_fields(handle), **_policy_fields(handle, attributes))
+
+
+def _dataset_fields(handle: DatasetHandle) -> dict[str, Any]:
+    return {"dataset": handle.name, "policy_version": handle.policy_version, "released": now()}
+
+
+def _policy_fields(handle: DatasetHandle, attributes: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "protected": policy_words(handle.domain, handle.policy, attributes),
+        "unprotected": not_protected(handle.domain, handle.policy),
+        "counted": counted_words(handle.policy.unit),
+    }
 
 
 def public_total(compiled: Compiled, counts: Ints) -> float | None:

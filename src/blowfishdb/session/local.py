@@ -125,15 +125,15 @@ def local_backend(
         return replace(handle, compiled=quote_cache.compiled), make_request(handle, wanted.query, wanted.target)
 
     def planned(handle: DatasetHandle, request: Request, *, wants_preview: bool = False) -> Planned:
-        counted, declarations = with_rows(handle, request, free_answer), (handle.domain, handle.policy)
+        counted = with_rows(handle, request, free_answer)
 
         def make() -> Planned:
-            effort = partial(query_effort, *declarations, request.query, quote_cache.compiled.compile)
+            effort = partial(query_effort, handle.domain, handle.policy, request.query, quote_cache.compiled.compile)
             work = plan_request if compute is compute_here else plan_in_full
             # Without a source: no plan can depend on data, wherever it is made.
             return compute(effort, work, replace(counted, source=UNREAD), request, wants_preview)
 
-        return quote_cache.quote(analyst, request.text, *declarations, make, wants_preview=wants_preview)
+        return quote_cache.quote(request.text, counted, make, wants_preview=wants_preview)
 
     def free_answer(handle: DatasetHandle, request: Request) -> Answer | None:
         release = planned(handle, request).release
@@ -218,7 +218,7 @@ def local_backend(
 
     def close() -> None:
         with turn:
-            quote_cache.forget(analyst)
+            pass
 
     return Backend(
         analyst=analyst,
@@ -318,7 +318,6 @@ def _stored(catalog: Catalog, name: str, number: int, is_open: Callable[[Charge]
     return published(payload, receipt)
 
 
-MOST_EACH = 16
 MOST_CELLS = 2**19
 """A cached cell takes about a quarter of a kilobyte."""
 LEAST = 700
@@ -327,64 +326,45 @@ LEAST = 700
 
 @dataclass(eq=False)
 class QuoteCache:
-    """The newest quoted releases of all analysts that share a server; each finds only their own.
+    """The newest quoted releases, whoever asked for them: a quote follows from a request and declarations alone.
 
-    It saves the release the work of its preview. The ranking cache (accuracy/ranking.py) is another one, below it: that
-    keeps which mechanisms suit a problem, for every analyst, and is keyed by the problem's graph and workload.
+    It saves the release the work of its preview, and the next analyst both. The ranking cache (accuracy/ranking.py) is
+    another one, below it: that keeps which mechanisms suit a problem, and is keyed by the problem's graph and workload.
     """
 
-    most_each: int = MOST_EACH
     most_cells: int = MOST_CELLS
     compiled: CompiledQueries = field(default_factory=CompiledQueries)
-    """Cells and graphs of the last queries, whoever asked them; they tell of no answer and no accuracy."""
+    """Cells and graphs of the last queries; they tell of no answer and no accuracy."""
     cells: int = field(default=0, init=False)
     """How many cells all cached quotes have together."""
-    _quotes: OrderedDict[tuple[str, str], tuple[Domain, Policy, Planned]] = field(default_factory=OrderedDict)
+    _quotes: OrderedDict[tuple[str, int | None], tuple[Domain, Policy, Planned]] = field(default_factory=OrderedDict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def quote(
-        self,
-        analyst: str,
-        text: str,
-        domain: Domain,
-        policy: Policy,
-        make: Callable[[], Planned],
-        *,
-        wants_preview: bool = False,
+        self, text: str, handle: DatasetHandle, make: Callable[[], Planned], *, wants_preview: bool = False
     ) -> Planned:
-        """The cached quote of this analyst's request under these declarations, or the one that is made now.
+        """The cached quote of a request to a dataset under its declarations, or the one that is made now.
 
         The text of the request and the declarations are compared themselves, not their hashes.
         """
-        key = analyst, text
+        key, declared = (text, handle.rows), (handle.domain, handle.policy)
         with self._turn:
             *declarations, planned = self._quotes.get(key, (None, None, None))
             is_whole = planned is not None and (planned.preview is not None or not wants_preview)
-            if planned is not None and is_whole and declarations == [domain, policy]:
+            if planned is not None and is_whole and tuple(declarations) == declared:
                 self._quotes.move_to_end(key)
                 return planned
         planned = make()
         with self._turn:
             self._drop(key)
-            self._quotes[key] = domain, policy, planned
+            self._quotes[key] = *declared, planned
             self.cells += LEAST + planned.release.size
             # The newest stays however large it is.
-            for oldest in self._of(analyst)[: -self.most_each]:
-                self._drop(oldest)
             while self.cells > self.most_cells and len(self._quotes) > 1:
                 self._drop(next(iter(self._quotes)))
         return planned
 
-    def forget(self, analyst: str) -> None:
-        """Lets go of everything of one analyst."""
-        with self._turn:
-            for key in self._of(analyst):
-                self._drop(key)
-
-    def _of(self, analyst: str) -> list[tuple[str, str]]:
-        return [key for key in self._quotes if key[0] == analyst]
-
-    def _drop(self, key: tuple[str, str]) -> None:
+    def _drop(self, key: tuple[str, int | None]) -> None:
         if key in self._quotes:
             _, _, planned = self._quotes.pop(key)
             self.cells -= LEAST + planned.release.size

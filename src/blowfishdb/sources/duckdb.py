@@ -7,25 +7,21 @@ import csv
 import glob
 import gzip
 import io
-import itertools
 import os
 import re
 import tempfile
-import threading
 import time
 import zlib
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
 from blowfishdb.errors import SourceError
 from blowfishdb.model.numbers import Floats
+from blowfishdb.sources.attached import connection_to, identifier, instance_of, opened_files, quoted
 from blowfishdb.sources.base import (
     ColumnKind,
     ColumnType,
@@ -158,14 +154,13 @@ KINDS = {
 }
 FILES = TableName("rows")
 Connect = Callable[[], AbstractContextManager["DuckDBPyConnection"]]
-OFFLINE = ("autoinstall_known_extensions", "autoload_known_extensions")
-"""Nothing is fetched or loaded because a table asks for it."""
 VIEWS = "SELECT count(*) FROM duckdb_views() WHERE database_name = current_database() AND NOT internal"
 SHARED_SIZE = 2**26
 """Larger databases, in bytes, have an instance of their own: what they spill stays beside them."""
 SMALL_SIZE = 2**21
 """Up to so many bytes a database is read by the thread that counts: it would be done before others have begun."""
-IDLE_CONNECTIONS = 16
+MOST_COUNTED = 32
+"""Statements over small files whose groups are remembered."""
 SEARCHED = 64
 """Texts that are looked for one by one in every row of a column that has no dictionary."""
 ARRAYS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"})
@@ -174,8 +169,6 @@ STREAMED_CORES = 4
 """Up to so many cores, one of them places the doubles of a column sooner than all of them run the engine's own way."""
 PIECE = 2**17
 """Doubles that are streamed at once."""
-ARRAY_BITS = 18
-"""Groups by small types are counted in an array of up to two to this many places."""
 
 
 def _stamped(files: Sequence[str]) -> Mapping[str, Stamp]:
@@ -211,6 +204,8 @@ class DuckDB(Engine):
         """The digest of the database when it was last seen to hold no view."""
         self._columns: dict[TableName, tuple[Mapping[str, Stamp], Mapping[str, ColumnType]]] = {}
         """The columns of each table, and the stamps of the files that they were read from."""
+        self._counted: Mapping[str, tuple[str, Fetched]] = {}
+        """What the last statements gave, each with the digest of the content that it counted."""
 
     def identity(self, table: TableName) -> str:
         # DuckDB takes names of any case for the same.
@@ -230,7 +225,7 @@ class DuckDB(Engine):
         began = time.time_ns()
         with self._connect() as connection:
             rows = connection.execute(query, [table.schema, table.name]).fetchall()
-            is_current = not _open_files.is_replaced(self._place)
+            is_current = not opened_files.is_replaced(self._place)
         columns = {name: column_type(native) for name, native in rows}
         is_current = is_current and stamps == self._stamps()
         if stamps and is_current and all(is_settled(stamp, began) for stamp in stamps.values()):
@@ -250,6 +245,20 @@ class DuckDB(Engine):
             return result.fetchall()
 
     def fetch_columns(self, sql: str, deadline: float | None) -> Fetched:
+        """The columns. Of small files that are as they were, those of the last statements need no second look."""
+        content = self.content() if self._is_small() else None
+        known, columns = self._counted.get(sql, (None, []))
+        if content is None or content != known:
+            columns = self._fetched(sql, deadline)
+            if content is not None and content == self.content():
+                self._counted = dict([*self._counted.items(), (sql, (content, columns))][-MOST_COUNTED:])
+        return columns
+
+    def _is_small(self) -> bool:
+        stamps = self._stamps()
+        return bool(stamps) and sum(size for _, _, size, _, _ in stamps.values()) <= SMALL_SIZE
+
+    def _fetched(self, sql: str, deadline: float | None) -> Fetched:
         with self._run(sql, deadline) as result:
             if {str(column[1]) for column in result.description or ()} <= ARRAYS:
                 columns = result.fetchnumpy().values()
@@ -268,7 +277,7 @@ class DuckDB(Engine):
             yield connection.execute(sql)
 
     def content(self) -> str | None:
-        if self._has_log() or _open_files.is_replaced(self._place):
+        if self._has_log() or opened_files.is_replaced(self._place):
             return None
         digest = files_digest([self._place])
         if digest is None or digest == self._without_views:
@@ -320,131 +329,19 @@ def open_database(location: Location) -> tuple[DuckDB, TableName]:
             spill, threads = "" if size <= SHARED_SIZE else f"{path}.tmp", 1 if size <= SMALL_SIZE else None
             # Refused where this process has the file open already, or another file of this name is attached.
             with suppress(duckdb.Error):
-                return _instance(os.getpid(), spill, threads).attach(str(path), path.stem)
+                return instance_of(os.getpid(), spill, threads).attach(str(path), path.stem)
         try:
-            return _connection(duckdb, str(path), read_only=True)
+            return connection_to(duckdb, str(path), read_only=True)
         except duckdb.ConnectionException:
             # This process already has the file open for writing; DuckDB then wants the same settings again.
-            return _connection(duckdb, str(path), read_only=False)
+            return connection_to(duckdb, str(path), read_only=False)
 
     @contextmanager
     def connect() -> Iterator[DuckDBPyConnection]:
-        with _open_files.using(str(path)), opened() as connection:
+        with opened_files.using(str(path)), opened() as connection:
             yield connection
 
     return DuckDB(connect, str(path)), location.required_table()
-
-
-class _OpenFiles:
-    """The databases that this process has open: until the last user is done with one, all are given the same file.
-
-    That is so even where another file was put in its place meanwhile, whose digest is not that of what is counted.
-    """
-
-    def __init__(self) -> None:
-        self._open: dict[str, tuple[Stamp | None, int]] = {}
-        self._turn = threading.Lock()
-
-    @contextmanager
-    def using(self, path: str) -> Iterator[None]:
-        """Notes a user of the file, and what the file was when its first user opened it."""
-        with self._turn:
-            known, users = self._open.get(path) or (stamp_of(path), 0)
-            self._open[path] = known, users + 1
-        try:
-            yield
-        finally:
-            with self._turn:
-                known, users = self._open.pop(path)
-                if users > 1:
-                    self._open[path] = known, users - 1
-
-    def is_replaced(self, path: str) -> bool:
-        """Whether the file is open and was changed, or another one put in its place, since it was opened."""
-        with self._turn:
-            return path in self._open and self._open[path][0] != stamp_of(path)
-
-
-_open_files = _OpenFiles()
-
-
-def _connection(duckdb: ModuleType, path: str, *, read_only: bool) -> DuckDBPyConnection:
-    connection: DuckDBPyConnection = duckdb.connect(path, read_only=read_only)
-    # Set afterwards: a database that this process has open already wants the settings it was opened with.
-    for setting in OFFLINE:
-        connection.execute(f"SET {setting} = false")
-    connection.execute(f"SET perfect_ht_threshold = {ARRAY_BITS}")
-    return connection
-
-
-class _Instance:
-    """A DuckDB that stays open in memory: to attach a database takes a tenth of the time to open it on its own."""
-
-    def __init__(self, spill: str, threads: int | None = None) -> None:
-        self._base = _connection(driver("duckdb", "duckdb", "duckdb"), ":memory:", read_only=False)
-        # Of all connections, not of this one alone.
-        self._base.execute(f"SET GLOBAL perfect_ht_threshold = {ARRAY_BITS}")
-        if spill:
-            self._base.execute(f"SET temp_directory = {_quoted(spill)}")
-        if threads is not None:
-            self._base.execute(f"SET threads = {threads}")
-        self._users = Counter[tuple[str, str]]()
-        self._idle: defaultdict[str, list[DuckDBPyConnection]] = defaultdict(list)
-        """Connections that look for their tables in the database of a name, whichever file is attached by it."""
-        self._turn = threading.Lock()
-        self._numbers = itertools.count(1)
-
-    def attach(self, path: str, name: str) -> AbstractContextManager[DuckDBPyConnection]:
-        """A connection to the database alone, which is let go of when its last user is."""
-        with self._turn:
-            if not self._users[path, name]:
-                self._base.execute(f"ATTACH {_quoted(path)} AS {_identifier(name)} (READ_ONLY)")
-            self._users[path, name] += 1
-        return self._used(path, name, self._idle[name])
-
-    def empty(self) -> AbstractContextManager[DuckDBPyConnection]:
-        """A connection to an empty database in memory."""
-        path, name = ":memory:", f"empty {next(self._numbers)}"
-        with self._turn:
-            self._base.execute(f"ATTACH ':memory:' AS {_identifier(name)}")
-            self._users[path, name] = 1
-        return self._used(path, name)
-
-    @contextmanager
-    def _used(self, path: str, name: str, idle: list[DuckDBPyConnection] | None = None) -> Iterator[DuckDBPyConnection]:
-        """An idle connection or a new one, idle again after its work: once all rows are fetched it holds no file."""
-        try:
-            connection = self._idle_or_new(name, idle)
-            try:
-                yield connection
-            except BaseException:
-                connection.close()
-                raise
-            if idle is None or len(idle) >= IDLE_CONNECTIONS:
-                connection.close()
-            else:
-                idle.append(connection)
-        finally:
-            with self._turn:
-                self._users[path, name] -= 1
-                if not self._users[path, name]:
-                    del self._users[path, name]
-                    self._base.execute(f"DETACH {_identifier(name)}")
-
-    def _idle_or_new(self, name: str, idle: list[DuckDBPyConnection] | None) -> DuckDBPyConnection:
-        with suppress(IndexError):
-            if idle is not None:
-                return idle.pop()
-        connection = self._base.cursor()
-        connection.execute(f"USE {_identifier(name)}")
-        return connection
-
-
-@cache
-def _instance(process: int, spill: str = "", threads: int | None = None) -> _Instance:
-    """The instance of this process that spills to a folder; one that was forked cannot use its parent's."""
-    del process
-    return _Instance(spill, threads)
 
 
 class Pattern:
@@ -488,15 +385,15 @@ class Delta(DeltaLog):
         declared = connection.from_arrow(pyarrow.schema(version.table.schema()).empty_table())
         values = {name: f"partition.{name}" for name in version.partition_columns}
         listed = f"files of {self.path}"
-        connection.from_arrow(version.added.select(["file", *values.values()])).create(_identifier(listed))
-        rows, places = f"{_identifier(listed)} WHERE false", dict[str, str]()
+        connection.from_arrow(version.added.select(["file", *values.values()])).create(identifier(listed))
+        rows, places = f"{identifier(listed)} WHERE false", dict[str, str]()
         if version.files:
             rows = _parquet_reader(version.files, ", hive_partitioning = false, filename = 'read from'")
-            places = {name: _identifier(name) for name in connection.sql(f"SELECT * FROM {rows}").columns}
-            places |= {name: _identifier(value) for name, value in values.items()}
-            rows += f' JOIN {_identifier(listed)} ON "file" = "read from"' if values else ""
+            places = {name: identifier(name) for name in connection.sql(f"SELECT * FROM {rows}").columns}
+            places |= {name: identifier(value) for name, value in values.items()}
+            rows += f' JOIN {identifier(listed)} ON "file" = "read from"' if values else ""
         columns = (
-            f"CAST({places.get(name, 'NULL')} AS {native}) AS {_identifier(name)}"
+            f"CAST({places.get(name, 'NULL')} AS {native}) AS {identifier(name)}"
             for name, native in zip(declared.columns, declared.types, strict=True)
         )
         return f"SELECT {', '.join(columns)} FROM {rows}"
@@ -560,12 +457,12 @@ def open_files(location: Location) -> tuple[Files, TableName]:
         # Files that know no zones may hold instants beside others that do: Spark writes both, in UTC.
         connection.execute("SET TimeZone = 'UTC'")
         for name, table in tables.items():
-            connection.execute(f"CREATE VIEW {_identifier(name)} AS {table.select(connection, copies)}")
+            connection.execute(f"CREATE VIEW {identifier(name)} AS {table.select(connection, copies)}")
         return connection
 
     @contextmanager
     def connect() -> Iterator[DuckDBPyConnection]:
-        with _instance(os.getpid()).empty() as connection:
+        with instance_of(os.getpid()).empty() as connection:
             yield create(connection)
 
     @contextmanager
@@ -573,7 +470,7 @@ def open_files(location: Location) -> tuple[Files, TableName]:
         # On its own, as this setting is one of the whole instance. Which lines of a file that is not well formed
         # are rows depends on the columns that are read of it: each count reads all of them, so that a row is in
         # all counts or in none.
-        with ExitStack() as copies, _connection(duckdb, ":memory:", read_only=False) as connection:
+        with ExitStack() as copies, connection_to(duckdb, ":memory:", read_only=False) as connection:
             connection.execute("SET disabled_optimizers = 'unused_columns'")
             yield create(connection, copies)
 
@@ -594,9 +491,9 @@ def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
     if any(header_of(file) != (separator, names) for file in files[1:]):
         text = "the first lines of CSV files that are one table name the same columns in the same order and form"
         raise SourceError(text)
-    columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in names)
+    columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in names)
     return (
-        f"read_csv([{_listed(texts or files)}], auto_detect = false, header = true, delim = {_quoted(separator)}, "
+        f"read_csv([{_listed(texts or files)}], auto_detect = false, header = true, delim = {quoted(separator)}, "
         f"quote = '\"', escape = '\"', columns = {{{columns}}}, null_padding = true, "
         f"strict_mode = false, ignore_errors = true, "
         f"parallel = false, max_line_size = {LONGEST_LINE})"
@@ -605,12 +502,4 @@ def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
 
 def _listed(files: Sequence[str]) -> str:
     """Patterns that each match one file, whatever is in its name."""
-    return ", ".join(_quoted(GLOB.sub(r"[\g<0>]", file)) for file in files)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return ", ".join(quoted(GLOB.sub(r"[\g<0>]", file)) for file in files)
