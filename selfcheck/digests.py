@@ -183,7 +183,6 @@ def _stale_measurements(handle: DatasetHandle) -> Iterator[str]:
             yield f"{name}: what is combined was certified under another policy"
 
 
-ANALYST = "audit"
 PRICE = accuracy_target(epsilon=Fraction(1, 2), mechanism=kronecker.NAME)
 """A mechanism that publishes exactly whatever no hidden move changes: a plan of another policy shows at once."""
 
@@ -244,7 +243,7 @@ def _fault(quotes: QuoteCache, handle: DatasetHandle, case: Case) -> str:
     """The fault of a quote or its release, by the definitions: a change that costs more, or none that does."""
     request = make_request(handle, case.query, PRICE)
     make = partial(plan_request, handle, request, False)
-    release = quotes.quote(ANALYST, request.text, case.domain, case.policy, make).release
+    release = quotes.quote(request.text, handle, make).release
     plan = release.best.plan if isinstance(release, PlanRelease) else None
     if not isinstance(release, PlanRelease) or not isinstance(plan, Plan):
         return "no fixed plan is offered"
