@@ -11,8 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -257,8 +255,6 @@ class Store(ABC, Generic[C]):
 
 APPLICATION = 0x424C4F57
 """Marks the file as a ledger of ours, so that another database is never migrated by mistake."""
-CHUNK = 32
-"""Rows that are fetched together: quicker than one by one, and short enough for the caches of a processor."""
 TYPES = {"whole": "INTEGER", "amount": "TEXT", "binary": "BLOB"}
 
 
@@ -274,7 +270,7 @@ class SqliteCursor(LedgerCursor):
 
     def stream(self, sql: str, *values: LedgerValue) -> Iterator[LedgerRow]:
         """The rows of a query, a few at a time."""
-        return chain.from_iterable(iter(partial(self.connection.execute(sql, values).fetchmany, CHUNK), []))
+        return self.connection.execute(sql, values)
 
     def answer_digests(self, condition: str, *values: LedgerValue) -> Iterator[tuple[int, AnswerDigest]]:
         """The stored answers that a condition selects, a few at a time: the charge, and the entry with the digest."""
