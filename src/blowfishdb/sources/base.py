@@ -152,10 +152,28 @@ Expr: TypeAlias = Any
 
 @functools.cache
 def ibis() -> Any:
-    """Ibis, loaded when the first statement is made."""
+    """Ibis, loaded when the first statement is made; its expressions may then be compared in several threads."""
     import ibis as loaded
+    from ibis.common.bases import Comparable
 
+    # It remembers by addresses in memory which expressions are equal, until one of them is gone. Two threads at once
+    # could leave an address behind, and the next expression there would be taken for another one.
+    for name in ("__eq__", "__del__"):
+        setattr(Comparable, name, _one_at_a_time(getattr(Comparable, name)))
     return loaded
+
+
+_comparing = threading.RLock()
+"""Whoever compares may free other expressions meanwhile, or be freed."""
+
+
+def _one_at_a_time(work: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(work)
+    def alone(*values: object) -> Any:
+        with _comparing:
+            return work(*values)
+
+    return alone
 
 
 TEXT_MARK = "blowfish_text"
