@@ -7,7 +7,7 @@ import importlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
@@ -158,19 +158,18 @@ def ibis() -> Any:
 
     # It remembers by addresses in memory which expressions are equal, until one of them is gone. Two threads at once
     # could leave an address behind, and the next expression there would be taken for another one.
+    turn = threading.RLock()
     for name in ("__eq__", "__del__"):
-        setattr(Comparable, name, _one_at_a_time(getattr(Comparable, name)))
+        setattr(Comparable, name, _one_at_a_time(turn, getattr(Comparable, name)))
     return loaded
 
 
-_comparing = threading.RLock()
-"""Whoever compares may free other expressions meanwhile, or be freed."""
+def _one_at_a_time(turn: AbstractContextManager[object], work: Callable[..., Any]) -> Callable[..., Any]:
+    """The work in its turn; it may come about within itself, when memory is cleared."""
 
-
-def _one_at_a_time(work: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(work)
     def alone(*values: object) -> Any:
-        with _comparing:
+        with turn:
             return work(*values)
 
     return alone
