@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from blowfishdb.ledger.store import TYPES, SqliteCursor, migrate, open_sqlite
 from tools.faults.__main__ import KINDS, main
 from tools.faults.checker import DIED, REFUSED, read_logs
 from tools.faults.corruption import FILES, SQL, Tried, _bench, damage_rows
 from tools.faults.lab import SQLITE, Lab, Outcome, as_json, table
+from tools.faults.processes import BACK, FORMAT_BEFORE
 from tools.faults.swarm import POINTS
 
 pytestmark = pytest.mark.postgres
@@ -66,3 +71,20 @@ def test_wrong_arguments_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
+
+
+def test_what_undoes_the_newest_migration_leaves_the_tables_of_the_one_before(tmp_path: Path) -> None:
+    def schema(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+        return set(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall())
+
+    open_sqlite(tmp_path / "ledger").close()
+    with (
+        closing(sqlite3.connect(tmp_path / "ledger")) as newest,
+        closing(sqlite3.connect(":memory:", isolation_level=None)) as before,
+    ):
+        for step in range(FORMAT_BEFORE):
+            migrate(SqliteCursor(before), step, TYPES)
+        assert schema(newest) > schema(before)
+        for statement in BACK:
+            newest.execute(statement)
+        assert schema(newest) == schema(before)

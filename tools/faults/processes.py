@@ -45,8 +45,8 @@ def _killed(lab: Lab, fault: str, killing: str, span: float) -> Iterator[Outcome
         yield lab.verdict(fault, place, done["deaths"], done["unsettled"])
 
 
-BACK = "DROP TABLE link"
-"""Undoes the newest migration, whose table is empty where answers do not share their noise."""
+BACK = ("DROP INDEX entry_by_synopsis", "DROP INDEX entry_by_analyst")
+"""Undoes the newest migration."""
 FORMAT_BEFORE = NEWEST - 1
 POINTS_OF_OPENING = 24
 RELEASES_A_ROUND = 4
@@ -69,14 +69,14 @@ def killed_migrations(lab: Lab) -> Iterator[Outcome]:
 def _downgrade(place: Place) -> None:
     if place.store == SQLITE:
         with closing(sqlite3.connect(place.ledger_file, isolation_level=None)) as connection:
-            for statement in (BACK, f"PRAGMA user_version = {FORMAT_BEFORE}"):
+            for statement in (*BACK, f"PRAGMA user_version = {FORMAT_BEFORE}"):
                 connection.execute(statement)
         return
     import psycopg
 
     with psycopg.connect(place.url) as server:
         server.execute("SET LOCAL search_path = blowfish_ledger")
-        for statement in (BACK, f"UPDATE format SET version = {FORMAT_BEFORE}"):
+        for statement in (*BACK, f"UPDATE format SET version = {FORMAT_BEFORE}"):
             server.execute(statement.encode())
 
 

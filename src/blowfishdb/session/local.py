@@ -217,6 +217,7 @@ def local_backend(
         return Synopsis(from_bytes(_stored(now(), name, number, _is_synopsis)), compute=compute)
 
     def close() -> None:
+        # What still runs holds the turn.
         with turn:
             pass
 
