@@ -159,6 +159,7 @@ TIMELY = [
     Case("days", MOMENTS, {"d": YEAR}, ("d",)),
     Case("months", MOMENTS, {"d": YEAR}, (col("d").by("month"),)),
     Case("months beside hours", MOMENTS, {"d": YEAR, "t": HOURS}, (col("d").by("month"), "t")),
+    Case("weeks beside hours", MOMENTS, {"d": YEAR, "t": HOURS}, (col("d").by("week"), "t")),
     Case("quarters of months", MOMENTS, MONTHS, (col("d").by("quarter"), "t")),
     Case("years beside hours", MOMENTS, MONTHS, (col("d").by("year"), "t")),
     Case("years", MOMENTS, {"d": dates("1900-01-01", "2100-12-31", by="month")}, (col("d").by("year"),)),

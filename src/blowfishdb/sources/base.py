@@ -265,6 +265,14 @@ class Engine(ABC):
         del date
         return None
 
+    def day_entry(self, numbers: bytes, first: Expr, date: Expr) -> Expr | None:
+        """The number that a list has for a date, given the first day; only asked about days that the list has.
+
+        None where days are told faster.
+        """
+        del numbers, first, date
+        return None
+
     def bucket(self, number: Expr, edges: Floats) -> Expr | None:
         """How many of the edges lie at or below the number, where the engine has a search of its own."""
         del number, edges

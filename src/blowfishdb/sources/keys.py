@@ -208,12 +208,13 @@ DAYS_LIMIT = 4096
 def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType, engine: Engine, *, is_alone: bool) -> Key:
     """Groups by the days themselves, or compares them where days would be many more than the segments.
 
-    Beside other keys, whose groups would be multiplied by the days, whole months are grouped by their number, and days
-    are compared where groups move between machines.
+    Beside other keys, whose groups would be multiplied by the days, whole months are grouped by their number, or days
+    by their segments where the engine looks these up; days are compared where groups move between machines.
     """
-    by_month = None if is_alone or kind.kind != ColumnKind.DATE else _month_key(attribute, cut, column, engine)
-    if by_month is not None:
-        return by_month
+    if kind.kind == ColumnKind.DATE and not is_alone:
+        key = _month_key(attribute, cut, column, engine) or _listed_key(attribute, cut, column, engine)
+        if key is not None:
+            return key
     first, after = (int(day) for day in attribute.starts(np.array([0, attribute.size])))
     segments = int(cut.starts.size)
     literal = _day if kind.kind == ColumnKind.DATE else _midnight
@@ -249,12 +250,33 @@ def _month_key(attribute: Dates, cut: Segments, column: Expr, engine: Engine) ->
         return None
     first = 12 * 1970 + int(months[0].astype(np.int64))
     inside = engine.as_whole(number - ibis().literal(first, "int64"), whole)
-    low, high = _day(int(days[0])), _day(int(days[-1]))
-    below, above = (ibis().literal(code, "int64").cast(whole) for code in (-1, count))
-    # Infinite dates have no month, and fall to a side like all that is not declared.
-    key = ibis().cases(((column >= low) & (column < high), inside), (column < low, below), (column >= high, above))
+    key = _declared_days(column, int(days[0]), int(days[-1]), inside, (-1, count), whole)
     firsts = cut.starts[np.searchsorted(edges[:-1], np.arange(count), side="right") - 1]
     return Key((key,), step_decoder(attribute, firsts, 0))
+
+
+BYTE = range(256)
+
+
+def _listed_key(attribute: Dates, cut: Segments, column: Expr, engine: Engine) -> Key | None:
+    """The segment of a day, where they are few and the engine looks the day up in a list of them."""
+    days = attribute.starts(np.append(cut.starts, attribute.size))
+    first, after, segments = int(days[0]), int(days[-1]), int(cut.starts.size)
+    if after - first > DAYS_LIMIT or segments - 1 not in BYTE:
+        return None
+    numbers = np.searchsorted(days, np.arange(first, after), side="right") - 1
+    inside = engine.day_entry(numbers.astype(np.uint8).tobytes(), _day(first), column)
+    if inside is None:
+        return None
+    return Key((_declared_days(column, first, after, inside, (-1, segments), "int32"),), segment_decoder(cut))
+
+
+def _declared_days(column: Expr, first: int, after: int, inside: Expr, beyond: tuple[int, int], whole: str) -> Expr:
+    """`inside` serves the days from the first on, two numbers of the same type those before and after; NULL is NULL."""
+    low, high = _day(first), _day(after)
+    below, above = (ibis().literal(number, "int64").cast(whole) for number in beyond)
+    # Infinite dates have no month and no place, and fall to a side like all that is not declared.
+    return ibis().cases(((column >= low) & (column < high), inside), (column < low, below), (column >= high, above))
 
 
 def _day_decoder(attribute: Dates) -> Callable[[Fetched], Ints]:

@@ -87,6 +87,11 @@ class Postgres(Engine):
         whole = function("date_trunc", "timestamp", 2)("second", column)
         return function("date_part", "float64", 2)("epoch", whole)
 
+    def day_entry(self, numbers: bytes, first: Expr, date: Expr) -> Expr | None:
+        """A byte of a constant: grouped by them, days take half the time that truncated dates do."""
+        listed = function("decode", "binary", 2)(numbers.hex(), "hex")
+        return function("get_byte", "int32", 2)(listed, function("date_mi", "int32", 2)(date, first))
+
     def bucket(self, number: Expr, edges: Floats) -> Expr | None:
         """Its own search, which only compares; simple arithmetic is faster, where no quotient can underflow."""
         if not edges.size:
