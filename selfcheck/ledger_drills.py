@@ -29,7 +29,8 @@ from blowfishdb.errors import (
 )
 from blowfishdb.ledger import Charge, Ledger, Terms, accept_restored_ledger, open_ledger
 from blowfishdb.ledger import mark as mark_file
-from blowfishdb.ledger.values import BY, MOST_CLASSES, PER_EDGE, SUM, Head, Link, Publication
+from blowfishdb.ledger.amounts import BY, MOST_CLASSES, PER_EDGE, SUM
+from blowfishdb.ledger.values import Head, Link, Publication
 
 FULL, EXTRA = 2, 3
 """SQLite's levels of synchronisation at which a committed charge survives a power cut."""

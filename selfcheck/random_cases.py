@@ -35,7 +35,7 @@ from blowfishdb.engine.charge import check_parallel, edge_losses
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.release import Release
 from blowfishdb.errors import BlowfishError, PolicyError, TooLarge
-from blowfishdb.ledger.values import BY, PER_EDGE, ClassLosses, in_classes
+from blowfishdb.ledger.amounts import BY, PER_EDGE, ClassLosses, in_classes
 from blowfishdb.model.calendar import Timestamps
 from blowfishdb.model.cells import Cells, PointGraph, Points, compile_cells, compile_points
 from blowfishdb.model.constraints import RowsConstraint, rows_constraint

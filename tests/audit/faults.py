@@ -20,8 +20,8 @@ from blowfishdb.audit import cases
 from blowfishdb.audit.scratch import REAL
 from blowfishdb.engine import charge, combination, infer, measure, release, sharing, synopsis_release
 from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.ledger.amounts import NOTHING, Balance
 from blowfishdb.ledger.records import LedgerCursor
-from blowfishdb.ledger.values import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
 from blowfishdb.mechanisms.data_aware import dawa, regions
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartition

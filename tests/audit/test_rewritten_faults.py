@@ -18,8 +18,7 @@ from blowfishdb.audit.report import CheckLine
 from blowfishdb.audit.run import DRILLED
 from blowfishdb.catalog import policy_change
 from blowfishdb.engine import charge, combination, joint_release, release, sharing
-from blowfishdb.ledger import charges, ledger, mark, store, verification, watch
-from blowfishdb.ledger import values as ledger_values
+from blowfishdb.ledger import amounts, charges, ledger, mark, store, verification, watch
 from blowfishdb.mechanisms.data_aware import partition
 from blowfishdb.model import constraint_graph, constraints, graphs, policy, projection
 from blowfishdb.noise import coupling, quantile_sampler, sampler
@@ -319,7 +318,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
     "marks in memory": (mark, "_write", "    _sync_content(descriptor)\n", "", LEDGER),
     "forged receipts": (charges, "_answer", "_receipt_at(cursor, receipt.sequence) != receipt", "False", LEDGER),
     "classes of another accounting": (
-        ledger_values,
+        amounts,
         "in_classes",
         "return losses if all(name.startswith(start or INSIDE) == bool(start) for name in losses) else None",
         "return losses",

@@ -18,7 +18,7 @@ from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import BlowfishError, PolicyError
-from blowfishdb.ledger.values import ClassLosses
+from blowfishdb.ledger.amounts import ClassLosses
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.predicate import Predicate

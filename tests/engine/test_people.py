@@ -17,7 +17,7 @@ from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import Declined, PolicyError, QueryError, SourceError
-from blowfishdb.ledger.values import PER_EDGE
+from blowfishdb.ledger.amounts import PER_EDGE
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.policy import Person
 from blowfishdb.model.query import query

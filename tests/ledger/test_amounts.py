@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import AmountTooFine, InvalidInput
-from blowfishdb.ledger.values import EASY, FINEST, NOTHING, Balance, check_amount, nearest_above
+from blowfishdb.ledger.amounts import EASY, FINEST, NOTHING, Balance, check_amount, nearest_above
 
 amounts = st.fractions(min_value=0, max_value=1000, max_denominator=10**12)
 FEWER = settings(max_examples=max(1, settings().max_examples // 3))

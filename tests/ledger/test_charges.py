@@ -9,7 +9,7 @@ import pytest
 
 from blowfishdb.errors import AmountTooFine, BudgetExceeded, InvalidInput, KeyReused, StaleVersion, UnknownAccount
 from blowfishdb.ledger import Ledger
-from blowfishdb.ledger.values import FINEST
+from blowfishdb.ledger.amounts import FINEST
 from tests.ledger.support import charge_of, opened
 
 

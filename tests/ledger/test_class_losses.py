@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import AccountConflict, BudgetExceeded, ChangeRefused, InvalidInput, LedgerCorrupt
 from blowfishdb.ledger import Account, Charge, Ledger, Terms
-from blowfishdb.ledger.values import MOST_CLASSES, ClassLosses, parallel_attribute, read_losses
+from blowfishdb.ledger.amounts import MOST_CLASSES, ClassLosses, parallel_attribute, read_losses
 from tests.ledger.support import charge_of
 
 CLASSES = ("age", "ward", "presence")

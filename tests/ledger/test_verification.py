@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import AmountTooFine
 from blowfishdb.ledger import Account, Ledger, verification
+from blowfishdb.ledger.amounts import ClassLosses, in_parts
 from blowfishdb.ledger.records import LedgerCursor, charge_body, link
 from blowfishdb.ledger.state import Tally
-from blowfishdb.ledger.values import ClassLosses, in_parts
 from tests.ledger.support import charge_of, opened
 
 Damage = Callable[[LedgerCursor], object]

@@ -18,7 +18,7 @@ from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import Release
 from blowfishdb.engine.request import accuracy_target, make_request
-from blowfishdb.ledger.values import BY, PER_EDGE, SUM
+from blowfishdb.ledger.amounts import BY, PER_EDGE, SUM
 from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS
 from blowfishdb.model import graphs, projection
 from blowfishdb.model.aggregates import Aggregate, fine_axes

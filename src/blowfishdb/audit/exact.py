@@ -23,7 +23,7 @@ from blowfishdb.engine.preview import quantile_quote
 from blowfishdb.engine.release import PartsRelease, Release
 from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.errors import Declined
-from blowfishdb.ledger.values import PER_EDGE
+from blowfishdb.ledger.amounts import PER_EDGE
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.domain import Domain, domain, integers

@@ -59,7 +59,7 @@ from blowfishdb.engine.program import ProgramRelease, QuantilesRelease
 from blowfishdb.engine.release import Release
 from blowfishdb.errors import AllowanceExceeded, BlowfishError, Declined, InvalidInput
 from blowfishdb.ledger import Receipt
-from blowfishdb.ledger.values import SUM
+from blowfishdb.ledger.amounts import SUM
 from blowfishdb.model.policy import Person
 from blowfishdb.model.query import query
 from blowfishdb.plan.program import Program

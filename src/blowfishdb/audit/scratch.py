@@ -24,8 +24,8 @@ from blowfishdb.audit.definitions import Adjacency, Change, Record, begin_of
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.incidents import CURATOR, curator_log
 from blowfishdb.ledger import Ledger, Terms, open_ledger
+from blowfishdb.ledger.amounts import SUM
 from blowfishdb.ledger.records import COMMITTED
-from blowfishdb.ledger.values import SUM
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers

@@ -14,8 +14,9 @@ from blowfishdb.catalog.dataset import Dataset, attribute_words
 from blowfishdb.engine.compile import OFF, DatasetHandle
 from blowfishdb.errors import CatalogError, NotInForce
 from blowfishdb.ledger import Ledger, account_id, open_ledger
+from blowfishdb.ledger.amounts import SUM
 from blowfishdb.ledger.mark import read_checkpoint_file
-from blowfishdb.ledger.values import SUM, Account
+from blowfishdb.ledger.values import Account
 from blowfishdb.model.document import Document, read_content
 from blowfishdb.model.domain import Domain, integers
 from blowfishdb.model.explain import explain

@@ -23,7 +23,7 @@ from blowfishdb.catalog.dataset import USUAL_EPSILON, Dataset
 from blowfishdb.engine.compile import ANALYSTS
 from blowfishdb.engine.request import short_number
 from blowfishdb.errors import CatalogError, DocumentError, InvalidInput, UnknownDataset
-from blowfishdb.ledger.values import SUM
+from blowfishdb.ledger.amounts import SUM
 from blowfishdb.model.document import KeyPath, dotted, line_of, parse_toml, read_content, toml_lines
 from blowfishdb.model.numbers import suggest
 from blowfishdb.sources.base import Join

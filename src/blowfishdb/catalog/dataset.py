@@ -17,7 +17,8 @@ from blowfishdb.engine.charge import check_parallel
 from blowfishdb.engine.compile import ANALYSTS, SHARING
 from blowfishdb.engine.request import Number, short_number
 from blowfishdb.errors import CatalogError, DomainError, PolicyError, plural
-from blowfishdb.ledger.values import SUM, check_accounting, check_text, parallel_attribute
+from blowfishdb.ledger.amounts import SUM, check_accounting, parallel_attribute
+from blowfishdb.ledger.values import check_text
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.document import read_attribute as read_content

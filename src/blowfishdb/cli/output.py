@@ -212,7 +212,7 @@ def exact(number: Fraction | None) -> str | None:
 
 def budget_line(spent: Fraction, limit: Fraction | None) -> str:
     """What is spent of a limit, with a bar."""
-    from blowfishdb.ledger.values import spent_words
+    from blowfishdb.ledger.amounts import spent_words
 
     words = spent_words(spent, limit, short)
     if not limit:

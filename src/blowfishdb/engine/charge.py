@@ -68,7 +68,8 @@ from blowfishdb.errors import (
 )
 from blowfishdb.incidents import new_incident
 from blowfishdb.ledger import Charge, Ledger, Receipt
-from blowfishdb.ledger.values import SUM, Publication, check_text, class_start, parallel_attribute
+from blowfishdb.ledger.amounts import SUM, class_start, parallel_attribute
+from blowfishdb.ledger.values import Publication, check_text
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.groups import AxisCells, Segments

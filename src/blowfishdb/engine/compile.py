@@ -18,7 +18,7 @@ from scipy.sparse import coo_array, csc_array, csr_array
 from blowfishdb.accuracy.candidates import AnswerGuarantee, Candidate, Guarantee
 from blowfishdb.accuracy.columns import ONE_MEAN, column_alphas, promised_columns, usual_error
 from blowfishdb.errors import BlowfishError, Declined, QueryError, TooLarge
-from blowfishdb.ledger.values import SUM
+from blowfishdb.ledger.amounts import SUM
 from blowfishdb.mechanisms import joint
 from blowfishdb.mechanisms.joint import JointGroup, stacked
 from blowfishdb.mechanisms.strategy import CellStrategy, Strategy

@@ -36,7 +36,8 @@ from blowfishdb.engine.release import UNPROVEN, Beside, PlanRelease, Release, Sh
 from blowfishdb.engine.request import AccuracyTarget, read_query, write_query
 from blowfishdb.errors import BlowfishError, ContentChanged, DigestMismatch, LedgerCorrupt
 from blowfishdb.ledger import Ledger
-from blowfishdb.ledger.values import BROKEN, SUM, Link, PastLink, Publication, Receipt, owed
+from blowfishdb.ledger.amounts import SUM
+from blowfishdb.ledger.values import BROKEN, Link, PastLink, Publication, Receipt, owed
 from blowfishdb.mechanisms.table import mechanism_with
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Ints

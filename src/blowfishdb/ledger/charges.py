@@ -20,6 +20,7 @@ from blowfishdb.errors import (
     StaleVersion,
     TooLarge,
 )
+from blowfishdb.ledger.amounts import NOTHING, SUM, Balance, ClassLosses, in_classes
 from blowfishdb.ledger.mark import HighWaterMark, check_guard, check_not_rolled_back
 from blowfishdb.ledger.records import (
     ANALYST_COLUMNS,
@@ -42,13 +43,9 @@ from blowfishdb.ledger.records import (
 )
 from blowfishdb.ledger.store import Store
 from blowfishdb.ledger.values import (
-    NOTHING,
-    SUM,
     Account,
     AnalystBudget,
-    Balance,
     Charge,
-    ClassLosses,
     Head,
     PastLink,
     Publication,
@@ -58,7 +55,6 @@ from blowfishdb.ledger.values import (
     check_link,
     check_number,
     check_text,
-    in_classes,
     is_published,
 )
 from blowfishdb.ledger.watch import LedgerWatch

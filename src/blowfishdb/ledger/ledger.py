@@ -25,6 +25,7 @@ from blowfishdb.errors import (
     amount,
     plural,
 )
+from blowfishdb.ledger.amounts import NOTHING, SUM, Balance, ClassLosses, check_accounting, check_amount
 from blowfishdb.ledger.charges import Charging, check_versions, ensure_analyst, nothing_to_do, utc_now
 from blowfishdb.ledger.mark import PATIENCE, FileMark, HighWaterMark, check_guard, check_not_rolled_back, new_identity
 from blowfishdb.ledger.records import (
@@ -41,13 +42,9 @@ from blowfishdb.ledger.records import (
 )
 from blowfishdb.ledger.store import Store, open_sqlite
 from blowfishdb.ledger.values import (
-    NOTHING,
-    SUM,
     VERSION_KINDS,
     Account,
     AnalystBudget,
-    Balance,
-    ClassLosses,
     Entry,
     Head,
     Seen,
@@ -56,8 +53,6 @@ from blowfishdb.ledger.values import (
     VersionChange,
     VersionKind,
     account_id,
-    check_accounting,
-    check_amount,
     check_document,
     check_text,
     spending_of,

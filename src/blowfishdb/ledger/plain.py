@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from blowfishdb.errors import BlowfishError
+from blowfishdb.ledger.amounts import AmountParts
 from blowfishdb.ledger.records import AnswerDigest, LedgerValue
 from blowfishdb.ledger.state import AccountState, ChainTerms, LedgerState, parts_of
-from blowfishdb.ledger.values import LONGEST_NAME, AmountParts, check_document, check_level, check_text, read_json
+from blowfishdb.ledger.values import LONGEST_NAME, check_document, check_level, check_text, read_json
 
 AS_THEY_ARE = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
 """The characters that JSON writes as they are."""

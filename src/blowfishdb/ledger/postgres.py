@@ -17,10 +17,11 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
+from blowfishdb.ledger.amounts import FINEST
 from blowfishdb.ledger.mark import PATIENCE, HighWaterMark, is_known, new_identity, newest_of
 from blowfishdb.ledger.records import AnswerDigest, LedgerCursor, LedgerRow, LedgerValue, digest, text, whole
 from blowfishdb.ledger.store import Store, announce_upgrade, migrate, pending
-from blowfishdb.ledger.values import FINEST, Charge, Head, Receipt, Seen, Spending, read_spending, spending_text
+from blowfishdb.ledger.values import Charge, Head, Receipt, Seen, Spending, read_spending, spending_text
 
 PostgresConnection = psycopg.Connection[LedgerRow]
 SCHEMA = "blowfish_ledger"

@@ -11,13 +11,12 @@ from hashlib import sha256
 from typing import Any
 
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, UnknownAccount
+from blowfishdb.ledger.amounts import Balance, ClassLosses, read_losses
 from blowfishdb.ledger.values import (
     BROKEN,
     Account,
     AnalystBudget,
-    Balance,
     Charge,
-    ClassLosses,
     Entry,
     Head,
     Link,
@@ -25,7 +24,6 @@ from blowfishdb.ledger.values import (
     Receipt,
     Seen,
     Spent,
-    read_losses,
 )
 
 LedgerValue = str | int | bytes | None

@@ -10,28 +10,30 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from blowfishdb.ledger.records import LinkRow, declared, digest, exact
-from blowfishdb.ledger.values import (
-    BROKEN,
+from blowfishdb.ledger.amounts import (
     EASY,
     LARGEST,
     SUM,
-    VERSION_KINDS,
-    Account,
     AmountParts,
     ClassLosses,
+    check_accounting,
+    check_amount,
+    check_losses,
+    in_classes,
+    in_parts,
+)
+from blowfishdb.ledger.records import LinkRow, declared, digest, exact
+from blowfishdb.ledger.values import (
+    BROKEN,
+    VERSION_KINDS,
+    Account,
     Spending,
     Spent,
     account_id,
-    check_accounting,
-    check_amount,
     check_document,
     check_level,
-    check_losses,
     check_number,
     check_texts,
-    in_classes,
-    in_parts,
     spending_of,
 )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blowfishdb.errors import BlowfishError, LedgerCorrupt
+from blowfishdb.ledger.amounts import SUM, ClassLosses
 from blowfishdb.ledger.plain import NO_ANSWER, PaidCharge, PlainEntries
 from blowfishdb.ledger.records import (
     CHARGE_COLUMNS,
@@ -23,7 +24,7 @@ from blowfishdb.ledger.records import (
 from blowfishdb.ledger.records import text as as_text
 from blowfishdb.ledger.records import whole as as_whole
 from blowfishdb.ledger.state import AccountState, LedgerState, RuleBroken, Tally, apply_entry
-from blowfishdb.ledger.values import SUM, AnalystBudget, ClassLosses, Fault, Head, Verification, parse_body
+from blowfishdb.ledger.values import AnalystBudget, Fault, Head, Verification, parse_body
 
 UNREADABLE = (BlowfishError, ValueError, KeyError, TypeError, ArithmeticError, AttributeError, RecursionError)
 

@@ -16,11 +16,12 @@ from typing import Any
 
 from blowfishdb.errors import LedgerCorrupt
 from blowfishdb.incidents import curator_log
+from blowfishdb.ledger.amounts import read_losses
 from blowfishdb.ledger.mark import check_not_rolled_back
 from blowfishdb.ledger.records import LinkRow, digest
 from blowfishdb.ledger.state import AccountState, ChainState, LedgerState, Tally, fraction, optional
 from blowfishdb.ledger.store import Store
-from blowfishdb.ledger.values import Head, Spent, read_losses
+from blowfishdb.ledger.values import Head, Spent
 from blowfishdb.ledger.verification import (
     UNREADABLE,
     Checkpoint,

@@ -13,7 +13,7 @@ from nicegui import ui
 from nicegui.elements.mixins.validation_element import ValidationElement
 
 from blowfishdb.errors import BlowfishError, NotSignedIn, sentence
-from blowfishdb.ledger.values import spent_words
+from blowfishdb.ledger.amounts import spent_words
 from blowfishdb.present.words import epsilon_words, readable
 from blowfishdb.session.backend import Budget
 

@@ -16,7 +16,7 @@ from blowfishdb.catalog.dataset import Dataset, family_words, read_value
 from blowfishdb.catalog.policy_change import Stretch
 from blowfishdb.errors import BlowfishError, CannotCertify, InvalidInput, PolicyError, TooLarge, plural, sentence
 from blowfishdb.ledger import VersionChange
-from blowfishdb.ledger.values import BY, PER_EDGE, SUM, parallel_attribute
+from blowfishdb.ledger.amounts import BY, PER_EDGE, SUM, parallel_attribute
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.constraints import CountConstraint, as_constraints, read_constraint, write_constraint
