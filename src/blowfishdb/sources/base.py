@@ -283,7 +283,7 @@ class Engine(ABC):
         del text, listed
         return None
 
-    def entry(self, numbers: Floats, place: Expr) -> Expr | None:
+    def entry(self, numbers: Floats | Ints, place: Expr) -> Expr | None:
         """The number at a place of a list, from 1 on, NULL beyond it; None where this is slower than comparisons."""
         del numbers, place
         return None

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from blowfishdb.errors import SourceError
-from blowfishdb.model.numbers import Floats
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.sources.attached import connection_to, identifier, instance_of, opened_files, quoted
 from blowfishdb.sources.base import (
     ColumnKind,
@@ -304,7 +304,7 @@ class DuckDB(Engine):
             return None
         return function("list_position", "int32", 2)(ibis().array(list(listed)), text).cast("int8")
 
-    def entry(self, numbers: Floats, place: Expr) -> Expr | None:
+    def entry(self, numbers: Floats | Ints, place: Expr) -> Expr | None:
         """The list stands in a query of its own: as a constant it would be built again for every vector of rows."""
         listed = ibis().literal(str(numbers.tolist())).cast("array<float64>")
         return function("list_extract", "float64", 2)(listed.name("numbers").as_table().as_scalar(), place)

@@ -35,6 +35,8 @@ FEW_IN_CELL, MOST_IN_CELL = 2, 15
 """Edges in the fullest cell: so few that no further bend is tried, and so many that other ways are faster."""
 MOST_CODES = 2**15 - 2
 """Cells, times the edges in the fullest one: such places fit into two bytes."""
+LISTED_PER_EDGE, MOST_LISTED = 32, 2**14
+"""Cells where an engine has a list of them: so many that few numbers are compared, in a list that caches hold."""
 AT_ONCE = 2**14
 """Numbers that are placed here at once: so few that all that is made of them stays in the caches of a core."""
 MOST_ROOTS = 5
@@ -98,14 +100,14 @@ class EdgeCells:
         below = np.where(number >= 0, self.before[cell] + met, np.where(is_full, math.inf, -1))
         return np.where(np.isnan(places), np.nan, below)
 
-    def edges_of(self, codes: Floats) -> Floats:
-        """How many edges lie at or below the numbers of codes: a cell, from -1 before the first to one past the last,
-        and two more than the number of all cells for each edge met; NaN stays."""
-        is_known = ~np.isnan(codes)
-        met, place = np.divmod(np.where(is_known, codes, 0.0).astype(np.int64) + 1, self.count + 2)
-        cell = np.clip(place - 1, 0, self.count - 1)
-        below = np.where(place > self.count, math.inf, np.where(place == 0, 0.0, self.before[cell] + met))
-        return np.where(is_known, below, np.nan)
+    def entries(self) -> Ints:
+        """For each cell how many edges lie before it, with all bits turned where numbers in it must be compared.
+
+        That is where it holds an edge, and in the first, to which casts bring what is NaN or lies before the start.
+        """
+        is_compared = np.isfinite(self.tables[0])
+        is_compared[0] = True
+        return np.where(is_compared, ~self.before, self.before)
 
     def tally(self, pieces: Iterable[Floats]) -> tuple[Floats, Ints]:
         """What occurs of all that `edges_below` tells of numbers, and how many numbers each stands for."""
@@ -134,9 +136,13 @@ class EdgeCells:
         return places
 
 
-def edge_cells(low: float, later: Floats) -> EdgeCells | None:
-    """Cells from the first edge to the last, bent so that few edges share one; None where they are too close."""
-    count = 2 ** int(CELLS_PER_EDGE * later.size).bit_length()
+def edge_cells(low: float, later: Floats, *, is_listed: bool = False) -> EdgeCells | None:
+    """Cells from the first edge to the last, bent so that few edges share one; None where they are too close.
+
+    They may be many more where the engine has a list of them all.
+    """
+    count = 2 ** int((LISTED_PER_EDGE if is_listed else CELLS_PER_EDGE) * later.size).bit_length()
+    count = min(count, MOST_LISTED) if is_listed else count
     best: tuple[int, int, float, Ints] | None = None
     for roots in range(MOST_ROOTS + 1):
         whole = _rooted(later[-1:] - low, roots)[0]
@@ -149,7 +155,7 @@ def edge_cells(low: float, later: Floats) -> EdgeCells | None:
             best = most, roots, factor, cells
         if most <= FEW_IN_CELL:
             break
-    if best is None or best[0] > MOST_IN_CELL or count * best[0] > MOST_CODES:
+    if best is None or best[0] > MOST_IN_CELL or (later.size if is_listed else count) * best[0] > MOST_CODES:
         return None
     _, roots, factor, cells = best
     return _tabled(low, factor, roots, count, later, cells)
@@ -242,7 +248,7 @@ def met_place(cells: EdgeCells, number: RangedNumber, cell: Expr, whole: str, en
 def truncated_cell(cells: EdgeCells, number: Expr) -> Expr:
     """The cell of a number, from 0 on, where a cast ends at the largest whole number and makes 0 of NaN.
 
-    What lies before the start has a negative cell, or the first, in which it lies below all edges.
+    What lies before the start has a negative cell, or the first.
     """
     distance = number - exact_double(Fraction(cells.start)) if cells.start else number
     for _ in range(cells.roots):
@@ -250,16 +256,18 @@ def truncated_cell(cells: EdgeCells, number: Expr) -> Expr:
     return (distance * exact_double(Fraction(cells.factor))).cast("int32")
 
 
-def truncated_code(cells: EdgeCells, number: Expr, cell: Expr, engine: Engine, *, nan: bool) -> Expr:
-    """The cell, and how many of its edges lie at or below the number; `EdgeCells.edges_of` reads it.
+def edges_met(cells: EdgeCells, edges: Floats, number: RangedNumber, entry: Expr, engine: Engine) -> Expr:
+    """How many of the edges lie at or below the number, given the entry of its cell; NULL for NULL and NaN.
 
-    Cells that are none have no entry, so that they come last. Conditions of two ends are compiled into faster code
+    Most entries tell it at once. What has none lies beyond an end. Conditions of two ends are compiled into faster code
     than lists of them.
     """
-    period = cells.count + 2
-    ends = ibis().greatest(ibis().least(cell, cells.count), -1)
-    code = ends + period * len(cells.tables)
-    for met, table in reversed([*enumerate(cells.tables)]):
-        code = (number < engine.entry(table, cell + 1)).ifelse(cell + period * met if met else cell, code)
-    unknown = number.isnull() | number.isnan() if nan else number.isnull()
-    return unknown.ifelse(ibis().null("int32"), code)
+    value, most = number.value, len(cells.tables)
+    before, padded = ~entry, np.append(edges, np.full(most, np.inf))
+    met = before + most
+    for place in reversed(range(most)):
+        met = (value < engine.entry(padded, before + (place + 1))).ifelse(before + place, met)
+    beyond = (value < number.low).ifelse(ibis().literal(0, "int32"), ibis().literal(edges.size, "int32"))
+    unknown = value.isnull() | value.isnan() if number.nan else value.isnull()
+    compared = unknown.ifelse(ibis().null("int32"), entry.isnull().ifelse(beyond, met.cast("int32")))
+    return (entry >= 0).ifelse(entry.cast("int32"), compared)

@@ -37,9 +37,9 @@ from blowfishdb.sources.irregular import (
     cell_of,
     common_steps,
     edge_cells,
+    edges_met,
     met_place,
     truncated_cell,
-    truncated_code,
 )
 from blowfishdb.sources.steps import (
     common_step,
@@ -520,7 +520,7 @@ def _cell_key(
         return None
     edges = attribute.edge_doubles(np.append(cut.starts, attribute.size))
     if engine.floors_to_whole:
-        return _truncated_key(attribute, cut, number, engine, edges)
+        return _entry_key(attribute, cut, number, engine, edges)
     cells = edge_cells(float(edges[0]), edges[1:])
     if cells is None:
         return None
@@ -542,18 +542,20 @@ def _cell_key(
     return Key((number.value, engine.as_whole(cell, whole)), decode, place=place)
 
 
-def _truncated_key(attribute: Bins, cut: Segments, number: RangedNumber, engine: Engine, edges: Floats) -> Key | None:
+def _entry_key(attribute: Bins, cut: Segments, number: RangedNumber, engine: Engine, edges: Floats) -> Key | None:
     """Cells from before the first edge on, which is then looked up like all others: no end is compared for itself."""
     start = float(edges[0] - (edges[1] - edges[0]) / 2)
-    cells = edge_cells(start if np.isfinite(start) else float(edges[0]), edges)
+    cells = edge_cells(start if np.isfinite(start) else float(edges[0]), edges, is_listed=True)
     if cells is None:
         return None
-    known, bins = cells, step_decoder(attribute, cut.starts, 1)
-    return Key(
-        (number.value, truncated_cell(known, number.value)),
-        lambda fetched: bins([known.edges_of(_doubles(fetched[0]))]),
-        place=lambda columns: (truncated_code(known, columns[0], columns[1], engine, nan=number.nan),),
-    )
+    known = cells
+
+    def place(columns: Sequence[Expr]) -> tuple[Expr, ...]:
+        value, entry = columns
+        return (edges_met(known, edges, replace(number, value=value, compared=value), entry, engine),)
+
+    entry = engine.entry(known.entries(), truncated_cell(known, number.value) + 1)
+    return Key((number.value, entry), step_decoder(attribute, cut.starts, 1), place=place)
 
 
 def _edge(attribute: Integers | Bins, index: int) -> Fraction:

@@ -18,9 +18,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from blowfishdb.errors import SourceError
-from blowfishdb.model.numbers import Floats
-from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function, interrupted_after
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function, ibis, interrupted_after
 from blowfishdb.sources.delta import LOG, DeltaLog, DeltaVersion
 from blowfishdb.sources.location import Location, TableName, real_pattern
 
@@ -90,6 +92,13 @@ def _files(listing: Any) -> str:
     return str(listing.allFiles().mkString("\n"))
 
 
+def with_a_row(part: Expr) -> Expr:
+    """A query of no table gets one of a single row: without, its result would become a constant of the whole."""
+    from sqlglot import exp
+
+    return part.from_("VALUES (0)") if isinstance(part, exp.Select) and part.find(exp.From) is None else part
+
+
 EMPTY = "__HIVE_DEFAULT_PARTITION__"
 PARTITIONED = (
     "Spark cannot tell the values of the partition columns of this Delta table for sure, unless they are whole numbers "
@@ -143,6 +152,7 @@ class Spark(Engine):
     """A Spark session: the running one, or one that is started on the address's master and kept."""
 
     compiler = "databricks"
+    rewrite = staticmethod(with_a_row)
     shuffles = True
     floors_to_whole = True
 
@@ -273,10 +283,25 @@ class Spark(Engine):
         """The nearest number of the type, and 0 for NaN; Spark's own way to try fails first, which takes long."""
         return number.cast(whole)
 
-    def entry(self, numbers: Floats, place: Expr) -> Expr | None:
-        """A list made of a text, which Spark reads once: a list of so many parts would take it seconds to parse."""
-        listed = function("split", "array<string>", 2)(",".join(map(str, numbers.tolist())), ",")
-        return function("get", "float64", 2)(listed.cast("array<float64>"), place.cast("int32") - 1)
+    def entry(self, numbers: Floats | Ints, place: Expr) -> Expr | None:
+        """The list stands in a query of its own, whose result lies flat in memory; a constant would be one of objects.
+
+        It is made of a text, as a list of so many parts would take seconds to parse: each number once for all equal
+        ones that follow it, and none that could be NULL, which would be asked about for every row.
+        """
+        name = "float64" if numbers.dtype.kind == "f" else "int16" if np.abs(numbers).max() < 2**15 else "int32"
+        starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+        runs = zip(numbers[starts].tolist(), np.diff(np.append(starts, numbers.size)).tolist(), strict=True)
+        split, get = function("split", "array<string>", 2), function("get", "string", 2)
+
+        def repeated(run: Expr) -> Expr:
+            number, times = (get(split(run, ":"), part) for part in range(2))
+            known = ibis().coalesce(number.cast(name), ibis().literal(0, "int8").cast(name))
+            return function("array_repeat", f"array<{name}>", 2)(known, times.cast("int32"))
+
+        text = ibis().literal(",".join(f"{number}:{times}" for number, times in runs))
+        listed = function("flatten", f"array<{name}>")(split(text, ",").map(repeated))
+        return function("get", name, 2)(listed.name("numbers").as_table().as_scalar(), place.cast("int32") - 1)
 
     def seconds(self, column: Expr, kind: ColumnKind) -> Expr:
         instant = function("timestamp", "timestamp")(column) if kind == ColumnKind.TIMESTAMP else column
