@@ -308,7 +308,7 @@ def _clock(seconds: int) -> Expr:
 
 
 def _moment(seconds: int) -> datetime.datetime:
-    # Beyond the calendar the last day stands for what follows: it only matters to domains that end there.
+    # Beyond the calendar its last day stands for what follows, which `check_type` lets nobody notice.
     return EPOCH + datetime.timedelta(seconds=min(max(seconds, FIRST_SECOND), LAST_SECOND))
 
 

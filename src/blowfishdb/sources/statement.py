@@ -13,9 +13,9 @@ import numpy as np
 
 from blowfishdb.errors import SourceError
 from blowfishdb.model.aggregates import first_codes
-from blowfishdb.model.calendar import Dates, Timestamps
+from blowfishdb.model.calendar import DAY, FIRST_SECOND, LAST_SECOND, SECONDS, Dates, Timestamps
 from blowfishdb.model.cells import Cells, Points
-from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers
+from blowfishdb.model.domain import CLAMP, Attribute, Bins, Categorical, Integers
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import ROW, Person, Row
@@ -407,6 +407,24 @@ def check_type(name: str, attribute: Attribute, column: ColumnType) -> None:
         zoned = column.kind == ColumnKind.INSTANT and ColumnKind.TIMESTAMP in allowed
         advice = "; declare timestamps in a time zone" if zoned else ""
         raise SourceError(f"{name}: {declared} are read from {wanted}, not from {column.native}{advice}")
+    _check_calendar(name, attribute)
+
+
+def _check_calendar(name: str, attribute: Attribute) -> None:
+    """Refuses dates and times that end with the calendar: what lies beyond has no date to compare a column with.
+
+    Dates whose outside counts at the ends are told apart all the same.
+    """
+    begin, end = FIRST_SECOND + 1, LAST_SECOND
+    if isinstance(attribute, Timestamps):
+        end = (attribute.first_period + attribute.size) * SECONDS[attribute.by]
+    elif isinstance(attribute, Dates) and attribute.outside != CLAMP:
+        begin, end = (int(day) * DAY for day in attribute.starts(np.array([0, attribute.size])))
+    if begin <= FIRST_SECOND or end > LAST_SECOND:
+        raise SourceError(
+            f"{name}: the first day of the year 1 and the last of the year 9999 cannot be told from what lies beyond; "
+            "declare fewer days, or dates with outside='clamp'"
+        )
 
 
 def make_key(cut: Segments, column: Expr, kind: ColumnType, engine: Engine, *, is_alone: bool = True) -> Key:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import itertools
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -282,6 +284,8 @@ def home_of(identity: Principal) -> str:
 
 MOST_PAGES = 32
 """Pages that one user may have open: the server's memory holds what is on each of them."""
+SWEPT = 16
+"""After so many pages that are gone, what they leave in memory is looked for."""
 SOON = 1.0
 
 
@@ -297,6 +301,7 @@ class OpenPages:
 
     most: int = MOST_PAGES
     _of: dict[str, list[Client]] = field(default_factory=dict)
+    _gone: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def admits(self, name: str, client: Client) -> bool:
         """Whether somebody may have one more page, which is noted."""
@@ -316,6 +321,9 @@ class OpenPages:
         rest = [one for one in self._of.pop(name, []) if one is not client]
         if rest:
             self._of[name] = rest
+        if next(self._gone) % SWEPT == 0:
+            # Parts of a page name each other, and the server looks for such garbage seldom.
+            gc.collect()
 
 
 open_pages = OpenPages()
