@@ -38,3 +38,24 @@ def test_threads_that_compare_and_free_expressions_leave_nothing_behind(monkeypa
         assert list(pool.map(work, range(THREADS))) == [ROUNDS // 2] * THREADS
     assert faults == []
     assert id(shared) not in type(shared).__cache__
+
+
+def test_one_lock_serves_whoever_loads_it_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that each had put a lock of their own around the work of the others would wait for each other."""
+    ibis()
+    from ibis.common.bases import Comparable
+
+    plain = {name: getattr(Comparable, name).__wrapped__ for name in ("__eq__", "__del__")}
+    for name, work in plain.items():
+        monkeypatch.setattr(Comparable, name, work)
+    start = threading.Barrier(THREADS)
+
+    def load(_: int) -> None:
+        start.wait()
+        # Past the cache, which keeps nobody from calling it meanwhile.
+        ibis.__wrapped__()
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(load, range(THREADS)))
+    for name, work in plain.items():
+        assert getattr(Comparable, name).__wrapped__ is work

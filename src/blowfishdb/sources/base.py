@@ -158,10 +158,16 @@ def ibis() -> Any:
 
     # It remembers by addresses in memory which expressions are equal, until one of them is gone. Two threads at once
     # could leave an address behind, and the next expression there would be taken for another one.
-    turn = threading.RLock()
-    for name in ("__eq__", "__del__"):
-        setattr(Comparable, name, _one_at_a_time(turn, getattr(Comparable, name)))
+    with _loading:
+        if not hasattr(Comparable.__eq__, "__wrapped__"):
+            turn = threading.RLock()
+            for name in ("__eq__", "__del__"):
+                setattr(Comparable, name, _one_at_a_time(turn, getattr(Comparable, name)))
     return loaded
+
+
+_loading = threading.Lock()
+"""Several threads may make the first statement; with a lock by each of them, they would wait for each other."""
 
 
 def _one_at_a_time(turn: AbstractContextManager[object], work: Callable[..., Any]) -> Callable[..., Any]:
