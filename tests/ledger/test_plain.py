@@ -16,7 +16,7 @@ from blowfishdb.ledger import Ledger, verification
 from blowfishdb.ledger.plain import PlainEntries
 from blowfishdb.ledger.records import EntryField, LedgerCursor, LedgerValue, canonical, charge_body
 from blowfishdb.ledger.state import AccountState, LedgerState, RuleBroken, apply_entry, parts_of
-from blowfishdb.ledger.values import BROKEN, Charge, Link, parse_body
+from blowfishdb.ledger.values import BROKEN, Charge, Link, parse_body, read_json
 from tests.ledger.support import charge_of, opened
 from tests.ledger.test_chains import linked, published
 from tests.ledger.test_verification import DAMAGES, busy_ledger, fault_after, rechained
@@ -66,13 +66,13 @@ def plain_charge(body: str, searched: tuple[Any, ...] = SEARCHED) -> Judgement:
     return judged(lambda state: PlainEntries(state).charge(15, ACCOUNT, body, *searched))
 
 
-def plain_answer(body: str, digest: str | None = HASHES[1], entry: int = 16) -> Judgement:
-    """What becomes of entry 16, the answer of charge 12; the digest and the entry are those of what is stored."""
+def plain_answer(body: str, digest: str | None = HASHES[1], charge: int = 12) -> Judgement:
+    """What becomes of the answer of charge 12, the only one pending; digest and charge are those of what is stored."""
 
     def apply(state: LedgerState) -> bool:
-        entries = PlainEntries(state, {"12": (HASHES[0], (entry, digest))})
-        is_applied = entries.answer(16, ACCOUNT, body)
-        assert ("12" in entries.pending) is not is_applied
+        entries = PlainEntries(state, {12: HASHES[0]})
+        is_applied = entries.answer(ACCOUNT, body, (charge, digest))
+        assert (12 in entries.pending) is not is_applied
         return is_applied
 
     return judged(apply)
@@ -133,8 +133,11 @@ def test_an_answer_that_is_not_stored_as_it_says_is_left_to_json() -> None:
     for chained in ({}, {"chain": CHAIN, "mark": "content"}):
         body = canonical(answer_fields(**chained))
         assert plain_answer(body, digest=HASHES[0]) is None
-        assert plain_answer(body, entry=17) is None
+        for charge in (0, 11, 13):
+            assert plain_answer(body, charge=charge) is None
         assert plain_answer(body.replace(HASHES[1], "None"), digest=None) is None
+        unpaid = canonical(answer_fields(charge=0, charge_hash="None", payload_digest=None, **chained))
+        assert plain_answer(unpaid.replace("null", '"None"'), digest=None, charge=0) is None
 
 
 pieces = st.sampled_from(
@@ -197,6 +200,24 @@ def test_a_damaged_answer_is_not_read_otherwise_than_its_json(body: str) -> None
     judgement = plain_answer(body)
     if judgement is not None:
         assert judgement == by_json(body, 16, "answer")
+
+
+WHITE = st.sampled_from(["", "", "", " ", "\n", "\t", "\ufeff", "\x0b"])
+
+
+@given(
+    st.builds("{}{}{}".format, WHITE, damaged(canonical(answer_fields())), WHITE)
+    | st.builds("{}{}{}".format, WHITE, damaged('[{"a": [0, -1.5e3, null, true]}, "b", NaN, {}]'), WHITE)
+    | st.sampled_from(["", "-", "{", "[", '"', '{"a"', '{"a":', "[1,", "tru", "1 2", "[" * 10**5])
+)
+def test_json_is_read_as_the_standard_library_reads_it(text: str) -> None:
+    try:
+        expected = repr(json.loads(text))
+    except (ValueError, RecursionError) as problem:
+        with pytest.raises(type(problem)):
+            read_json(text)
+    else:
+        assert repr(read_json(text)) == expected
 
 
 CUT = [charge_body(plain(), "now"), charge_body(in_chain(), "now")]

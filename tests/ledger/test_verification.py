@@ -121,6 +121,44 @@ def test_answers_in_another_order_than_their_charges_are_sound_and_each_one_is_l
         assert (fault.sequence, fault.reason) == (place, "the stored answer is missing or was changed")
 
 
+@pytest.mark.parametrize("read_ahead", [1, 2, 3, 64])
+def test_every_entry_and_every_answer_is_looked_at_wherever_pieces_end(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, read_ahead: int
+) -> None:
+    """Entries 1 account, 2 name; then charges 3 to 7 and their answers 8 to 12, the last charge answered first."""
+    monkeypatch.setattr(verification, "READ_AHEAD", read_ahead)
+    account = opened(ledger, 1)
+    receipts = [ledger.charge(charge_of(account, "1/10", key)) for key in "abcde"]
+    for receipt in reversed(receipts):
+        ledger.store_answer(receipt, receipt.charge.key.encode())
+    assert ledger.verify().is_sound
+    for number in range(1, 13):
+        for change, reason in (
+            ("body = body || ' '", "its content was changed after it was written"),
+            ("hash = body", "its content was changed after it was written"),
+            ("previous_hash = body", "it does not follow the entry before it"),
+            ("analyst = 'eve'", "its columns contradict its content"),
+            ("account = 'other'", "its columns contradict its content"),
+        ):
+            statement = f"UPDATE entry SET {change} WHERE sequence = {number}"
+            fault = fault_after(ledger, lambda c, sql=statement: c.rows(sql))
+            assert fault == verification.Fault(number, reason), statement
+    for charge in range(3, 8):
+        told = 15 - charge
+        for change in (
+            f"UPDATE answer SET payload = ? WHERE charge = {charge}",
+            f"UPDATE answer SET entry = 1, payload = ? WHERE charge = {charge}",
+            f"DELETE FROM answer WHERE charge = {charge} AND payload <> ?",
+        ):
+            fault = fault_after(ledger, lambda c, sql=change: c.rows(sql, b"x"))
+            assert fault == verification.Fault(told, "the stored answer is missing or was changed"), change
+        for other in {*range(3, 8)} - {charge}:
+            # Two stored answers claim the same entry.
+            moved = f"UPDATE answer SET entry = {15 - other} WHERE charge = {charge}"
+            fault = fault_after(ledger, lambda c, sql=moved: c.rows(sql))
+            assert fault == verification.Fault(told, "the stored answer is missing or was changed"), moved
+
+
 def test_a_body_with_spaces_around_it_is_read_as_any_json(ledger: Ledger) -> None:
     busy_ledger(ledger)
     with ledger.store.write() as cursor:

@@ -147,7 +147,7 @@ class ClassLosses:
     @property
     def worst(self) -> Fraction:
         """The most that any class lost."""
-        return self.rest + max(self.classes.values(), default=Fraction(0))
+        return self.rest + max(self.classes.values()) if self.classes else self.rest
 
     def plus(self, epsilon: Fraction, losses: Mapping[str, Fraction] | None) -> ClassLosses:
         """The losses after a release; one that names no classes cost each of them its epsilon."""

@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.amounts import FINEST
 from blowfishdb.ledger.mark import PATIENCE, HighWaterMark, is_known, new_identity, newest_of
-from blowfishdb.ledger.records import AnswerDigest, LedgerCursor, LedgerRow, LedgerValue, digest, text, whole
+from blowfishdb.ledger.records import LedgerCursor, LedgerRow, LedgerValue, StoredAnswer, digest, text, whole
 from blowfishdb.ledger.store import Store, announce_upgrade, migrate, pending
 from blowfishdb.ledger.values import Charge, Head, Receipt, Seen, Spending, read_spending, spending_text
 
@@ -123,11 +123,11 @@ class PostgresCursor(LedgerCursor):
             cursor.execute(_with_placeholders(sql), values)
             yield from cursor
 
-    def answer_digests(self, condition: str, *values: LedgerValue) -> Iterator[tuple[int, AnswerDigest]]:
-        """The stored answers that a condition selects, a few at a time: the charge, and the entry with the digest."""
+    def stored_answers(self, condition: str, *values: LedgerValue) -> Iterator[tuple[int, StoredAnswer]]:
+        """The stored answers that a condition selects, a few at a time, each behind the number of its entry."""
         of_payload = "pg_catalog.encode(pg_catalog.sha256(payload), 'hex')"
         for row in self.stream(f"SELECT charge, entry, {of_payload} FROM answer WHERE {condition}", *values):
-            yield whole(row[0]), (whole(row[1]), text(row[2]))
+            yield whole(row[1]), (whole(row[0]), text(row[2]))
 
 
 def _with_placeholders(sql: str) -> bytes:

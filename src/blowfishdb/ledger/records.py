@@ -51,9 +51,9 @@ REMEMBERED = range(2**20, 2**25)
 
 def digest(text: str | bytes) -> str:
     """SHA-256 in hexadecimal."""
-    if isinstance(text, bytes) and len(text) in REMEMBERED:
-        return _long_digest(text)
-    return sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+    if isinstance(text, str):
+        return sha256(text.encode()).hexdigest()
+    return _long_digest(text) if len(text) in REMEMBERED else sha256(text).hexdigest()
 
 
 @lru_cache(maxsize=1)
@@ -91,8 +91,8 @@ CHARGE_COLUMNS = "analyst, charge_key, request_digest"
 
 
 LINK_COLUMNS = "charge, analyst, chain, level, received, mark"
-AnswerDigest = tuple[int, str | None]
-"""The entry of a stored answer and the SHA-256 of its payload in hexadecimal; None for what is no bytes."""
+StoredAnswer = tuple[int, str | None]
+"""The charge of a stored answer and the SHA-256 of its payload in hexadecimal; None for what is no bytes."""
 LinkRow = tuple[int, str, str, str, str, str | None]
 """A row of LINK_COLUMNS, with its amounts as texts."""
 
@@ -144,8 +144,8 @@ class LedgerCursor(ABC):
         """The rows of a query, a few at a time."""
 
     @abstractmethod
-    def answer_digests(self, condition: str, *values: LedgerValue) -> Iterator[tuple[int, AnswerDigest]]:
-        """The stored answers that a condition selects, a few at a time: the charge, and the entry with the digest."""
+    def stored_answers(self, condition: str, *values: LedgerValue) -> Iterator[tuple[int, StoredAnswer]]:
+        """The stored answers that a condition selects, a few at a time, each behind the number of its entry."""
 
     def head(self) -> Head:
         """Where the ledger ends."""

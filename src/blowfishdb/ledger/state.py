@@ -136,8 +136,10 @@ class ChainState:
         charge, analyst, *_, mark = row
         self.links[charge] = row
         level = self.level_of(charge)
-        self.paid = max(self.paid, level)
-        self.received[analyst] = max(self.received.get(analyst, 0), level)
+        if level > self.paid:
+            self.paid = level
+        if level > self.received.get(analyst, -1):
+            self.received[analyst] = level
         if mark is not None:
             self.publish(charge, mark)
 

@@ -16,7 +16,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import PATIENCE, in_turn
-from blowfishdb.ledger.records import AnswerDigest, LedgerCursor, LedgerRow, LedgerValue, digest, genesis
+from blowfishdb.ledger.records import LedgerCursor, LedgerRow, LedgerValue, StoredAnswer, digest, genesis
 from blowfishdb.ledger.values import Charge, Receipt
 
 log = logging.getLogger("blowfishdb.ledger")
@@ -272,11 +272,11 @@ class SqliteCursor(LedgerCursor):
         """The rows of a query, a few at a time."""
         return self.connection.execute(sql, values)
 
-    def answer_digests(self, condition: str, *values: LedgerValue) -> Iterator[tuple[int, AnswerDigest]]:
-        """The stored answers that a condition selects, a few at a time: the charge, and the entry with the digest."""
+    def stored_answers(self, condition: str, *values: LedgerValue) -> Iterator[tuple[int, StoredAnswer]]:
+        """The stored answers that a condition selects, a few at a time, each behind the number of its entry."""
         query = f"SELECT charge, entry, payload FROM answer WHERE {condition}"
         for charge, entry, payload in self.connection.execute(query, values):
-            yield charge, (entry, digest(payload) if isinstance(payload, bytes) else None)
+            yield entry, (charge, digest(payload) if isinstance(payload, bytes) else None)
 
 
 @dataclass(eq=False)

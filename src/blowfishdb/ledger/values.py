@@ -36,14 +36,18 @@ def check_texts(texts: Sequence[str], what: str) -> None:
             check_text(text, what)
 
 
-_read = json.JSONDecoder().raw_decode
+_decoder: Any = json.JSONDecoder()
+_scan = _decoder.scan_once
 
 
 def read_json(text: str) -> Any:  # any JSON
     """What a JSON text says; ValueError where it is none."""
-    # What we write begins with its brace and ends with its JSON, and such text is read with fewer steps.
-    parsed, end = _read(text) if text.startswith("{") else (None, 0)
-    return parsed if end and end == len(text) else json.loads(text)
+    # What we write begins and ends with its JSON, and such text is read with fewer steps.
+    try:
+        parsed, end = _scan(text, 0)
+    except StopIteration:
+        return json.loads(text)
+    return parsed if end == len(text) else json.loads(text)
 
 
 def check_document(document: str, what: str) -> None:

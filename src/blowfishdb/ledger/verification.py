@@ -10,12 +10,12 @@ from typing import Any
 
 from blowfishdb.errors import BlowfishError, LedgerCorrupt
 from blowfishdb.ledger.amounts import SUM, ClassLosses
-from blowfishdb.ledger.plain import NO_ANSWER, PaidCharge, PlainEntries
+from blowfishdb.ledger.plain import PlainEntries
 from blowfishdb.ledger.records import (
     CHARGE_COLUMNS,
     ENTRY_COLUMNS,
-    AnswerDigest,
     LedgerCursor,
+    StoredAnswer,
     digest,
     genesis,
     link,
@@ -63,6 +63,7 @@ def replayed(
 ) -> tuple[Checkpoint, Fault | None]:
     """How far the entries after a checkpoint follow each other and the rules, and the first that does not."""
     previous, count, state = first.head.hash, first.head.sequence, first.state
+    marked = None if mark is None else mark.sequence
 
     def outcome(fault: Fault | None) -> tuple[Checkpoint, Fault | None]:
         return Checkpoint(Head(head.ledger, count, previous), state), fault
@@ -83,10 +84,14 @@ def replayed(
             if kind == "charge":
                 if not plain.charge(sequence, name, body, analyst, key, request):
                     _apply(cursor, plain, sequence, row)
-                plain.pending[f"{sequence}"] = chained, answers.take(sequence)
-            elif kind != "answer" or (analyst, key, request) != NOT_SEARCHED or not plain.answer(sequence, name, body):
+                plain.pending[sequence] = chained
+            elif (
+                kind != "answer"
+                or not (analyst is key is request is None)
+                or not plain.answer(name, body, answers.take(sequence))
+            ):
                 _apply(cursor, plain, sequence, row)
-            if mark is not None and mark.sequence == sequence and mark.hash != chained:
+            if sequence == marked and mark is not None and mark.hash != chained:
                 raise RuleBroken("the high-water mark has seen another entry here")
         except RuleBroken as problem:
             return outcome(Fault(sequence, str(problem)))
@@ -139,7 +144,7 @@ def _apply(cursor: LedgerCursor, plain: PlainEntries, sequence: int, row: tuple[
         raise RuleBroken("its columns contradict its content")
     apply_entry(plain.state, sequence, kind, name, fields)
     if kind == "answer":
-        _check_answer(cursor, sequence, fields, plain.pending)
+        _check_answer(cursor, sequence, fields)
     elif kind != "charge":
         plain.forget_versions()
 
@@ -150,6 +155,7 @@ def _searched(fields: Mapping[str, Any]) -> tuple[Any, ...]:
     return (fields["analyst"], fields["key"], fields["request_digest"]) if is_charge else NOT_SEARCHED
 
 
+NO_ANSWER: StoredAnswer = (0, None)
 READ_AHEAD = 64
 """Entries, or stored answers, that are read together: quicker than one by one, and few enough for a small memory."""
 
@@ -161,46 +167,37 @@ def _in_pieces(rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 @dataclass
 class StoredAnswers:
-    """The stored answers of the charges after a number, read in the order of their charges."""
+    """The stored answers of the charges after a number, read in the order of their charges, found by their entries."""
 
     cursor: LedgerCursor
     after: int
-    _unclaimed: dict[int, AnswerDigest] = field(default_factory=dict)
-    _rows: Iterator[tuple[int, AnswerDigest]] = field(init=False)
+    _untold: dict[int, StoredAnswer] = field(default_factory=dict)
+    _rows: Iterator[tuple[int, StoredAnswer]] = field(init=False)
     _reached: float = 0
 
     def __post_init__(self) -> None:
-        self._rows = self.cursor.answer_digests("charge > ? ORDER BY charge", self.after)
+        self._rows = self.cursor.stored_answers("charge > ? ORDER BY charge", self.after)
 
-    def take(self, charge: int) -> AnswerDigest:
-        """The entry and the digest of what is stored as the answer of a charge, once."""
-        while self._reached < charge:
+    def take(self, entry: int) -> StoredAnswer:
+        """What is stored as the answer that this entry tells of, once; its charge came before the entry."""
+        while self._reached < entry:
             piece = list(itertools.islice(self._rows, READ_AHEAD))
-            self._reached = piece[-1][0] if piece else math.inf
-            self._unclaimed.update(piece)
-        return self._unclaimed.pop(charge, NO_ANSWER)
+            self._reached = piece[-1][1][0] if piece else math.inf
+            self._untold.update(piece)
+        return self._untold.pop(entry, NO_ANSWER)
 
 
-def _check_answer(
-    cursor: LedgerCursor, sequence: int, fields: Mapping[str, Any], pending: dict[str, PaidCharge]
-) -> None:
+def _check_answer(cursor: LedgerCursor, sequence: int, fields: Mapping[str, Any]) -> None:
     """The answer is stored as it was and belongs to a charge."""
     charge = fields["charge"] if type(fields["charge"]) is int else int(str(fields["charge"]))
-    number = f"{charge}"
-    paid, answer = pending.pop(number) if number in pending else _paid(cursor, charge)
-    if fields["payload_digest"] is None or answer != (sequence, fields["payload_digest"]):
+    rows, answers = [], []
+    if 0 < charge < 2**62:
+        rows = cursor.rows("SELECT hash FROM entry WHERE sequence = ? AND kind = 'charge'", charge)
+        answers = [*cursor.stored_answers("charge = ?", charge)]
+    if fields["payload_digest"] is None or answers != [(sequence, (charge, fields["payload_digest"]))]:
         raise RuleBroken("the stored answer is missing or was changed")
-    if paid != fields["charge_hash"]:
+    if [(fields["charge_hash"],)] != rows:
         raise RuleBroken("the answer belongs to no charge")
-
-
-def _paid(cursor: LedgerCursor, charge: int) -> PaidCharge:
-    """A charge that is not pending: it came before what is looked at, or was answered already."""
-    if not 0 < charge < 2**62:
-        return "", NO_ANSWER
-    rows = cursor.rows("SELECT hash FROM entry WHERE sequence = ? AND kind = 'charge'", charge)
-    answers = [answer for _, answer in cursor.answer_digests("charge = ?", charge)]
-    return as_text(rows[0][0]) if rows else "", answers[0] if answers else NO_ANSWER
 
 
 def _check_whole(cursor: LedgerCursor, mark: Head | None, reached: Checkpoint) -> None:
