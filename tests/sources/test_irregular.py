@@ -79,8 +79,7 @@ def edges_by_entries(cells: EdgeCells, edges: Floats, numbers: Floats) -> Ints:
 @given(st.lists(NUMBERS, min_size=9, max_size=60, unique=True))
 def test_entries_of_cells_tell_all_edges_at_or_below(numbers: list[float]) -> None:
     edges = np.unique(np.array(numbers) + 0.0)
-    start = edges[0] - (edges[1] - edges[0]) / 2
-    cells = edge_cells(float(start) if np.isfinite(start) else float(edges[0]), edges, is_listed=True)
+    cells = edge_cells(float(edges[0]), edges, is_listed=True)
     if cells is not None:
         beyond = [-np.inf, -1e305, np.nextafter(edges[0], -np.inf), edges[-1], 1e305, np.inf]
         values = np.concatenate([around(edges), beyond])
@@ -116,6 +115,14 @@ def test_usual_edges_have_cells(name: str) -> None:
     cells = edge_cells(edges[0], edges[1:])
     assert cells is not None
     assert len(cells.tables) <= 4
+
+
+def test_listed_cells_are_bent_only_where_that_spares_comparisons() -> None:
+    squares, powers = np.linspace(0, 10, 500) ** 2, np.array(EDGE_LISTS["powers"])
+    straight, bent = (edge_cells(edges[0], edges, is_listed=True) for edges in (squares, powers))
+    assert straight is not None and bent is not None
+    assert straight.roots == 0 and len(straight.tables) <= 3
+    assert bent.roots > 0 and len(bent.tables) == 1
 
 
 def test_edges_that_are_too_close_to_part_have_no_cells() -> None:

@@ -35,8 +35,10 @@ FEW_IN_CELL, MOST_IN_CELL = 2, 15
 """Edges in the fullest cell: so few that no further bend is tried, and so many that other ways are faster."""
 MOST_CODES = 2**15 - 2
 """Cells, times the edges in the fullest one: such places fit into two bytes."""
-LISTED_PER_EDGE, MOST_LISTED = 32, 2**14
+LISTED_PER_EDGE, MOST_LISTED = 128, 2**16
 """Cells where an engine has a list of them: so many that few numbers are compared, in a list that caches hold."""
+ROOTS_PER_COMPARISON = 8
+"""Square roots that take as long as a number that is looked up and compared, where most are not."""
 AT_ONCE = 2**14
 """Numbers that are placed here at once: so few that all that is made of them stays in the caches of a core."""
 MOST_ROOTS = 5
@@ -139,11 +141,13 @@ class EdgeCells:
 def edge_cells(low: float, later: Floats, *, is_listed: bool = False) -> EdgeCells | None:
     """Cells from the first edge to the last, bent so that few edges share one; None where they are too close.
 
-    They may be many more where the engine has a list of them all.
+    Where the engine has a list of them all, they may be many more, and only numbers in cells with an edge are compared:
+    they are bent where that spares more comparisons than it takes, if every bin has as many numbers as any other.
     """
     count = 2 ** int((LISTED_PER_EDGE if is_listed else CELLS_PER_EDGE) * later.size).bit_length()
     count = min(count, MOST_LISTED) if is_listed else count
-    best: tuple[int, int, float, Ints] | None = None
+    most_in_cell = min(MOST_IN_CELL, MOST_CODES // (later.size if is_listed else count))
+    best: tuple[float, int, float, Ints] | None = None
     for roots in range(MOST_ROOTS + 1):
         whole = _rooted(later[-1:] - low, roots)[0]
         factor = float((count - 1) / whole) if math.isfinite(whole) and whole > 0 else 0.0
@@ -151,11 +155,13 @@ def edge_cells(low: float, later: Floats, *, is_listed: bool = False) -> EdgeCel
             continue
         cells = np.floor(_rooted(later - low, roots) * factor).astype(np.int64)
         most = int(np.bincount(cells).max())
-        if best is None or most < best[0]:
-            best = most, roots, factor, cells
-        if most <= FEW_IN_CELL:
+        compared = float(np.mean(1 / np.maximum(np.diff(cells), 1)))
+        cost = ROOTS_PER_COMPARISON * compared + roots if is_listed else most
+        if most <= most_in_cell and (best is None or cost < best[0]):
+            best = cost, roots, factor, cells
+        if not is_listed and most <= FEW_IN_CELL:
             break
-    if best is None or best[0] > MOST_IN_CELL or (later.size if is_listed else count) * best[0] > MOST_CODES:
+    if best is None:
         return None
     _, roots, factor, cells = best
     return _tabled(low, factor, roots, count, later, cells)

@@ -543,9 +543,8 @@ def _cell_key(
 
 
 def _entry_key(attribute: Bins, cut: Segments, number: RangedNumber, engine: Engine, edges: Floats) -> Key | None:
-    """Cells from before the first edge on, which is then looked up like all others: no end is compared for itself."""
-    start = float(edges[0] - (edges[1] - edges[0]) / 2)
-    cells = edge_cells(start if np.isfinite(start) else float(edges[0]), edges, is_listed=True)
+    """Cells in which the first edge is looked up like all others: no end is compared for itself."""
+    cells = edge_cells(float(edges[0]), edges, is_listed=True)
     if cells is None:
         return None
     known = cells
