@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -88,12 +90,34 @@ def test_the_count_is_inside_and_the_charge_is_not(held: Bench, monkeypatch: pyt
         clock.work(0.13)()
 
     held.rows.before = reading
-    monkeypatch.setattr(module, "padded", lambda step, work: padded(step, work, clock.pace()))
+    monkeypatch.setattr(module, "padded", lambda step, work, pace: padded(step, work, clock.pace()))
     answer = held.release(run=Run(progress=lambda step: steps.append((step, round(clock.seconds, 6)))))
     assert [name for name, _ in steps] == ["quote", "charge", "answer", "read", "done"]
     assert dict(steps)["answer"] == 100.0
     assert dict(steps)["done"] == 100.2
     assert answer.epsilon == Fraction(1, 2)
+
+
+def test_a_release_says_when_it_waits_for_the_engine_or_the_clock(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And for nothing else: what it computes, and the ledger, it does in its turn."""
+    clock, waits, steps = FakeTime(), [False], []
+
+    @contextmanager
+    def waiting() -> Iterator[None]:
+        waits[0] = True
+        yield
+        waits[0] = False
+
+    def sleep(length: float) -> None:
+        steps.append(("sleep", waits[0]))
+        clock.sleep(length)
+
+    held.rows.before = lambda: steps.append(("read", waits[0]))
+    monkeypatch.setattr(module, "Pace", partial(Pace, lambda: clock.seconds, sleep))
+    held.release(run=Run(progress=lambda step: steps.append((step, waits[0])), waiting=waiting))
+    waited = {name for name, is_waiting in steps if is_waiting}
+    assert [name for name, _ in steps] == ["quote", "charge", "answer", "read", "sleep", "done"]
+    assert waited == {"read", "sleep"}
 
 
 def test_nobody_can_see_that_there_is_an_answer_before_it_leaves(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +126,7 @@ def test_nobody_can_see_that_there_is_an_answer_before_it_leaves(held: Bench, mo
     def seen() -> None:
         numbers.append((held.ledger.head().sequence, sum(entry.kind == "answer" for entry in held.ledger.entries())))
 
-    def watched(step: Fraction | None, work: Callable[[], bytes]) -> bytes:
+    def watched(step: Fraction | None, work: Callable[[], bytes], pace: Pace) -> bytes:
         seen()
         found = padded(step, work, FakeTime().pace())
         seen()
@@ -123,7 +147,7 @@ def test_a_failing_count_is_padded_and_its_charge_stays(held: Bench, monkeypatch
         raise SourceFailed("rows", "abc")
 
     held.rows.before = fails
-    monkeypatch.setattr(module, "padded", lambda step, work: padded(step, work, clock.pace()))
+    monkeypatch.setattr(module, "padded", lambda step, work, pace: padded(step, work, clock.pace()))
     with pytest.raises(ReleaseFailed):
         held.release()
     assert clock.seconds == pytest.approx(100.1)
@@ -140,7 +164,7 @@ def test_no_deadline_of_the_analyst_tells_how_long_the_count_took(
     held = replace(held, handle=replace(held.handle, pad_to=pad_to))
     held.rows.before = clock.work(seconds)
     monkeypatch.setattr(time, "monotonic", lambda: clock.seconds)
-    monkeypatch.setattr(module, "padded", lambda step, work: padded(step, work, clock.pace()))
+    monkeypatch.setattr(module, "padded", lambda step, work, pace: padded(step, work, clock.pace()))
     for deadline in (0.001, 0.02, 0.04, 0.05, 1.0):
         target = accuracy_target(epsilon=f"{deadline}")
         outcomes = [held.release(wanted=target, run=Run(f"{deadline}", None, deadline)) for _ in range(2)]
@@ -150,7 +174,7 @@ def test_no_deadline_of_the_analyst_tells_how_long_the_count_took(
 
 def test_a_replay_waits_for_nothing(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     first = held.release()
-    monkeypatch.setattr(module, "padded", lambda step, work: pytest.fail("a replay reads no data"))
+    monkeypatch.setattr(module, "padded", lambda *_: pytest.fail("a replay reads no data"))
     assert held.release().to_json() == first.to_json()
 
 

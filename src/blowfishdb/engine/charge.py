@@ -193,6 +193,7 @@ LONGEST_COUNT = 3600.0
 """Seconds after which a count is given up, the same for every query, so that a hung engine does not hold a thread."""
 ATTEMPTS = 20
 """How often a charge is made up anew because others moved its chain on."""
+Waiting: TypeAlias = Callable[[], AbstractContextManager[object]]
 BeforeCharge: TypeAlias = Callable[[Fraction, Sequence[Charge]], None]
 """What hears a price, and the charges that it is for."""
 
@@ -203,7 +204,8 @@ class Run:
 
     The deadline is the number of seconds of waiting and planning after which nothing is charged any more. What
     `before_charge` names hears the price and what it is for just before it is charged, and may refuse it; a replay has
-    none. What it heard and was not charged after all it hears again with a minus.
+    none. What it heard and was not charged after all it hears again with a minus. `waiting` is entered wherever the
+    release waits for a disk, an engine or a clock.
     """
 
     key: str | None = None
@@ -211,6 +213,7 @@ class Run:
     deadline: float | None = None
     spend: Fraction | None = None
     before_charge: BeforeCharge | None = None
+    waiting: Waiting = nullcontext
 
     def __post_init__(self) -> None:
         if self.key is not None:
@@ -306,11 +309,11 @@ def charged_payload(
     if stored is None:
         check_receipt(receipt, release)
         run.report("answer")
-        draw = Draw(ledger, handle, release, counting, receipt)
+        draw = Draw(ledger, handle, release, counting, receipt, run.waiting)
         while stored is None:
             # All that takes a time which depends on data. The record comes after the wait: from it on others can see
             # that there is an answer, in the list of synopses and in the numbers of entries.
-            payload, publication = padded(handle.pad_to, draw.payload)
+            payload, publication = padded(handle.pad_to, draw.payload, Pace(waiting=run.waiting))
             with suppress(ChainMoved):
                 stored = ledger.store_answer(receipt, payload, publication)
     run.report_done()
@@ -425,6 +428,7 @@ class Draw:
     release: Release
     counting: Counting
     receipt: Receipt
+    waiting: Waiting = nullcontext
 
     def payload(self) -> tuple[bytes, Publication | None]:
         """An answer, or the note that making it failed; and what it adds to its chain.
@@ -457,7 +461,8 @@ class Draw:
         """The counts, read anew for every draw; ReleaseFailed, to be tried again, where they cannot be had."""
         incident = ""
         try:
-            return self.counting.run(LONGEST_COUNT)
+            with self.waiting():
+                return self.counting.run(LONGEST_COUNT)
         except SourceFailed as failure:
             incident = failure.incident
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
@@ -490,10 +495,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Pace:
-    """The clock that padding reads and how it waits; tests bring their own."""
+    """The clock that padding reads, how it sleeps and what it enters meanwhile; tests bring their own."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    waiting: Waiting = nullcontext
 
 
 def padded(step: Fraction | None, work: Callable[[], Result], pace: Pace | None = None) -> Result:
@@ -514,8 +520,9 @@ def padded(step: Fraction | None, work: Callable[[], Result], pace: Pace | None 
 def _hold(began: float, step: float, clock: Pace) -> None:
     """Sleeps until the next multiple of the step; a sleep that ends early is taken up again."""
     until = began + max(1, math.ceil((clock.now() - began) / step)) * step
-    while (left := until - clock.now()) > 0:
-        clock.sleep(left)
+    with clock.waiting():
+        while (left := until - clock.now()) > 0:
+            clock.sleep(left)
 
 
 PRESENCE = "presence"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, TypeAlias, TypeVar
 
 from fastapi import Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
 
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import CsrfTokenMissing, NotAllowed, NotSignedIn, PasswordMustChange
@@ -167,20 +168,31 @@ def signed_in(request: Request) -> Caller:
     return Caller(identity, app_state)
 
 
-Check: TypeAlias = Callable[..., Caller]
+def _with_rights(request: Request, scopes: Sequence[Scope], *, everywhere: bool = False) -> Caller:
+    """Whoever sends this request, with one of these rights somewhere and a password of theirs."""
+    caller = signed_in(request)
+    if caller.identity.must_change:
+        raise PasswordMustChange
+    may = caller.identity.may_everywhere if everywhere else caller.identity.may
+    if not may(*scopes):
+        raise NotAllowed(" or to ".join(scopes))
+    return caller
+
+
+async def _looked_up(request: Request, look: Callable[[], Caller]) -> Caller:
+    """Whom a look-up finds: at once where that is quicker than to hand it to a thread."""
+    is_quick = app_state_of(request).users.database.is_quick
+    return look() if is_quick else await run_in_threadpool(look)
+
+
+Check: TypeAlias = Callable[..., Awaitable[Caller]]
 
 
 def needs(*scopes: Scope, everywhere: bool = False) -> Check:
     """Lets a user pass with one of these rights somewhere, or with their account itself, and a password of theirs."""
 
-    def allowed(request: Request) -> Caller:
-        caller = signed_in(request)
-        if caller.identity.must_change:
-            raise PasswordMustChange
-        may = caller.identity.may_everywhere if everywhere else caller.identity.may
-        if not may(*scopes):
-            raise NotAllowed(" or to ".join(scopes))
-        return caller
+    async def allowed(request: Request) -> Caller:
+        return await _looked_up(request, lambda: _with_rights(request, scopes, everywhere=everywhere))
 
     return allowed
 
@@ -188,13 +200,13 @@ def needs(*scopes: Scope, everywhere: bool = False) -> Check:
 def needs_on_dataset(*scopes: Scope) -> Check:
     """Lets a user pass who has one of these rights on the dataset that the path names, if they see it at all."""
 
-    # Not by a dependency of its own: each is looked up, solved and handed to a thread for every request.
-    has_any = needs("ask", "curate", "audit")
+    async def allowed(name: str, request: Request) -> Caller:
+        def look() -> Caller:
+            caller = _with_rights(request, ("ask", "curate", "audit"))
+            caller.check(name, *scopes)
+            return caller
 
-    def allowed(name: str, request: Request) -> Caller:
-        caller = has_any(request)
-        caller.check(name, *scopes)
-        return caller
+        return await _looked_up(request, look)
 
     return allowed
 

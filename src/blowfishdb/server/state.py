@@ -28,7 +28,7 @@ from blowfishdb.server.auth.session import LoginSessions
 from blowfishdb.server.auth.users import Drafts, Tokens, Users
 from blowfishdb.server.dashboards import Dashboards
 from blowfishdb.server.settings import Settings, read_settings
-from blowfishdb.server.worker_pools import HeavyWork, WorkerPools
+from blowfishdb.server.worker_pools import HeavyWork, WorkerPools, turn
 from blowfishdb.session.backend import Backend, ReleaseRequest
 from blowfishdb.session.local import QuoteCache, checked_name, local_backend
 from blowfishdb.session.session import Session
@@ -239,12 +239,14 @@ class AppState:
             return ApprovalGuard(self.approvals, self.audit_log, owner, backend.analyst, run.before_charge)
 
         def payload(request: ReleaseRequest, run: Run) -> bytes:
-            return backend.payload(request, replace(run, before_charge=guarded(request.dataset, run)))
+            guard = guarded(request.dataset, run)
+            return backend.payload(request, replace(run, before_charge=guard, waiting=turn.waiting))
 
         def release_all(requests: Sequence[tuple[ReleaseRequest, Run]]) -> list[Answer]:
             first, run = requests[0]
             guard = guarded(first.dataset, run)
-            return backend.release_all([(one, replace(run, before_charge=guard)) for one, run in requests])
+            runs = [(one, replace(run, before_charge=guard, waiting=turn.waiting)) for one, run in requests]
+            return backend.release_all(runs)
 
         return replace(backend, payload=payload, release_all=release_all)
 

@@ -39,7 +39,70 @@ RELEASES_AT_ONCE = 16
 """Releases wait for disks, engines and padding too."""
 
 
-@dataclass(frozen=True, eq=False)
+LONGEST_TURN = 0.05
+"""Seconds after which the next begins beside whoever still computes."""
+
+
+@dataclass(eq=False)
+class Turn:
+    """Whose turn it is to compute: Python runs one thread at a time, and handing it around among many takes long.
+
+    Whoever waits for an engine, a process or a clock gives the turn away meanwhile.
+    """
+
+    longest: float = LONGEST_TURN
+    _taken: threading.Lock = field(default_factory=threading.Lock)
+    _holder: int | None = None
+    _since: float = 0.0
+    _change: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Waits for the turn of this thread, and ends it with the block."""
+        self._take()
+        try:
+            yield
+        finally:
+            self._give()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Gives the turn away, if it is this thread's, and waits for another after the block."""
+        is_mine = self._give()
+        try:
+            yield
+        finally:
+            if is_mine:
+                self._take()
+
+    def end_if_long(self) -> None:
+        """Ends a turn that lasts too long: slow work holds up nobody, and no two threads wait for each other."""
+        with self._change:
+            if self._holder is not None and time.monotonic() - self._since > self.longest:
+                self._end()
+
+    def _take(self) -> None:
+        self._taken.acquire()
+        with self._change:
+            self._holder, self._since = threading.get_ident(), time.monotonic()
+
+    def _give(self) -> bool:
+        with self._change:
+            is_mine = self._holder == threading.get_ident()
+            if is_mine:
+                self._end()
+            return is_mine
+
+    def _end(self) -> None:
+        self._holder = None
+        self._taken.release()
+
+
+turn = Turn()
+"""One for the process, as Python's own lock is."""
+
+
+@dataclass(eq=False)
 class WorkerPools:
     """Worker threads by kind of work: whoever waits for a slow kind takes no thread from the quick ones.
 
@@ -49,6 +112,8 @@ class WorkerPools:
     quotes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(QUOTES_AT_ONCE))
     releases: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(RELEASES_AT_ONCE))
     _turns: dict[str, Lock] = field(default_factory=dict)
+    _running: int = 0
+    _watch: asyncio.Task[None] | None = None
 
     async def quote(self, name: str, work: Callable[[], Result], request: Request) -> Result:
         """The result of somebody's work that computes; what is heavy ends when the client goes away."""
@@ -63,8 +128,24 @@ class WorkerPools:
     ) -> Result:
         """The result of somebody's work in its turn; what may still be stopped ends once nobody waits for it."""
         is_cancelled.set(is_gone)
-        async with self._turns.setdefault(name, Lock()):
-            return await to_thread.run_sync(work, limiter=pool)
+
+        def in_turn() -> Result:
+            with turn.taken():
+                return work()
+
+        self._running += 1
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(self._end_long_turns())
+        try:
+            async with self._turns.setdefault(name, Lock()):
+                return await to_thread.run_sync(in_turn, limiter=pool)
+        finally:
+            self._running -= 1
+
+    async def _end_long_turns(self) -> None:
+        while self._running:
+            await asyncio.sleep(turn.longest)
+            turn.end_if_long()
 
     async def _watched(self, name: str, work: Callable[[], Result], pool: CapacityLimiter, request: Request) -> Result:
         gone = threading.Event()
@@ -170,7 +251,7 @@ class HeavyWork:
         if effort() <= self.light:
             return function(*arguments)
         cancelled = is_cancelled.get()
-        with self.queue.turn(person, cancelled):
+        with turn.waiting(), self.queue.turn(person, cancelled):
             try:
                 worker = self._idle.pop()
             except IndexError:

@@ -128,6 +128,14 @@ class Database:
     _writing: threading.RLock = field(default_factory=threading.RLock)
     _reading: threading.RLock = field(default_factory=threading.RLock)
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether a short look-up may be made without a thread: in a file, where writers hold up no reader."""
+        is_free = self.mark == "?" and self._reading.acquire(blocking=False)
+        if is_free:
+            self._reading.release()
+        return is_free
+
     @contextmanager
     def write(self, *, durable: bool = True) -> Iterator[AuthCursor]:
         """One transaction, kept when the block ends well and undone when it does not.
