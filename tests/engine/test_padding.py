@@ -90,7 +90,7 @@ def test_the_count_is_inside_and_the_charge_is_not(held: Bench, monkeypatch: pyt
         clock.work(0.13)()
 
     held.rows.before = reading
-    monkeypatch.setattr(module, "padded", lambda step, work, pace: padded(step, work, clock.pace()))
+    monkeypatch.setattr(module, "padded", lambda step, work: padded(step, work, clock.pace()))
     answer = held.release(run=Run(progress=lambda step: steps.append((step, round(clock.seconds, 6)))))
     assert [name for name, _ in steps] == ["quote", "charge", "answer", "read", "done"]
     assert dict(steps)["answer"] == 100.0
@@ -98,26 +98,56 @@ def test_the_count_is_inside_and_the_charge_is_not(held: Bench, monkeypatch: pyt
     assert answer.epsilon == Fraction(1, 2)
 
 
-def test_a_release_says_when_it_waits_for_the_engine_or_the_clock(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And for nothing else: what it computes, and the ledger, it does in its turn."""
-    clock, waits, steps = FakeTime(), [False], []
+@dataclass
+class Waits:
+    """Where a release says that it waits, and what it does there."""
+
+    depth: int = 0
+    steps: list[tuple[str, int]] = field(default_factory=list)
 
     @contextmanager
-    def waiting() -> Iterator[None]:
-        waits[0] = True
+    def waiting(self) -> Iterator[None]:
+        self.depth += 1
         yield
-        waits[0] = False
+        self.depth -= 1
+
+    def note(self, step: str) -> None:
+        self.steps.append((step, self.depth))
+
+    def of_release(self, held: Bench) -> list[tuple[str, int]]:
+        held.rows.before = partial(self.note, "read")
+        held.release(run=Run(progress=self.note, waiting=self.waiting))
+        return self.steps
+
+
+def test_a_release_waits_for_the_engine_alone(tmp_path: Path) -> None:
+    assert Waits().of_release(bench(tmp_path)) == [
+        ("quote", 0),
+        ("charge", 0),
+        ("answer", 0),
+        ("read", 1),
+        ("done", 0),
+    ]
+
+
+def test_all_that_is_padded_waits_whatever_it_does(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who gave a turn away in between, or lost it, would else go on sooner or later than others."""
+    waits, clock = Waits(), FakeTime()
 
     def sleep(length: float) -> None:
-        steps.append(("sleep", waits[0]))
+        waits.note("sleep")
         clock.sleep(length)
 
-    held.rows.before = lambda: steps.append(("read", waits[0]))
-    monkeypatch.setattr(module, "Pace", partial(Pace, lambda: clock.seconds, sleep))
-    held.release(run=Run(progress=lambda step: steps.append((step, waits[0])), waiting=waiting))
-    waited = {name for name, is_waiting in steps if is_waiting}
-    assert [name for name, _ in steps] == ["quote", "charge", "answer", "read", "sleep", "done"]
-    assert waited == {"read", "sleep"}
+    pace = Pace(lambda: clock.seconds, sleep)
+    monkeypatch.setattr(module, "padded", lambda step, work: padded(step, work, pace))
+    assert waits.of_release(held) == [
+        ("quote", 0),
+        ("charge", 0),
+        ("answer", 0),
+        ("read", 2),
+        ("sleep", 1),
+        ("done", 0),
+    ]
 
 
 def test_nobody_can_see_that_there_is_an_answer_before_it_leaves(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +156,7 @@ def test_nobody_can_see_that_there_is_an_answer_before_it_leaves(held: Bench, mo
     def seen() -> None:
         numbers.append((held.ledger.head().sequence, sum(entry.kind == "answer" for entry in held.ledger.entries())))
 
-    def watched(step: Fraction | None, work: Callable[[], bytes], pace: Pace) -> bytes:
+    def watched(step: Fraction | None, work: Callable[[], bytes]) -> bytes:
         seen()
         found = padded(step, work, FakeTime().pace())
         seen()
@@ -147,7 +177,7 @@ def test_a_failing_count_is_padded_and_its_charge_stays(held: Bench, monkeypatch
         raise SourceFailed("rows", "abc")
 
     held.rows.before = fails
-    monkeypatch.setattr(module, "padded", lambda step, work, pace: padded(step, work, clock.pace()))
+    monkeypatch.setattr(module, "padded", lambda step, work: padded(step, work, clock.pace()))
     with pytest.raises(ReleaseFailed):
         held.release()
     assert clock.seconds == pytest.approx(100.1)
@@ -164,7 +194,7 @@ def test_no_deadline_of_the_analyst_tells_how_long_the_count_took(
     held = replace(held, handle=replace(held.handle, pad_to=pad_to))
     held.rows.before = clock.work(seconds)
     monkeypatch.setattr(time, "monotonic", lambda: clock.seconds)
-    monkeypatch.setattr(module, "padded", lambda step, work, pace: padded(step, work, clock.pace()))
+    monkeypatch.setattr(module, "padded", lambda step, work: padded(step, work, clock.pace()))
     for deadline in (0.001, 0.02, 0.04, 0.05, 1.0):
         target = accuracy_target(epsilon=f"{deadline}")
         outcomes = [held.release(wanted=target, run=Run(f"{deadline}", None, deadline)) for _ in range(2)]
@@ -174,7 +204,7 @@ def test_no_deadline_of_the_analyst_tells_how_long_the_count_took(
 
 def test_a_replay_waits_for_nothing(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     first = held.release()
-    monkeypatch.setattr(module, "padded", lambda *_: pytest.fail("a replay reads no data"))
+    monkeypatch.setattr(module, "padded", lambda step, work: pytest.fail("a replay reads no data"))
     assert held.release().to_json() == first.to_json()
 
 

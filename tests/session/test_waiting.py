@@ -20,8 +20,8 @@ PATIENCE = 20.0
 def test_looking_things_up_waits_for_no_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began, may_end = threading.Event(), threading.Event()
 
-    def held(step: object, work: Callable[[], bytes], pace: object) -> bytes:
-        del step, pace
+    def held(step: object, work: Callable[[], bytes]) -> bytes:
+        del step
         found = work()
         began.set()
         may_end.wait(PATIENCE)

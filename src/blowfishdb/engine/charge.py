@@ -204,8 +204,8 @@ class Run:
 
     The deadline is the number of seconds of waiting and planning after which nothing is charged any more. What
     `before_charge` names hears the price and what it is for just before it is charged, and may refuse it; a replay has
-    none. What it heard and was not charged after all it hears again with a minus. `waiting` is entered wherever the
-    release waits for a disk, an engine or a clock.
+    none. What it heard and was not charged after all it hears again with a minus. `waiting` is entered while
+    the release waits for an engine, and for all that is padded.
     """
 
     key: str | None = None
@@ -312,8 +312,10 @@ def charged_payload(
         draw = Draw(ledger, handle, release, counting, receipt, run.waiting)
         while stored is None:
             # All that takes a time which depends on data. The record comes after the wait: from it on others can see
-            # that there is an answer, in the list of synopses and in the numbers of entries.
-            payload, publication = padded(handle.pad_to, draw.payload, Pace(waiting=run.waiting))
+            # that there is an answer, in the list of synopses and in the numbers of entries. Who waits for padding says
+            # so before the count: what happens after the wait must not depend on how long anything took.
+            with nullcontext() if handle.pad_to is None else run.waiting():
+                payload, publication = padded(handle.pad_to, draw.payload)
             with suppress(ChainMoved):
                 stored = ledger.store_answer(receipt, payload, publication)
     run.report_done()
@@ -495,11 +497,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Pace:
-    """The clock that padding reads, how it sleeps and what it enters meanwhile; tests bring their own."""
+    """The clock that padding reads and how it waits; tests bring their own."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    waiting: Waiting = nullcontext
 
 
 def padded(step: Fraction | None, work: Callable[[], Result], pace: Pace | None = None) -> Result:
@@ -520,9 +521,8 @@ def padded(step: Fraction | None, work: Callable[[], Result], pace: Pace | None 
 def _hold(began: float, step: float, clock: Pace) -> None:
     """Sleeps until the next multiple of the step; a sleep that ends early is taken up again."""
     until = began + max(1, math.ceil((clock.now() - began) / step)) * step
-    with clock.waiting():
-        while (left := until - clock.now()) > 0:
-            clock.sleep(left)
+    while (left := until - clock.now()) > 0:
+        clock.sleep(left)
 
 
 PRESENCE = "presence"
