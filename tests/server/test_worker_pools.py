@@ -15,6 +15,7 @@ from starlette.requests import Request
 from blowfishdb.errors import WorkCancelled
 from blowfishdb.server.auth.database import open_database
 from blowfishdb.server.auth.grants import Grants
+from blowfishdb.server.auth.session import STALE
 from blowfishdb.server.auth.users import Tokens, Users
 from blowfishdb.server.worker_pools import RELEASES_AT_ONCE, Turn, WorkerPools, is_cancelled, turn
 from tests.server.places import Place
@@ -255,4 +256,17 @@ def test_a_long_look_at_the_users_holds_up_nobody_who_does_not_look(place: Place
                 datasets.result(0.2)
             assert anybody.get("/health", timeout=PATIENCE / 2).status_code == 200
             assert not datasets.done()
+        assert datasets.result(PATIENCE).status_code == 200
+
+
+def test_a_browser_whose_visit_is_written_down_holds_up_nobody(place: Place) -> None:
+    """That waits for other writers, so it is never done on the event loop."""
+    cora, anybody = place.browser("cora"), place.browser()
+    place.time[0] += STALE + 1
+    with ThreadPoolExecutor(1) as pool:
+        with place.app_state.users.database.write():
+            datasets = pool.submit(cora.get, "/api/v1/datasets")
+            with pytest.raises(TimeoutError):
+                datasets.result(0.2)
+            assert anybody.get("/health", timeout=PATIENCE / 2).status_code == 200
         assert datasets.result(PATIENCE).status_code == 200

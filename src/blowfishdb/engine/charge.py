@@ -194,6 +194,7 @@ LONGEST_COUNT = 3600.0
 ATTEMPTS = 20
 """How often a charge is made up anew because others moved its chain on."""
 Waiting: TypeAlias = Callable[[], AbstractContextManager[object]]
+"""What a thread enters while it waits, so that others may compute meanwhile."""
 BeforeCharge: TypeAlias = Callable[[Fraction, Sequence[Charge]], None]
 """What hears a price, and the charges that it is for."""
 

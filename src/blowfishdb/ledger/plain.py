@@ -43,7 +43,7 @@ class PlainEntries:
 
     state: LedgerState
     pending: dict[int, str] = field(default_factory=dict)
-    """The hashes of the charges that no entry has answered yet, by number."""
+    """The hashes of the charges that no plain answer has followed yet, by number."""
     _frames: dict[tuple[str, LedgerValue], PlainFrame] = field(default_factory=dict)
 
     def forget_versions(self) -> None:

@@ -180,8 +180,11 @@ def _with_rights(request: Request, scopes: Sequence[Scope], *, everywhere: bool 
 
 
 async def _looked_up(request: Request, look: Callable[[], Caller]) -> Caller:
-    """Whom a look-up finds: at once where that is quicker than to hand it to a thread."""
-    is_quick = app_state_of(request).users.database.is_quick
+    """Whom a look-up finds: at once where that is quicker than to hand it to a thread.
+
+    For a cookie it may also be written down when it was last seen, which waits for other writers and the disk.
+    """
+    is_quick = "authorization" in request.headers and app_state_of(request).users.database.is_quick
     return look() if is_quick else await run_in_threadpool(look)
 
 
