@@ -203,10 +203,10 @@ def needs(*scopes: Scope, everywhere: bool = False) -> Check:
 def needs_on_dataset(*scopes: Scope) -> Check:
     """Lets a user pass who has one of these rights on the dataset that the path names, if they see it at all."""
 
-    async def allowed(name: str, request: Request) -> Caller:
+    async def allowed(request: Request) -> Caller:
         def look() -> Caller:
             caller = _with_rights(request, ("ask", "curate", "audit"))
-            caller.check(name, *scopes)
+            caller.check(request.path_params["name"], *scopes)
             return caller
 
         return await _looked_up(request, look)
