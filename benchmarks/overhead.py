@@ -2,13 +2,17 @@
 
 A release is charged, counted, noised and recorded, after its preview. Both sides take turns, each on a connection of
 its own, and each shows its best round: the CPU seconds of this process and of the engine. Irregular bins stand beside
-regular ones of as many bins. `--rows`, `--engine` and `--grouping` narrow it; `--counts` leaves all but counting out.
+regular ones of as many bins. Java compiles what it has run often, so on Spark both sides of all groupings take turns
+before any is measured: its figures are those of a server that has counted by the same columns for a minute or two. Each
+first count takes several seconds of CPU on either side. `--rows`, `--engine` and `--grouping` narrow it; `--counts`
+leaves all but counting out.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import os
 import tempfile
 import time
@@ -124,7 +128,7 @@ class Place:
     spent: Callable[[], float]
     counted: int = ROUNDS
     warming: int = 0
-    """Rounds of both sides before the first that is measured: Java compiles what it has run often."""
+    """Counts of either side, of all groupings in turn, before the first that is measured."""
     searched: str = ""
     """How people find irregular bins, where the engine has a search of its own."""
 
@@ -223,7 +227,7 @@ def spark_place(folder: Path, rows: int) -> Iterator[Place]:
         lambda sql: session.sql(sql).collect(),
         spent,
         counted=8,
-        warming=16,
+        warming=240,
     )
     session.stop()
 
@@ -322,16 +326,19 @@ def _counts(place: Place, folder: Path, groupings: Sequence[Grouping]) -> Iterat
 def _compared(
     place: Place, groupings: Sequence[Grouping], made: Callable[[Grouping], Callable[[], Callable[[], object]]]
 ) -> Iterator[Row]:
+    prepared = {grouping.name: made(grouping) for grouping in groupings}
+
+    def both(grouping: Grouping) -> tuple[float, float]:
+        work = prepared[grouping.name]()
+        other = _cpu(place, functools.partial(place.raw, grouping.raw(place)))
+        return _cpu(place, work), other
+
+    for grouping in itertools.islice(itertools.cycle(groupings), place.warming):
+        both(grouping)
     regular = 0.0
-    for number, grouping in enumerate(groupings):
-        sql, prepared = grouping.raw(place), made(grouping)
-        ours, raw = [], []
-        unmeasured = 0 if number else place.warming
-        for _ in range(unmeasured + place.counted):
-            work = prepared()
-            raw.append(_cpu(place, functools.partial(place.raw, sql)))
-            ours.append(_cpu(place, work))
-        best, other = min(ours[unmeasured:]), min(raw[unmeasured:])
+    for grouping in groupings:
+        ours, raw = zip(*(both(grouping) for _ in range(place.counted)), strict=True)
+        best, other = min(ours), min(raw)
         yield Row(f"{place.name}, {grouping.name}", best, other, best / other, aim=AIM)
         if grouping.name == REGULAR:
             regular = best

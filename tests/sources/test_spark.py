@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -22,7 +23,7 @@ from tests.sources import stores
 from tests.sources.cases import CASES, Case
 from tests.sources.people import check_people
 from tests.sources.spark_session import running_spark
-from tests.sources.tables import SAMPLES
+from tests.sources.tables import BINNED, SAMPLES
 from tests.sources.test_conformance import check
 from tools.spark_cluster import connect_settings, free_port
 
@@ -54,6 +55,7 @@ def test_spark_counts_like_every_other_engine(tmp_path: Path, cases: tuple[Case,
         assert wrong == {}
         check_people(url)
         check_folder(tmp_path)
+        check_lists(tmp_path)
         check_changes("spark://local", tmp_path / "changes")
         check_delta("spark://local", tmp_path / "delta")
         check_failure(session)
@@ -71,6 +73,33 @@ def check_folder(folder: Path) -> None:
     assert list(by_spark.prepare(cells).run()) == list(by_duckdb.prepare(cells).run())
     with pytest.raises(SourceError, match="no table"):
         open_source("spark://local#absent").columns()
+
+
+def check_lists(folder: Path) -> None:
+    """Lists of irregular edges are worked out once for a session, several threads at a time, and again for the next."""
+    file = f"{folder}/{SAMPLES.index(BINNED)}.parquet"
+    by_spark, by_duckdb = open_source(f"spark://local{file}"), open_source(file)
+    cases = [case.cells() for case in CASES if case.table is BINNED]
+    wanted = [by_duckdb.prepare(cells).run().tolist() for cells in cases]
+    engine = by_spark._engine
+    assert isinstance(engine, spark.Spark)
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(4) as pool:
+        for most in (spark.MOST_VARIABLES, 3):
+            patch.setattr(spark, "MOST_VARIABLES", most)
+            with engine._session() as first:
+                pass
+            counts = [by_spark.prepare(cells) for cells in cases]
+            assert sum(count.sql.startswith(spark.COMMENT) for count in counts) >= 4  # type: ignore[attr-defined]
+            assert [made.tolist() for made in pool.map(lambda count: count.run(), counts * 2)] == wanted * 2
+            with engine._session() as last:
+                assert (last is first) == (most > 3)
+    with engine._session() as session:
+        sql = counts[0].sql  # type: ignore[attr-defined]
+        *comments, statement = sql.split("\n")
+        assert engine._defined(session, sql) == engine._defined(session, sql) == statement
+        assert engine._variables[session] >= {comment.split(" ")[1] for comment in comments}
+        text = f"{spark.COMMENT}no list\n"
+        assert engine._defined(session, f"SELECT '{text}'") == f"SELECT '{text}'"
 
 
 def check_changes(url: str, folder: Path) -> None:

@@ -185,11 +185,20 @@ TEXT_MARK = "blowfish_text"
 """A function that exists in no engine: `Engine.write` replaces it by what makes text compare byte by byte."""
 
 
+SHAPES: Mapping[int, Callable[..., object]] = {
+    1: lambda one: one,
+    2: lambda one, two: (one, two),
+    4: lambda one, two, three, four: (one, two, three, four),
+}
+"""From which Ibis reads how many arguments a function has."""
+
+
 @functools.cache
 def function(name: str, result: str, arguments: int = 1) -> Callable[..., Expr]:
-    """An engine's own function of one or two arguments, called by name; it gets no casts around it."""
-    shape = (lambda one: one) if arguments == 1 else (lambda one, two: (one, two))
-    call: Callable[..., Expr] = ibis().udf.scalar.builtin(shape, name=name, signature=((None,) * arguments, result))
+    """An engine's own function of one, two or four arguments, called by name; it gets no casts around it."""
+    call: Callable[..., Expr] = ibis().udf.scalar.builtin(
+        SHAPES[arguments], name=name, signature=((None,) * arguments, result)
+    )
     return call
 
 

@@ -1,4 +1,4 @@
-"""Irregular edges: a grid that holds them all, or cells in which a number meets few of them.
+"""Irregular edges: a grid that holds them all, or cells in which a number meets few of them or none.
 
 Both lead to the declared bin of every double without a search: an engine works out a small whole number for each row,
 and the proxy reads which bin it stands for. Rows of an engine in this process may be placed here themselves.
@@ -35,7 +35,7 @@ FEW_IN_CELL, MOST_IN_CELL = 2, 15
 """Edges in the fullest cell: so few that no further bend is tried, and so many that other ways are faster."""
 MOST_CODES = 2**15 - 2
 """Cells, times the edges in the fullest one: such places fit into two bytes."""
-LISTED_PER_EDGE, MOST_LISTED = 128, 2**16
+LISTED_PER_EDGE, MOST_LISTED = 64, 2**16
 """Cells where an engine has a list of them: so many that few numbers are compared, in a list that caches hold."""
 ROOTS_PER_COMPARISON = 8
 """Square roots that take as long as a number that is looked up and compared, where most are not."""
@@ -43,6 +43,16 @@ AT_ONCE = 2**14
 """Numbers that are placed here at once: so few that all that is made of them stays in the caches of a core."""
 MOST_ROOTS = 5
 """Square roots in a row: the fifth bends powers of ten into nearly equal distances."""
+BYTE_CELLS = 2**13
+"""Cells that have a byte each: so many that few numbers share one with an edge, in a list that fast caches hold."""
+UNTOLD = 255
+"""The byte of a cell that does not tell how many edges lie below the numbers in it."""
+MOST_UNTOLD = 0.25
+"""The largest share of such numbers, if every bin has as many as any other: beyond it a search alone is faster."""
+NEAR = 1e-6
+"""How far, in cells, an engine's place of a number may lie from ours: far more than any order of operations makes."""
+FURTHEST = 1e290
+"""Numbers whose differences, times all cells, are finite."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +192,44 @@ def _tabled(low: float, factor: float, roots: int, count: int, later: Floats, ce
         table[cells[place == number]] = later[place == number]
         tables.append(table)
     return EdgeCells(low, factor, roots, before, tuple(tables))
+
+
+@dataclass(frozen=True)
+class ByteCells:
+    """Cells of equal width from one number to another, counted from 1 on, and a byte for each.
+
+    Cell 0 and the one after the last hold what lies beyond. The byte tells how many edges lie at or below all numbers
+    in the cell, or that this is to be searched for, because an edge lies in it or next to its end.
+    """
+
+    low: float
+    high: float
+    numbers: bytes
+
+    @property
+    def count(self) -> int:
+        return len(self.numbers) - 2
+
+
+def byte_cells(edges: Floats) -> ByteCells | None:
+    """Cells for up to 254 edges, for every engine that never gives a larger number a lower cell.
+
+    The ends lie a cell away from the edges, so that all that lies further has a byte that tells. None where so many
+    edges are close together that too many numbers would be searched for.
+    """
+    if not 2 <= edges.size < UNTOLD or max(abs(edges[0]), abs(edges[-1])) > FURTHEST:
+        return None
+    spare = float(edges[-1] - edges[0]) / (BYTE_CELLS - 2)
+    if spare < 1 / FURTHEST:
+        return None
+    low, high = float(edges[0]) - spare, float(edges[-1]) + spare
+    place = (edges - low) / (high - low) * BYTE_CELLS + 1
+    first, last = (np.floor(place + near).astype(np.int64) for near in (-NEAR, NEAR))
+    if np.mean(1 / np.maximum(np.diff(first), 1)) > MOST_UNTOLD:
+        return None
+    below = np.searchsorted(first, np.arange(BYTE_CELLS + 2), side="left")
+    below[first] = below[last] = UNTOLD
+    return ByteCells(low, high, below.astype(np.uint8).tobytes())
 
 
 def common_steps(attribute: Integers | Bins, cut: Segments) -> tuple[EvenSteps | None, Ints | int]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from blowfishdb.model.numbers import Floats
 from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function, ibis
+from blowfishdb.sources.irregular import UNTOLD, ByteCells, byte_cells
 from blowfishdb.sources.location import Location, TableName
+from blowfishdb.sources.steps import exact_double
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -35,6 +41,8 @@ COLUMNS = """
         AND has_schema_privilege(n.oid, 'USAGE') AND has_column_privilege(c.oid, a.attnum, 'SELECT')
     ORDER BY a.attnum"""
 """Only what this account may select: a column that it may not would fail a release after it was charged."""
+LISTED_FROM, MOST_EDGES, MOST_LISTS = 16, UNTOLD - 1, 4
+"""Edges from which on lists of bytes pay off, those that one list can count, and the lists of a statement."""
 MOST_COMPILED = 32
 """Conditions of a statement that may be compiled: that pays off over millions of rows, but takes long for hundreds."""
 
@@ -89,15 +97,49 @@ class Postgres(Engine):
 
     def day_entry(self, numbers: bytes, first: Expr, date: Expr) -> Expr | None:
         """A byte of a constant: grouped by them, days take half the time that truncated dates do."""
-        listed = function("decode", "binary", 2)(numbers.hex(), "hex")
-        return function("get_byte", "int32", 2)(listed, function("date_mi", "int32", 2)(date, first))
+        return function("get_byte", "int32", 2)(_bytes(numbers), function("date_mi", "int32", 2)(date, first))
 
     def bucket(self, number: Expr, edges: Floats) -> Expr | None:
-        """Its own search, which only compares; simple arithmetic is faster, where no quotient can underflow."""
+        """Its own search, which only compares; most numbers are spared it where bytes of a constant tell their bin.
+
+        Simple arithmetic is faster than either, where no quotient can underflow.
+        """
         if not edges.size:
             return ibis().literal(0, "int64")
-        listed = ibis().array([ibis().literal(edge, "float64") for edge in edges.tolist()])
-        return function("width_bucket", "int64", 2)(number, listed)
+        parts = np.array_split(edges, -(-edges.size // MOST_EDGES))
+        listed = [byte_cells(part[~np.isnan(part)]) for part in parts]
+        if edges.size < LISTED_FROM or len(parts) > MOST_LISTS or not any(listed):
+            return _searched(number, edges)
+        return _parted(number, list(zip(parts, listed, strict=True)))
+
+
+def _searched(number: Expr, edges: Floats) -> Expr:
+    listed = ibis().array([ibis().literal(edge, "float64") for edge in edges.tolist()])
+    return function("width_bucket", "int32", 2)(number, listed)
+
+
+def _parted(number: Expr, parts: Sequence[tuple[Floats, ByteCells | None]], *, is_last: bool = True) -> Expr:
+    """How many edges of all parts lie at or below the number; NaN belongs to the last part, as it lies above all."""
+    if len(parts) == 1:
+        edges, cells = parts[0]
+        return _searched(number, edges) if cells is None else _listed(number, edges, cells, is_last=is_last)
+    low, high = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    before = sum(edges.size for edges, _ in low)
+    is_low = number < exact_double(Fraction(high[0][0][0]))
+    lower, upper = _parted(number, low, is_last=False), _parted(number, high, is_last=is_last)
+    return ibis().cases((is_low, lower), else_=upper + before)
+
+
+def _listed(number: Expr, edges: Floats, cells: ByteCells, *, is_last: bool) -> Expr:
+    """The byte of the number's cell, or the search where that does not tell; to ask for the cell of NaN would fail."""
+    ends = (exact_double(Fraction(end)) for end in (cells.low, cells.high))
+    cell = function("width_bucket", "int32", 4)(number.nullif(math.nan) if is_last else number, *ends, cells.count)
+    below = function("get_byte", "int32", 2)(_bytes(cells.numbers), cell)
+    return ibis().coalesce(below.nullif(UNTOLD), _searched(number, edges))
+
+
+def _bytes(numbers: bytes) -> Expr:
+    return function("decode", "binary", 2)(numbers.hex(), "hex")
 
 
 def open_server(location: Location) -> tuple[Postgres, TableName]:

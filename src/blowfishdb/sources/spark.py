@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import glob
+import hashlib
 import json
 import logging
 import os
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -92,11 +94,27 @@ def _files(listing: Any) -> str:
     return str(listing.allFiles().mkString("\n"))
 
 
-def with_a_row(part: Expr) -> Expr:
-    """A query of no table gets one of a single row: without, its result would become a constant of the whole."""
+LIST_MARK = "blowfish_list"
+"""A function that Spark does not have: it stands for a variable that holds a list, given its type and its query."""
+COMMENT = "-- "
+"""How the lines before a statement begin: each has the name of a variable, the type of its list, and the query."""
+MOST_VARIABLES = 64
+"""Lists that a session holds before a new one takes its place."""
+LISTED_TYPES = {"float64": "DOUBLE", "int16": "SMALLINT", "int32": "INT"}
+
+
+def rewritten(part: Expr) -> Expr:
+    """Names variables. A query of no table gets one of a single row: its result would be a constant of objects."""
     from sqlglot import exp
 
+    if isinstance(part, exp.Anonymous) and part.name.lower() == LIST_MARK:
+        return exp.column(_variable(part.expressions[1].name), table="session", db="system")
     return part.from_("VALUES (0)") if isinstance(part, exp.Select) and part.find(exp.From) is None else part
+
+
+def _variable(query: str) -> str:
+    """The name of the variable for the result of a query."""
+    return f"blowfish_{hashlib.sha256(query.encode()).hexdigest()[:32]}"
 
 
 EMPTY = "__HIVE_DEFAULT_PARTITION__"
@@ -152,7 +170,7 @@ class Spark(Engine):
     """A Spark session: the running one, or one that is started on the address's master and kept."""
 
     compiler = "databricks"
-    rewrite = staticmethod(with_a_row)
+    rewrite = staticmethod(rewritten)
     shuffles = True
     floors_to_whole = True
 
@@ -162,6 +180,9 @@ class Spark(Engine):
         self._seen: SeenFolder | None = None
         self._copied: tuple[Any, SparkSession] | None = None
         """The session that was last copied, and its copy."""
+        self._variables: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+        """The names that are set in each copy."""
+        self._defining = threading.Lock()
 
     @contextmanager
     def _session(self) -> Iterator[SparkSession]:
@@ -174,17 +195,24 @@ class Spark(Engine):
         yield session
 
     def _copy(self, running: Any) -> SparkSession:
-        """The copy; where only a folder is read, which views do not matter to, one copy serves all statements."""
+        """The copy; one that is kept serves until it holds many lists."""
         original = running._jsparkSession
-        if self._copied is not None and self._copied[0] == original and self._folder and not self._location.joined:
-            return self._copied[1]
-        copy: SparkSession = type(running)(running.sparkContext, original.cloneSession())
+        if self._copied is not None and self._copied[0] == original and self._is_kept:
+            copy: SparkSession = self._copied[1]
+            if len(self._variables.get(copy, ())) < MOST_VARIABLES:
+                return copy
+        copy = type(running)(running.sparkContext, original.cloneSession())
         # PySpark would print errors, and with them values, before we see them.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         for name, value in SETTINGS.items():
             copy.conf.set(name, value)
         self._copied = original, copy
         return copy
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether one copy serves all statements: where only a folder is read, which views do not matter to."""
+        return bool(self._folder) and not self._location.joined
 
     def _look(self, session: SparkSession) -> None:
         """Makes the view of the folder, which the same files need once; to read columns takes a job of its own."""
@@ -271,9 +299,33 @@ class Spark(Engine):
             context.setJobGroup(group, "a count", interruptOnCancel=True)
             try:
                 with interrupted_after(deadline, lambda: context.cancelJobGroup(group)):
-                    return [tuple(row) for row in session.sql(sql).collect()]
+                    return [tuple(row) for row in session.sql(self._defined(session, sql)).collect()]
             finally:
                 context.setLocalProperty("spark.jobGroup.id", "")
+
+    def write(self, expression: Expr) -> str:
+        """The SQL, after comments that tell what the variables hold which it names."""
+        from ibis.expr.operations import ScalarUDF
+
+        called = expression.op().find(ScalarUDF)
+        marks = (node.args for node in called if node.__func_name__ == LIST_MARK)
+        lists = dict.fromkeys((kind.value, query.value) for kind, query in marks)
+        comments = (f"{COMMENT}{_variable(query)} {kind} {query}\n" for kind, query in lists)
+        return "".join(comments) + super().write(expression)
+
+    def _defined(self, session: SparkSession, sql: str) -> str:
+        """The statement alone; the variables that it names are set where the session does not have them yet."""
+        with self._defining:
+            known = self._variables.setdefault(session, set())
+            while sql.startswith(COMMENT):
+                line, _, sql = sql.partition("\n")
+                _, name, kind, query = line.split(" ", 3)
+                if name not in known:
+                    # This list has no NULL, so that its type has none: Spark would ask about it for every row.
+                    session.sql(f"DECLARE OR REPLACE VARIABLE {name} = ARRAY(CAST(0 AS {kind}))")
+                    session.sql(f"SET VAR {name} = ({query})")
+                    known.add(name)
+        return sql
 
     def whole_type(self, low: int, high: int) -> str:
         """Doubles would be made equal, zeros and all kinds of NaN, before each is looked for among the groups."""
@@ -284,8 +336,9 @@ class Spark(Engine):
         return number.cast(whole)
 
     def entry(self, numbers: Floats | Ints, place: Expr) -> Expr | None:
-        """The list stands in a query of its own, whose result lies flat in memory; a constant would be one of objects.
+        """The list is the result of a query, which lies flat in memory; a constant would be one of objects.
 
+        A session that is kept works it out once and has it in a variable; elsewhere it is a part of each statement.
         It is made of a text, as a list of so many parts would take seconds to parse: each number once for all equal
         ones that follow it, and none that could be NULL, which would be asked about for every row.
         """
@@ -301,7 +354,12 @@ class Spark(Engine):
 
         text = ibis().literal(",".join(f"{number}:{times}" for number, times in runs))
         listed = function("flatten", f"array<{name}>")(split(text, ",").map(repeated))
-        return function("get", name, 2)(listed.name("numbers").as_table().as_scalar(), place.cast("int32") - 1)
+        query = listed.name("numbers").as_table()
+        if self._is_kept:
+            known = function(LIST_MARK, f"array<{name}>", 2)(LISTED_TYPES[name], super().write(query))
+        else:
+            known = query.as_scalar()
+        return function("get", name, 2)(known, place.cast("int32") - 1)
 
     def seconds(self, column: Expr, kind: ColumnKind) -> Expr:
         instant = function("timestamp", "timestamp")(column) if kind == ColumnKind.TIMESTAMP else column
@@ -310,6 +368,8 @@ class Spark(Engine):
 
 class SparkConnect(Spark):
     """A Spark Connect server: each statement has a session of its own, which sees the tables of the catalog."""
+
+    _is_kept = False
 
     @contextmanager
     def _session(self, deadline: float | None = None) -> Iterator[SparkSession]:
