@@ -62,5 +62,5 @@ def charge_of(
         policy_version=account.policy_version,
         domain_version=account.domain_version,
         snapshot=account.snapshot,
-        certificate='{"edge":[0,1]}',
+        certificate='{"edge": [0, 1]}',
     )

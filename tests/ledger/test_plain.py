@@ -16,7 +16,7 @@ from blowfishdb.ledger import Ledger, verification
 from blowfishdb.ledger.plain import PlainEntries
 from blowfishdb.ledger.records import EntryField, LedgerCursor, LedgerValue, canonical, charge_body
 from blowfishdb.ledger.state import AccountState, LedgerState, RuleBroken, apply_entry, parts_of
-from blowfishdb.ledger.values import BROKEN, Charge, Link, parse_body, read_json
+from blowfishdb.ledger.values import BROKEN, LARGEST_DOCUMENT, Charge, Link, parse_body, read_json
 from tests.ledger.support import charge_of, opened
 from tests.ledger.test_chains import linked, published
 from tests.ledger.test_verification import DAMAGES, busy_ledger, fault_after, rechained
@@ -24,7 +24,11 @@ from tests.ledger.test_verification import DAMAGES, busy_ledger, fault_after, re
 ACCOUNT = "0123456789abcdef" * 2
 HASHES = "ab" * 32, "cd" * 32
 SEARCHED = ("ana", "key 1", "request 1")
-CERTIFICATE = '{"question": "Histogram of \\"age\\"", "axes": [1, null]}'
+CERTIFICATE = (
+    '{"question": "Sum of x", "alpha": 713.0, "beta": 0.05, "witness": [0, 12], "is_tight": true, "together": "", '
+    '"rests_on": [], "measured": {"axes": [{"attribute": "x", "width": null, "edges": [10, "a"]}, [2]], "boxes": {}}, '
+    '"plan": "2:ab"}'
+)
 CHAIN = "rows.identity.shape.1"
 
 
@@ -63,7 +67,7 @@ def judged(apply: Callable[[LedgerState], bool]) -> Judgement:
 
 
 def plain_charge(body: str, searched: tuple[Any, ...] = SEARCHED) -> Judgement:
-    return judged(lambda state: PlainEntries(state).charge(15, ACCOUNT, body, *searched))
+    return judged(lambda state: PlainEntries(state).charge(15, body, ACCOUNT, *searched))
 
 
 def plain_answer(body: str, digest: str | None = HASHES[1], charge: int = 12) -> Judgement:
@@ -143,7 +147,7 @@ def test_an_answer_that_is_not_stored_as_it_says_is_left_to_json() -> None:
 pieces = st.sampled_from(
     [
         *('"', "\\", '","', '":"', "1", "0", "-", "{", "}", ",", " ", "\n", "\x7f", "é", "/", "e", "[", "]", ":"),
-        *('","chain":"c', '"key":"', "null", "2.0", "true", '\\"', "\\n", "\\u0061"),
+        *('","chain":"c', '"key":"', "null", "2.0", "true", '\\"', "\\n", "\\u0061", ", ", ": ", '\\"a\\": ', "."),
         *('"epsilon":"9",', '"kind":"charge",'),
     ]
 )
@@ -230,6 +234,73 @@ def test_no_part_of_a_charge_may_be_missing(body: str) -> None:
             judgement = plain_charge(body[:start] + body[end:])
             if judgement is not None:
                 assert judgement == by_json(body[:start] + body[end:], 15, "charge")
+
+
+def certified(certificate: str) -> bool:
+    """Whether a charge with this text as its certificate is read."""
+    body = charge_body(plain(), "now")
+    return plain_charge(body.replace(json.dumps(CERTIFICATE), json.dumps(certificate))) is not None
+
+
+def is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+MORSELS = [*'[]{},:"0123.-e \\', ", ", ": ", "[]", "{}", '""', '"a": ', "null", "tru", "NaN", "\x1f", "é", "[0, 1], "]
+
+
+def test_nothing_but_json_is_read_as_a_certificate() -> None:
+    assert certified(CERTIFICATE)
+    read = 0
+    for place in range(len(CERTIFICATE) + 1):
+        for morsel in MORSELS:
+            for skipped in (0, 1, 2):
+                text = CERTIFICATE[:place] + morsel + CERTIFICATE[place + skipped :]
+                if certified(text):
+                    assert is_json(text), text
+                    read += 1
+    assert read > 1000
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=3), values, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(JSON_VALUES.map(json.dumps).flatmap(damaged))
+def test_what_is_read_as_a_certificate_is_json(text: str) -> None:
+    assert is_json(text) or not certified(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[, 0]",
+        '{"a": [, 0]}',
+        '{, "a": 0}',
+        '{"a": 0, }',
+        '{"a": [0, ]}',
+        '{"a": 01}',
+        '{"a": 1.}',
+        '{"a": }',
+        f'{{"a": {10**4299}0}}',
+        f'{{"a": {"[" * 2000}{"]" * 2000}}}',
+    ],
+)
+def test_a_certificate_that_python_cannot_read_is_left_to_json(text: str) -> None:
+    assert not is_json(text)
+    assert not certified(text)
+
+
+def test_a_certificate_of_an_unbearable_size_is_left_to_json() -> None:
+    assert certified(f'{{"a": "{"x" * (LARGEST_DOCUMENT - 1000)}"}}')
+    assert not certified(f'{{"a": "{"x" * LARGEST_DOCUMENT}"}}')
 
 
 TERMS = {

@@ -25,6 +25,8 @@ from blowfishdb.errors import (
     SpendingCapReached,
     TooLarge,
 )
+from blowfishdb.ledger import verification
+from blowfishdb.ledger.values import parse_body
 from blowfishdb.model.serialize import LONG
 from blowfishdb.session import Session
 from blowfishdb.sources.ibis_source import IbisCount
@@ -48,6 +50,21 @@ def spent(folder: Path) -> Fraction:
         report = keeper.verify()
         assert report.is_sound, report.fault
         return keeper.account("visits").spent
+
+
+def test_the_charges_of_usual_questions_are_verified_without_their_json(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session(folder) as db:
+        table = db["visits"]
+        for question in (ages(db), table.where(bf.col("age") >= 30).count(), table.quantiles("age", [0.5])):
+            question.release(epsilon="0.05")
+    kinds: list[str] = []
+    monkeypatch.setattr(
+        verification, "parse_body", lambda body: kinds.append(parse_body(body)["kind"]) or parse_body(body)
+    )
+    assert spent(folder) > 0
+    assert kinds == ["account", "name"]
 
 
 def test_more_accuracy_pays_the_difference(folder: Path) -> None:

@@ -82,7 +82,7 @@ def replayed(
                 sequence = as_whole(number)
                 raise RuleBroken(_break_of(row, sequence, count + 1, previous))
             if kind == "charge":
-                if not plain.charge(sequence, name, body, analyst, key, request):
+                if not plain.charge(sequence, body, name, analyst, key, request):
                     _apply(cursor, plain, sequence, row)
                 plain.pending[sequence] = chained
             elif (
