@@ -287,7 +287,7 @@ class Spark(Engine):
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         with self._session() as session:
             if self._seen is not None and table == FOLDER:
-                return {field.name: column_type(field.dataType.simpleString()) for field in self._seen.schema}
+                return _columns(self._seen.schema)
             name = ".".join(_identifier(part) for part in (table.schema, table.name) if part)
             if not session.catalog.tableExists(name):
                 return {}
@@ -373,6 +373,14 @@ class SparkConnect(Spark):
 
     @contextmanager
     def _session(self, deadline: float | None = None) -> Iterator[SparkSession]:
+        """A session with the view of the folder, if one is read."""
+        with self._plain_session(deadline) as session:
+            if self._folder:
+                self._rows(session).createOrReplaceTempView(FOLDER.name)
+            yield session
+
+    @contextmanager
+    def _plain_session(self, deadline: float | None = None) -> Iterator[SparkSession]:
         """A session on the server with settings of our own, which ends with the block, and its statements with it."""
         session = self._opened()
         lost = None if deadline is None else deadline + SLACK
@@ -387,13 +395,17 @@ class SparkConnect(Spark):
                 with interrupted_after(deadline, interrupt):
                     for name, value in SETTINGS.items():
                         session.conf.set(name, value)
-                    if self._folder:
-                        self._rows(session).createOrReplaceTempView(FOLDER.name)
                     yield session
             finally:
                 session.stop()
                 # PySpark would keep each session to tidy up at exit what sessions for machine learning leave behind.
                 atexit.unregister(session.client._cleanup_ml)
+
+    def columns(self, table: TableName) -> Mapping[str, ColumnType]:
+        if table != FOLDER:
+            return super().columns(table)
+        with self._plain_session() as session:
+            return _columns(self._rows(session).schema)
 
     def _rows(self, session: SparkSession) -> DataFrame:
         """The rows of the folder, which the server reads; the log of a Delta table is read here."""
@@ -428,6 +440,10 @@ class SparkConnect(Spark):
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         with self._session(deadline) as session:
             return [tuple(row) for row in session.sql(sql).collect()]
+
+
+def _columns(schema: StructType) -> dict[str, ColumnType]:
+    return {field.name: column_type(field.dataType.simpleString()) for field in schema}
 
 
 def _identifier(name: str) -> str:
