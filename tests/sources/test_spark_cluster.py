@@ -163,9 +163,15 @@ def while_they_count(cluster: Cluster, act: Callable[[], object]) -> Iterator[No
 
 
 def remote_session(url: str) -> Any:
+    """A session whose statements need none of the threads that PySpark may have ended for good.
+
+    A thread that frees a session which was not stopped waits for all of those threads, and fails if it is one of them.
+    """
     from pyspark.sql.connect.session import SparkSession
 
-    return SparkSession(connection=url)
+    session = SparkSession(connection=url)
+    session.client.disable_reattachable_execute()
+    return session
 
 
 def make_view(session: Any, rows: int) -> None:
