@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -19,6 +20,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.sources import Join, open_source, spark
 from blowfishdb.sources.base import Source
 from blowfishdb.sources.delta import LOG
+from blowfishdb.sources.location import parse_location
 from tests.sources import stores
 from tests.sources.cases import CASES, Case
 from tests.sources.people import check_people
@@ -60,6 +62,7 @@ def test_spark_counts_like_every_other_engine(tmp_path: Path, cases: tuple[Case,
         check_delta("spark://local", tmp_path / "delta")
         check_failure(session)
         check_connect(f"sc://127.0.0.1:{port}", tmp_path)
+        check_kept(f"sc://127.0.0.1:{port}", tmp_path)
         check_delta(f"sc://127.0.0.1:{port}", tmp_path / "delta by connect")
         if cases == CASES:
             check_catalog(f"sc://127.0.0.1:{port}", session, tmp_path)
@@ -197,6 +200,27 @@ def check_connect(url: str, folder: Path) -> None:
         patch.setattr(spark.glob, "glob", lambda path: [])
         with pytest.raises(SourceError, match="this machine cannot read"):
             open_source(f"{url}{folder}/far").columns()
+
+
+def check_kept(url: str, folder: Path) -> None:
+    """A session behind Spark Connect serves the next count of the folder, unless it ended or was interrupted."""
+    source, cells = open_source(f"{url}{folder}/0.parquet"), CASES[0].cells()
+    idle = spark.IDLE[parse_location(f"{url}{folder}/0.parquet")]
+    idle.clear()
+    counts = list(source.prepare(cells).run())
+    (first,) = idle
+    assert list(source.prepare(cells).run()) == counts
+    assert idle == [first]
+    first.stop()
+    assert list(source.prepare(cells).run(deadline=60.0)) == counts
+    (second,) = idle
+    assert second is not first
+    with suppress(SourceFailed):
+        source.prepare(cells).run(deadline=0.0)
+    assert second not in idle
+    spark._stop_idle()
+    assert idle == []
+    assert list(source.prepare(cells).run()) == counts
 
 
 def check_catalog(url: str, session: SparkSession, folder: Path) -> None:

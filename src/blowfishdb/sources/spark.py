@@ -13,7 +13,9 @@ import logging
 import os
 import re
 import threading
+import time
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -173,6 +175,8 @@ class Spark(Engine):
     rewrite = staticmethod(rewritten)
     shuffles = True
     floors_to_whole = True
+    has_variables = True
+    """Whether a session that is kept holds lists."""
 
     def __init__(self, location: Location) -> None:
         self._pyspark: Any = driver("pyspark.sql", "spark", "spark")
@@ -211,7 +215,10 @@ class Spark(Engine):
 
     @property
     def _is_kept(self) -> bool:
-        """Whether one copy serves all statements: where only a folder is read, which views do not matter to."""
+        """Whether one session serves many statements: where only a folder is read, which views do not matter to.
+
+        Others would take tables for what they were before.
+        """
         return bool(self._folder) and not self._location.joined
 
     def _look(self, session: SparkSession) -> None:
@@ -355,7 +362,7 @@ class Spark(Engine):
         text = ibis().literal(",".join(f"{number}:{times}" for number, times in runs))
         listed = function("flatten", f"array<{name}>")(split(text, ",").map(repeated))
         query = listed.name("numbers").as_table()
-        if self._is_kept:
+        if self._is_kept and self.has_variables:
             known = function(LIST_MARK, f"array<{name}>", 2)(LISTED_TYPES[name], super().write(query))
         else:
             known = query.as_scalar()
@@ -367,44 +374,62 @@ class Spark(Engine):
 
 
 class SparkConnect(Spark):
-    """A Spark Connect server: each statement has a session of its own, which sees the tables of the catalog."""
+    """A Spark Connect server, which sees the tables of its catalog."""
 
-    _is_kept = False
+    has_variables = False
 
     @contextmanager
     def _session(self, deadline: float | None = None) -> Iterator[SparkSession]:
         """A session with the view of the folder, if one is read."""
-        with self._plain_session(deadline) as session:
+        with self._lent(deadline) as session:
             if self._folder:
                 self._rows(session).createOrReplaceTempView(FOLDER.name)
             yield session
 
     @contextmanager
-    def _plain_session(self, deadline: float | None = None) -> Iterator[SparkSession]:
-        """A session on the server with settings of our own, which ends with the block, and its statements with it."""
-        session = self._opened()
+    def _lent(self, deadline: float | None = None) -> Iterator[SparkSession]:
+        """A session on the server with settings of our own, which nobody else has meanwhile.
+
+        Executors compile what they run for each session anew, so one that is kept serves again. It does not if it
+        failed or may have been interrupted: statements end with their session.
+        """
         lost = None if deadline is None else deadline + SLACK
+        session, begun, is_sound = self._taken(lost), time.monotonic(), False
 
         def interrupt() -> None:
             # The server may be gone, or be given up before it answers.
             with suppress(Exception):
                 session.interruptAll()
 
-        with interrupted_after(lost, session.client._channel.close):
-            try:
-                with interrupted_after(deadline, interrupt):
-                    for name, value in SETTINGS.items():
-                        session.conf.set(name, value)
-                    yield session
-            finally:
-                session.stop()
-                # PySpark would keep each session to tidy up at exit what sessions for machine learning leave behind.
-                atexit.unregister(session.client._cleanup_ml)
+        try:
+            with interrupted_after(lost, session.client._channel.close), interrupted_after(deadline, interrupt):
+                yield session
+            # Nothing is interrupted any more that was not by now.
+            is_sound = deadline is None or time.monotonic() - begun < deadline
+        finally:
+            idle = IDLE[self._location]
+            if is_sound and self._is_kept and len(idle) < MOST_IDLE:
+                idle.append(session)
+            else:
+                _stop(session)
+
+    def _taken(self, lost: float | None) -> Any:
+        """An idle session that the server still has, or a new one; a server that does not answer is given up."""
+        for session in _idle(self._location):
+            with suppress(Exception):
+                return _settled(session, SLACK)
+            _stop(session)
+        session = self._opened()
+        try:
+            return _settled(session, lost)
+        except BaseException:
+            _stop(session)
+            raise
 
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         if table != FOLDER:
             return super().columns(table)
-        with self._plain_session() as session:
+        with self._lent() as session:
             return _columns(self._rows(session).schema)
 
     def _rows(self, session: SparkSession) -> DataFrame:
@@ -440,6 +465,43 @@ class SparkConnect(Spark):
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         with self._session(deadline) as session:
             return [tuple(row) for row in session.sql(sql).collect()]
+
+
+IDLE: dict[Location, list[Any]] = defaultdict(list)
+"""Sessions on Spark Connect servers that wait for the next statement on the same folder."""
+MOST_IDLE = 4
+"""Such sessions of one folder: as many statements as are usual at once."""
+
+
+def _idle(location: Location) -> Iterator[Any]:
+    """Idle sessions one after the other, each only once whoever asks."""
+    with suppress(IndexError):
+        while True:
+            yield IDLE[location].pop()
+
+
+def _settled(session: Any, lost: float | None) -> Any:
+    """The session with settings of our own; its connection is closed after so many seconds."""
+    with interrupted_after(lost, session.client._channel.close):
+        for name, value in SETTINGS.items():
+            session.conf.set(name, value)
+    return session
+
+
+def _stop(session: Any) -> None:
+    """Ends a session, and its statements with it; a server that is gone has ended it."""
+    with suppress(Exception):
+        session.stop()
+    # PySpark would keep each session to tidy up at exit what sessions for machine learning leave behind.
+    atexit.unregister(session.client._cleanup_ml)
+
+
+@atexit.register
+def _stop_idle() -> None:
+    """Leaves no session behind on a server."""
+    for location in [*IDLE]:
+        for session in _idle(location):
+            _stop(session)
 
 
 def _columns(schema: StructType) -> dict[str, ColumnType]:
