@@ -163,8 +163,10 @@ def stepping(grid: EvenSteps) -> Stepping | None:
     return _corrected(grid, lambda x: _place(grid, x) + half) if furthest <= CORRECTION_LIMIT else None
 
 
-MOST_PARTS = 3
+MOST_PARTS = 5
 """The most parts that a step is cut into."""
+PARTS_PER_QUOTIENT = 1.5
+"""Parts whose groups cost as much as a quotient does beyond a product."""
 MOST_NUMBERS = 2**15 - 2
 """Numbers of two roundings: they fit into two bytes."""
 
@@ -194,6 +196,10 @@ class Rounding:
     def underflows(self) -> bool:
         return self.constant > 1 if self.divides else self.constant < 1
 
+    @property
+    def cost(self) -> float:
+        return self.parts + PARTS_PER_QUOTIENT * self.divides
+
 
 def _roundings(grid: EvenSteps) -> Iterator[Rounding]:
     """Products and quotients with the double nearest to the right constant, and with those next to it."""
@@ -220,7 +226,7 @@ def _two_roundings(grid: EvenSteps, edges: Floats, before: Floats) -> Stepping |
         at_edges = rounding.of(edges)
         if np.all(np.abs(at_edges) <= CORRECTION_LIMIT):
             known.append((rounding, at_edges, at_edges > rounding.of(before)))
-    pairs = sorted(itertools.combinations(known, 2), key=lambda pair: pair[0][0].parts + pair[1][0].parts)
+    pairs = sorted(itertools.combinations(known, 2), key=lambda pair: pair[0][0].cost + pair[1][0].cost)
     for (one, at_one, rises), (other, at_other, other_rises) in pairs:
         numbers = (at_one + at_other).astype(np.int64)
         if np.all(rises | other_rises) and numbers[-1] - numbers[0] <= MOST_NUMBERS:
