@@ -393,8 +393,10 @@ class SparkConnect(Spark):
         Executors compile what they run for each session anew, so one that is kept serves again. It does not if it
         failed or may have been interrupted: statements end with their session.
         """
-        lost = None if deadline is None else deadline + SLACK
-        session, begun, is_sound = self._taken(lost), time.monotonic(), False
+        begun, is_sound = time.monotonic(), False
+        session = self._taken(None if deadline is None else deadline + SLACK)
+        left = None if deadline is None else deadline - (time.monotonic() - begun)
+        lost = None if left is None else left + SLACK
 
         def interrupt() -> None:
             # The server may be gone, or be given up before it answers.
@@ -402,7 +404,7 @@ class SparkConnect(Spark):
                 session.interruptAll()
 
         try:
-            with interrupted_after(lost, session.client._channel.close), interrupted_after(deadline, interrupt):
+            with interrupted_after(lost, session.client._channel.close), interrupted_after(left, interrupt):
                 yield session
             # Nothing is interrupted any more that was not by now.
             is_sound = deadline is None or time.monotonic() - begun < deadline
@@ -489,8 +491,8 @@ def _settled(session: Any, lost: float | None) -> Any:
 
 
 def _stop(session: Any) -> None:
-    """Ends a session, and its statements with it; a server that is gone has ended it."""
-    with suppress(Exception):
+    """Ends a session, and its statements with it; a server that is gone or does not answer is left alone."""
+    with suppress(Exception), interrupted_after(SLACK, session.client._channel.close):
         session.stop()
     # PySpark would keep each session to tidy up at exit what sessions for machine learning leave behind.
     atexit.unregister(session.client._cleanup_ml)
@@ -498,10 +500,11 @@ def _stop(session: Any) -> None:
 
 @atexit.register
 def _stop_idle() -> None:
-    """Leaves no session behind on a server."""
+    """Leaves no session behind on a server; at exit no thread can be started that would give one up."""
     for location in [*IDLE]:
         for session in _idle(location):
-            _stop(session)
+            with suppress(Exception):
+                session.stop()
 
 
 def _columns(schema: StructType) -> dict[str, ColumnType]:
