@@ -82,19 +82,18 @@ def headline(data: Path | None) -> Iterator[Row]:
         yield _row("a preview that builds on a release, CDF of 1,000 bins", built, FIRST)
         with open_ledger(f"sqlite:///{place}/full.ledger", mark=place / "full.mark") as ledger:
             account = _fill(ledger)
-            yield _row("ledger verify, for 100,000 entries", _verified(ledger), VERIFY)
             short = _least(lambda: _listed(ledger, account))
             for number in range(TIMES):
                 charges = [_charge(account, f"more {number}", one) for one in range(CHARGES)]
                 ledger.charge_all(charges)
                 for charge in charges:
-                    if charge.certificate == SYNOPSIS:
-                        ledger.store_answer(ledger.charge(charge), STORED)
+                    ledger.store_answer(ledger.charge(charge), STORED)
             yield _row(
                 f"lists of past charges and synopses, {TIMES} times as many",
                 _least(lambda: _listed(ledger, account)),
                 short,
             )
+            yield _row("ledger verify, for 100,000 entries", _verified(ledger), VERIFY)
 
 
 def _row(case: str, ours: float, allowed: float, note: str = "") -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -221,6 +222,16 @@ def check_kept(url: str, folder: Path) -> None:
     spark._stop_idle()
     assert idle == []
     assert list(source.prepare(cells).run()) == counts
+
+
+def test_a_server_that_does_not_answer_does_not_keep_anybody_who_leaves() -> None:
+    pytest.importorskip("grpc_status")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        session = spark.SparkConnect(parse_location(f"sc://127.0.0.1:{silent.getsockname()[1]}#people"))._opened()
+        # Without a limit of our own the connection itself would fail, a quarter of a minute later, or never.
+        with pytest.raises(Exception, match="DEADLINE_EXCEEDED"):
+            session.client.release_session()
+        session.client.close()
 
 
 def check_catalog(url: str, session: SparkSession, folder: Path) -> None:

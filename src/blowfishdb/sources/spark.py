@@ -451,7 +451,8 @@ class SparkConnect(Spark):
         from pyspark.sql.connect.session import SparkSession
 
         where = self._location
-        builder = DefaultChannelBuilder(f"sc://{where.host or 'localhost'}:{where.port or PORT}")
+        address = f"sc://{where.host or 'localhost'}:{where.port or PORT}"
+        builder = DefaultChannelBuilder(address, [("grpc.service_config", json.dumps(SERVICE))])
         for name, value in (("user_id", where.user), ("token", where.password), *where.options):
             if value is not None:
                 builder.set(name, value)
@@ -469,6 +470,14 @@ class SparkConnect(Spark):
             return [tuple(row) for row in session.sql(sql).collect()]
 
 
+PATIENCE = {"Config": 60.0, "Interrupt": SLACK, "ReleaseSession": SLACK}
+"""Seconds that a server may take to begin a session, to end a statement and to end a session, by the names of gRPC."""
+SERVICE = {
+    "methodConfig": [
+        {"name": [{"service": "spark.connect.SparkConnectService", "method": method}], "timeout": f"{seconds:g}s"}
+        for method, seconds in PATIENCE.items()
+    ]
+}
 IDLE: dict[Location, list[Any]] = defaultdict(list)
 """Sessions on Spark Connect servers that wait for the next statement on the same folder."""
 MOST_IDLE = 4
@@ -492,7 +501,7 @@ def _settled(session: Any, lost: float | None) -> Any:
 
 def _stop(session: Any) -> None:
     """Ends a session, and its statements with it; a server that is gone or does not answer is left alone."""
-    with suppress(Exception), interrupted_after(SLACK, session.client._channel.close):
+    with suppress(Exception):
         session.stop()
     # PySpark would keep each session to tidy up at exit what sessions for machine learning leave behind.
     atexit.unregister(session.client._cleanup_ml)
@@ -500,11 +509,10 @@ def _stop(session: Any) -> None:
 
 @atexit.register
 def _stop_idle() -> None:
-    """Leaves no session behind on a server; at exit no thread can be started that would give one up."""
+    """Leaves no session behind on a server."""
     for location in [*IDLE]:
         for session in _idle(location):
-            with suppress(Exception):
-                session.stop()
+            _stop(session)
 
 
 def _columns(schema: StructType) -> dict[str, ColumnType]:
