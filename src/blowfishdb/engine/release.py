@@ -33,6 +33,7 @@ from blowfishdb.engine.preview import (
 from blowfishdb.engine.request import AccuracyTarget, subject_of, write_query, write_settings
 from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger import Receipt
+from blowfishdb.ledger.amounts import AmountParts
 from blowfishdb.ledger.values import Link, PastLink
 from blowfishdb.mechanisms import joint
 from blowfishdb.mechanisms.parameters import ParameterValues
@@ -203,12 +204,12 @@ class Sharing:
     @cached_property
     def finer(self) -> PastLink | None:
         """The next published level that is at least as fine; without one the data is read."""
-        return min((past for past in self.published if past.link.level >= self.link.level), key=by_level, default=None)
+        return min((past for past in self.published if past.link.parts >= self.link.parts), key=by_level, default=None)
 
     @cached_property
     def coarser(self) -> PastLink | None:
         """The next published level that is coarser."""
-        return max((past for past in self.published if past.link.level < self.link.level), key=by_level, default=None)
+        return max((past for past in self.published if past.link.parts < self.link.parts), key=by_level, default=None)
 
     @property
     def mark(self) -> str:
@@ -216,9 +217,9 @@ class Sharing:
         return next((past.mark or UNPROVEN for past in self.published), UNPROVEN)
 
 
-def by_level(past: PastLink) -> Fraction:
+def by_level(past: PastLink) -> AmountParts:
     """The level of a past link, by which a chain is ordered."""
-    return past.link.level
+    return past.link.parts
 
 
 @dataclass(frozen=True, eq=False)

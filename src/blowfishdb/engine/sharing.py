@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -296,9 +297,17 @@ class _Offers:
         return rows_digest(self.handle, self.analyst, self.compiled)
 
     @cached_property
-    def links(self) -> list[PastLink]:
-        """The charges of all chains over the rows."""
-        return self.ledger.links(self.handle.account, self.rows)
+    def charges(self) -> dict[str, list[PastLink]]:
+        """The charges of all chains over the rows, by chain."""
+        charges: dict[str, list[PastLink]] = defaultdict(list)
+        for past in self.ledger.links(self.handle.account, self.rows):
+            charges[past.link.chain].append(past)
+        return charges
+
+    @cached_property
+    def mine(self) -> set[str]:
+        """The chains in which the analyst was charged."""
+        return {name for name, chain in self.charges.items() if any(past.analyst == self.analyst for past in chain)}
 
     @cached_property
     def content(self) -> str:
@@ -307,12 +316,13 @@ class _Offers:
 
     def chains(self, part: CombinedMeasurement) -> dict[str, list[PastLink]]:
         """The chains of what is measured."""
-        chains: dict[str, list[PastLink]] = {}
         start = self._start(part)
-        for past in self.links:
-            if past.link.chain.startswith(start):
-                chains.setdefault(past.link.chain, []).append(past)
-        return chains
+        return {name: chain for name, chain in self.charges.items() if name.startswith(start)}
+
+    def _finest(self, chain: Iterable[PastLink]) -> PastLink | None:
+        """The finest of the analyst's own levels that were published."""
+        published = (past for past in chain if past.analyst == self.analyst and past.is_published)
+        return max(published, key=by_level, default=None)
 
     def of(self, part: CombinedMeasurement, without: Container[str] = ()) -> Sharing:
         """The cheapest way for the analyst to have the rows at their level; ties cost the data the least.
@@ -322,8 +332,8 @@ class _Offers:
         # Asked for whether it is needed or not: that it is may be due to another analyst.
         content, offers = self.content, []
         for name, chain in self.chains(part).items():
-            levels = (past.link.level for past in chain if past.analyst == self.analyst and past.is_published)
-            level = max((part.level, *levels))
+            finest = self._finest(chain)
+            level = part.level if finest is None else max(part.level, finest.link.level)
             sharing = _sharing(Link(name, level, owed(chain, level, self.analyst)), owed(chain, level), chain)
             if name not in without and _is_possible(sharing, part.candidate, level, content):
                 offers.append(sharing)
@@ -337,7 +347,7 @@ class _Offers:
 
     def continued_quotes(self, best: str, target: AccuracyTarget) -> Iterator[Quote]:
         """What the other mechanisms ask by which the analyst had these rows before."""
-        names = {past.link.chain.split(".")[1] for past in self.links if past.analyst == self.analyst}
+        names = {name.split(".")[1] for name in self.mine}
         for name in sorted(names - {best}):
             try:
                 yield quotes_for(self.compiled, target.by(name)).best
@@ -347,12 +357,11 @@ class _Offers:
     def unproven(self, part: CombinedMeasurement) -> str:
         """Why a part that the analyst paid is not built on: the rows are not known to be the same."""
         for chain in self.chains(part).values():
-            mine = [past for past in chain if past.analyst == self.analyst and past.is_published]
-            is_finer = any(past.link.level >= part.level for past in mine)
-            if mine and not is_finer and UNPROVEN in (mine[0].mark, self.content):
-                return UNTOLD.format(max(mine, key=by_level).charge)
-            if mine and not is_finer and mine[0].mark != self.content:
-                return CHANGED.format(max(mine, key=by_level).charge)
+            finest = self._finest(chain)
+            if finest is None or finest.link.level >= part.level or finest.mark == self.content != UNPROVEN:
+                continue
+            words = UNTOLD if UNPROVEN in (finest.mark, self.content) else CHANGED
+            return words.format(finest.charge)
         return ""
 
     def _start(self, part: CombinedMeasurement) -> str:
@@ -571,10 +580,9 @@ class _Combining:
         Of the analyst's own chains over the same rows that is the one which is made more accurate.
         """
         offers = _Offers(self.ledger, self.handle, self.analyst, supplement.part.compiled)
-        mine = {past.link.chain for past in offers.links if past.analyst == self.analyst and supplement.beside}
-        if supplement.upgraded is not None:
-            mine.discard(supplement.upgraded.past.link.chain)
-        return offers.of(replace(supplement.part, level=level), mine)
+        continued = set() if supplement.upgraded is None else {supplement.upgraded.past.link.chain}
+        without = offers.mine - continued if supplement.beside else ()
+        return offers.of(replace(supplement.part, level=level), without)
 
     def _measurable(self) -> Iterator[CombinedMeasurement]:
         """What may be measured for the question, at half of the fresh price."""
