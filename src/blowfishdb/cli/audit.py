@@ -35,7 +35,7 @@ QueriesOption = Annotated[
         "--query", metavar="SQL", help="A question to audit on the dataset; may be repeated. [the usual ones]"
     ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Run a short form, in under a minute instead of several.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run a short form, in a minute or two instead of several.")]
 Only = Annotated[
     str | None,
     typer.Option(metavar="SECTIONS", help="Only these, separated by commas: replay,exact,statistical,noise."),
