@@ -15,13 +15,32 @@ from blowfishdb.model import workload as line
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, as_intervals
 from tests.accuracy.cases import on_threshold
 from tests.effort import effort
-from tests.mechanisms.one_dim import certified_error, check_strategy, problems, threshold, workloads
+from tests.mechanisms.one_dim import (
+    axis_problem,
+    certified_error,
+    check_strategy,
+    dense_decoder,
+    problems,
+    threshold,
+    workloads,
+)
 
 
 @effort(40)
 @given(problems())
 def test_any_axis(problem):
     check_strategy(optimized.propose(problem))
+
+
+def test_the_error_of_a_total_is_known_where_its_cells_are_hardly_measured():
+    """The variances of the cells are 10^14 times that of the total: what is left of their sum has no digits."""
+    everybody = Intervals(11, np.array([0]), np.array([11]))
+    problem = axis_problem(np.arange(11), np.array([10]), np.ones(11, dtype=np.bool_), "public", everybody)
+    strategy = optimized.propose(problem)
+    spread = 2.0 * (2.0**24 / strategy.plan(Fraction(1)).weights) ** 2
+    decoder = everybody.dense() @ dense_decoder(strategy, spread)[0]
+    assert spread.max() > 1e14
+    np.testing.assert_allclose(strategy.answer_variances(spread), decoder**2 @ spread, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("cells", "theta", "figure"), [(32, 4, 33.4), (32, 8, 43.9), (64, 8, 56.1), (64, 16, 78.8)])

@@ -467,6 +467,12 @@ class EstimatingStrategy(CellStrategy):
         return np.asarray(self._weight_squares.min(initial=np.inf) / self._weight_squares)
 
 
+LOST = 1e-9
+"""The share of a variance below which what is left of it is not known to enough digits."""
+AT_ONCE = 4096
+"""Ranges that are worked out together."""
+
+
 @dataclass(frozen=True, eq=False)
 class CoarseCorrection(Estimator):
     """Noisy cells y with variances V, coarse rows H with variances D, free totals as rows of variance 0.
@@ -559,8 +565,19 @@ class CoarseCorrection(Estimator):
         return spread, noise
 
     def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
+        alone = np.concatenate([[0.0], np.cumsum(self._whitened(variances)[0])])
+        ranges = self._less_what_rows_tell(alone, low, high, variances)
+        # What two nearly equal numbers leave is mostly rounding: then it is added up by coefficients.
+        doubtful = np.flatnonzero(ranges < LOST * (alone[high] - alone[low]))
+        for start in range(0, doubtful.size, AT_ONCE):
+            lost = doubtful[start : start + AT_ONCE]
+            some = Intervals(self.axis.cells, low[lost], high[lost])
+            ranges[lost] = self.coefficients(some, np.arange(lost.size), variances) ** 2 @ variances
+        return ranges
+
+    def _less_what_rows_tell(self, alone: Floats, low: Ints, high: Ints, variances: Floats) -> Floats:
+        """The variances of ranges by the cells alone, whose running sums are `alone`, less what the rows take off."""
         spread, whitener = self._whitened(variances)
-        alone = np.concatenate([[0.0], np.cumsum(spread)])
         before = np.zeros((self._rows.shape[0], self.axis.cells + 1))
         np.cumsum(self._dense_rows * spread, axis=1, out=before[:, 1:])
         if not np.any(low):
@@ -573,8 +590,8 @@ class CoarseCorrection(Estimator):
             together = (whitened @ whitened.T)[low, high]
             return np.asarray(np.maximum(left[high] - left[low] + 2.0 * (together - squares[low]), 0.0))
         ranges = np.empty(low.size)
-        for start in range(0, low.size, 4096):
-            part = slice(start, start + 4096)
+        for start in range(0, low.size, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
             change = whitened[high[part]] - whitened[low[part]]
             ranges[part] = alone[high[part]] - alone[low[part]] - np.einsum("ij,ij->i", change, change)
         return np.maximum(ranges, 0.0)
