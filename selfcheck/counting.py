@@ -378,7 +378,7 @@ def _types(attribute: Attribute, engine: Engine | type[Engine], *, is_native: bo
         case Categorical(values=values):
             return ("TEXT",) if isinstance(values[0], str) else ("BIGINT", "DOUBLE")
         case Integers(low=low) if abs(low) > 10**6:
-            return ("BIGINT", "TEXT", *decimals[1:] * 2)
+            return ("BIGINT", "BIGINT", "TEXT", *decimals[1:] * 2)
         case Dates():
             return ("DATE", "TIMESTAMP", "TEXT")
         case Timestamps():

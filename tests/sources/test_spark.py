@@ -228,7 +228,7 @@ def test_a_server_that_does_not_answer_does_not_keep_anybody_who_leaves() -> Non
     pytest.importorskip("grpc_status")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         session = spark.SparkConnect(parse_location(f"sc://127.0.0.1:{silent.getsockname()[1]}#people"))._opened()
-        # Without a limit of our own the connection itself would fail, a quarter of a minute later, or never.
+        # Without a limit of our own the connection itself would fail, some 20 seconds later, or never.
         with pytest.raises(Exception, match="DEADLINE_EXCEEDED"):
             session.client.release_session()
         session.client.close()

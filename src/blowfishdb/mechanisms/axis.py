@@ -469,8 +469,8 @@ class EstimatingStrategy(CellStrategy):
 
 LOST = 1e-9
 """The share of a variance below which what is left of it is not known to enough digits."""
-AT_ONCE = 4096
-"""Ranges that are worked out together."""
+MOST_COEFFICIENTS = 2**22
+"""Coefficients that are worked out for such variances; where that is not enough, they stay as they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -568,9 +568,8 @@ class CoarseCorrection(Estimator):
         alone = np.concatenate([[0.0], np.cumsum(self._whitened(variances)[0])])
         ranges = self._less_what_rows_tell(alone, low, high, variances)
         # What two nearly equal numbers leave is mostly rounding: then it is added up by coefficients.
-        doubtful = np.flatnonzero(ranges < LOST * (alone[high] - alone[low]))
-        for start in range(0, doubtful.size, AT_ONCE):
-            lost = doubtful[start : start + AT_ONCE]
+        lost = np.flatnonzero(ranges < LOST * (alone[high] - alone[low]))
+        if 0 < lost.size * variances.size <= MOST_COEFFICIENTS:
             some = Intervals(self.axis.cells, low[lost], high[lost])
             ranges[lost] = self.coefficients(some, np.arange(lost.size), variances) ** 2 @ variances
         return ranges
@@ -590,8 +589,8 @@ class CoarseCorrection(Estimator):
             together = (whitened @ whitened.T)[low, high]
             return np.asarray(np.maximum(left[high] - left[low] + 2.0 * (together - squares[low]), 0.0))
         ranges = np.empty(low.size)
-        for start in range(0, low.size, AT_ONCE):
-            part = slice(start, start + AT_ONCE)
+        for start in range(0, low.size, 4096):
+            part = slice(start, start + 4096)
             change = whitened[high[part]] - whitened[low[part]]
             ranges[part] = alone[high[part]] - alone[low[part]] - np.einsum("ij,ij->i", change, change)
         return np.maximum(ranges, 0.0)
