@@ -20,7 +20,7 @@ from blowfishdb.model.domain import Domain, bins, domain, integers
 from blowfishdb.model.graphs import ZERO, AxisGraph
 from blowfishdb.model.groups import AxisCells
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Joint, ListedWindow, Policy, threshold
+from blowfishdb.model.policy import Grid, ListedWindow, Policy, custom, joint, threshold
 from blowfishdb.model.predicate import Axis, Member, Predicate, atoms, col
 from tests.effort import effort
 from tests.model import cases
@@ -103,9 +103,7 @@ def compare(domain: Domain, policy: Policy, axes: list[Axis], where: Predicate |
         outside = {int(cell) for cell in np.flatnonzero(cells.graph.outside)}
         leaving = {number[cell] for cell in truth.leaving}
         assert leaving <= outside
-        # Filters on some attributes of a listed joint graph are not looked at combination by combination.
-        if where is None or not any(isinstance(graph, Joint) for graph in policy.joint):
-            assert outside & possible == leaving
+        assert outside & possible == leaving
 
 
 @effort(60)
@@ -116,9 +114,7 @@ def test_conjunctions_are_projected_exactly(data: st.DataObject) -> None:
     where = data.draw(cases.conjunctions(domain))
     # A filter may punch holes into a cell; joint thresholds then take the cell's hull, which may join more.
     holes = any(isinstance(atom, Member) or getattr(atom, "op", "") == "==" for atom in atoms(where))
-    # Of a listed joint graph every edge is kept, wherever a filter on one of its attributes would have cut it.
-    listed = any(isinstance(graph, Joint) for graph in policy.joint) and where is not None
-    compare(domain, policy, axes, where, exact=not policy.joint or not (holes or listed))
+    compare(domain, policy, axes, where, exact=not (holes and any(isinstance(graph, Grid) for graph in policy.joint)))
 
 
 @effort(60)
@@ -156,6 +152,18 @@ def test_short_cuts_for_large_graphs_only_join_more(data: st.DataObject) -> None
 def test_named_groups_without_a_filter_are_projected_exactly(data: st.DataObject) -> None:
     domain, policy = data.draw(cases.settings_of())
     compare(domain, policy, data.draw(cases.axes_of(domain, in_order=False)), None, exact=True)
+
+
+def test_a_filter_cuts_the_moves_of_a_listed_joint_graph() -> None:
+    """Records move along x and y at once, so none that keeps x == 0 moves along y, and only those of y < 2 leave."""
+    table = domain({"x": integers(0, 1, null=0), "y": integers(0, 3, null=0)})
+    policy = Policy({}, joint=[joint(["x", "y"], custom([((0, 0), (1, 1)), ((0, 1), (1, 0))]))])
+    counted = compile_cells(table, policy, "y", col("x") == 0).graph
+    assert counted.value_edges().size == 0 and counted.is_exact
+    assert counted.outside.tolist() == [True, True, False, False]
+    assert compile_cells(table, policy, "y").graph.value_edges().tolist() == [[0, 1]]
+    either = compile_cells(table, policy, ["x", "y"], (col("x") == 0) | (col("y") == 1)).graph
+    assert either.value_edges().tolist() == [[0, 5]] and np.flatnonzero(either.outside).tolist() == [1]
 
 
 def test_the_comparison_sees_bins_joined_by_their_centres(monkeypatch: pytest.MonkeyPatch) -> None:

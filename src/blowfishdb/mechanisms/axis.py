@@ -193,6 +193,8 @@ def stand_in(axis: OrderedAxis, workload: Rows, window: int, cells: int) -> tupl
 
 GRID = 2**24
 """Shares of the loss become whole weights on a grid this fine."""
+LEAST_CELL = 2**12
+"""A cell beside coarse rows has at least this weight: with less, doubles would no longer tell what the rows add."""
 
 
 def whole_weights(share: float, height: int, rows: int) -> Ints:

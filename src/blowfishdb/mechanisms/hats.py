@@ -17,7 +17,7 @@ from scipy.linalg import cholesky_banded, solve_triangular
 from scipy.linalg.lapack import dtbtrs
 from scipy.sparse import csr_array, vstack
 
-from blowfishdb.mechanisms.axis import GRID, CoarseCorrection, Estimator, OrderedAxis
+from blowfishdb.mechanisms.axis import GRID, LEAST_CELL, CoarseCorrection, Estimator, OrderedAxis
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints, distinct
 from blowfishdb.model.workload import AllRanges, Identity, Prefix, Rows, Sparse, Stacked
@@ -114,7 +114,7 @@ class TunedHats:
         del shares
         entries, weights = _whole_rows(self.shares(axis.cells)[1].toarray(), HEIGHT)
         left = GRID - weights @ entries
-        return CoarseCorrection(axis, few_values(np.maximum(1, left)), csr_array(entries), weights)
+        return CoarseCorrection(axis, few_values(np.maximum(LEAST_CELL, left)), csr_array(entries), weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ class TunedLines:
         alike[np.argsort(rest, kind="stable")] = np.arange(rest.size) * min(MOST_WEIGHTS, rest.size) // rest.size
         common = (np.bincount(alike, rest) / np.bincount(alike))[alike]
         entries, weights = _whole_rows(lines * ((1.0 - common) / np.maximum(1.0 - rest, LEAST_SHARE)), LINE_HEIGHT)
-        left = np.maximum(1, GRID - weights @ entries)
+        left = np.maximum(LEAST_CELL, GRID - weights @ entries)
         least = np.full(alike.max() + 1, GRID)
         np.minimum.at(least, alike, left)
         least = np.sort(least)

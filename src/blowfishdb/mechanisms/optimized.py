@@ -11,6 +11,7 @@ from scipy.sparse import coo_array, csr_array, vstack
 
 from blowfishdb.mechanisms.axis import (
     GRID,
+    LEAST_CELL,
     BlockTree,
     CoarseCorrection,
     EstimatingStrategy,
@@ -419,7 +420,7 @@ class SmoothShape:
         ]
         return CoarseCorrection(
             axis,
-            few_values(np.maximum(1, (cells * GRID).astype(np.int64))),
+            few_values(np.maximum(LEAST_CELL, (cells * GRID).astype(np.int64))),
             csr_array(vstack([none, *(group.matrix for group in groups)], format="csr"), dtype=np.int64),
             np.concatenate([np.empty(0, dtype=np.int64), *weights]),
         )

@@ -159,7 +159,7 @@ def compile_cells(
         runs = [atom_runs(atom, domain.find(name)) for atom in cutting if atom.attribute == name]
         groups[name] = refined(groups[name], runs)
     cuts = {name: _cut(name, domain.find(name), groups, conditions) for name in used}
-    verdict = evaluate(where, cuts, {name: cuts[name].groups(group) >= 0 for name, group in groups.items()})
+    verdict = evaluate(policy, where, cuts, {name: cuts[name].groups(group) >= 0 for name, group in groups.items()})
     if verdict.accepted is not None and not verdict.accepted.any():
         raise QueryError("the filter rejects every declared record; nothing is left to count")
     layout = {name: _layout(cuts[name], groups[name], name, verdict) for name in groups}
@@ -182,7 +182,7 @@ def _graph(domain: Domain, policy: Policy, verdict: Verdict, layout: Mapping[str
     constrained = constrained_graph(domain, policy, verdict, layout)
     if constrained is not None:
         return constrained
-    factors = tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(layout))
+    factors = tuple(factor_graph(domain, policy, names, layout, verdict) for names in policy.factors(layout))
     return CellGraph(
         factors=factors or (complete(1),),
         composition=policy.composition,
@@ -251,7 +251,7 @@ def constrained_parts(domain: Domain, policy: Policy, cells: Cells) -> Constrain
     size = cells.graph.cells
     labels, totals = np.full(size, NO_PART, dtype=np.int64), list[int]()
     counted = {name: axis.cell_of >= 0 for name, axis in cells.layout.items()}
-    verdict = evaluate(cells.where, cells.cuts, counted, MOST_PARTS)
+    verdict = evaluate(policy, cells.where, cells.cuts, counted, MOST_PARTS)
     margins = sorted(marginals_of(given), key=lambda marginal: -len({*marginal.attributes} & {*cells.axes}))
     if margins and not verdict.names:
         labels, counts = _marginal(applied, margins[0], cells)

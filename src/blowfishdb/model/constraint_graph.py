@@ -62,7 +62,7 @@ def _may_change(domain: Domain, policy: Policy, constraint: Constraint) -> bool:
         signature = signatures(domain, [constraint])
         if hides_presence or not signature.patterns.any():
             return bool(signature.patterns.any())
-        verdict = evaluate(constraint.condition, signature.cuts, {})
+        verdict = evaluate(policy, constraint.condition, signature.cuts, {})
         return bool(leaving_cells(domain, policy, verdict, {}).any())
     if isinstance(constraint, MarginalConstraint):
         return hides_presence or any(_can_move(domain, policy, name) for name in constraint.attributes)

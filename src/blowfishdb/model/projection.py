@@ -34,6 +34,22 @@ COVER_LIMIT = 2**22
 NO_UNIVERSAL = np.empty(0, dtype=np.int64)
 
 
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """Which combinations of segments of the named attributes the query counts; None when there are too many.
+
+    `cuts` are the segments of all attributes that the query looks at.
+    """
+
+    names: tuple[str, ...]
+    accepted: Bools | None
+    cuts: Mapping[str, Segments]
+
+
+EVERY_RECORD = Verdict((), None, {})
+"""No query is known, so every record may count."""
+
+
 def complete(cells: int) -> WindowGraph:
     """Every cell joined to every other."""
     return WindowGraph(reach=np.full(cells, cells - 1), universal=NO_UNIVERSAL)
@@ -141,11 +157,35 @@ def meetings(cover: Cover, columns: Sequence[int], axes: Sequence[AxisCells]) ->
     return keys % width, keys // width
 
 
-def project_cover(cover: Cover, columns: Sequence[int], axes: Sequence[AxisCells]) -> Factor:
+def meetings_that_count(
+    cover: Cover, attributes: Sequence[str], layout: Mapping[str, AxisCells], verdict: Verdict
+) -> tuple[Ints, Ints]:
+    """The meetings of the cells along the layout's axes, of records that a query counts.
+
+    `attributes` are those of the graph. They are looked at segment by segment, also where only the filter names them.
+    """
+    decisive = [name for name in verdict.names if name in attributes]
+    if verdict.accepted is None or not decisive:
+        return meetings(cover, [attributes.index(name) for name in layout], list(layout.values()))
+    seen = list(dict.fromkeys([*layout, *decisive]))
+    finest = [AxisCells.finest_of(verdict.cuts[name]) for name in seen]
+    flat, groups = meetings(cover, [attributes.index(name) for name in seen], finest)
+    place = dict(zip(seen, np.unravel_index(flat, [axis.cells for axis in finest]), strict=True))
+    others = tuple(index for index, name in enumerate(verdict.names) if name not in attributes)
+    counts = verdict.accepted.any(axis=others)[tuple(place[name] for name in decisive)]
+    cells = np.zeros(flat.size, dtype=np.int64)
+    for name, axis in layout.items():
+        along_axis = axis.cell_of[place[name]]
+        counts, cells = counts & (along_axis >= 0), cells * axis.cells + along_axis
+    width = math.prod(axis.cells for axis in layout.values())
+    keys = distinct(groups[counts] * width + cells[counts])
+    return keys % width, keys // width
+
+
+def project_cover(meetings_of_cells: tuple[Ints, Ints], shape: tuple[int, ...]) -> Factor:
     """A listed joint graph on the cells of some of its attributes: two cells are joined where a group meets both."""
-    shape = tuple(axis.cells for axis in axes)
     size, everyone = math.prod(shape), complete(math.prod(shape))
-    cells, groups = meetings(cover, columns, axes)
+    cells, groups = meetings_of_cells
     sizes = np.bincount(groups, minlength=1)
     following = np.repeat(np.cumsum(sizes), sizes) - np.arange(cells.size) - 1
     if int(following.sum()) > COVER_LIMIT:
@@ -170,14 +210,25 @@ def _numeric(segments: Segments) -> Integers | Bins:
     return segments.attribute
 
 
-def factor_graph(domain: Domain, policy: Policy, names: Sequence[str], layout: Mapping[str, AxisCells]) -> Factor:
-    """The graph of one attribute, or of several with a joint graph, on the cells of their axes."""
+def factor_graph(
+    domain: Domain,
+    policy: Policy,
+    names: Sequence[str],
+    layout: Mapping[str, AxisCells],
+    verdict: Verdict = EVERY_RECORD,
+) -> Factor:
+    """The graph of one attribute, or of several with a joint graph, on the cells of their axes.
+
+    Moves of records that the query does not count join no cells; `AxisCells` knows this of single attributes, and the
+    verdict of combinations in a listed joint graph.
+    """
     joint = policy.joint_of(names[0])
     if isinstance(joint, Grid):
         return project_joint(joint, [layout[name] for name in names])
     if joint is not None:
-        columns = [joint.attributes.index(name) for name in names]
-        return project_cover(policy.cover(domain, joint), columns, [layout[name] for name in names])
+        axes = {name: layout[name] for name in names}
+        met = meetings_that_count(policy.cover(domain, joint), joint.attributes, axes, verdict)
+        return project_cover(met, tuple(axis.cells for axis in axes.values()))
     return project_axis(policy.graph(domain, names[0]), layout[names[0]])
 
 
@@ -223,18 +274,6 @@ FILTER_LIMIT = 2**22
 """Combinations of segments a filter is evaluated on; above it every cell counts as joined to outside."""
 
 
-@dataclass(frozen=True, eq=False)
-class Verdict:
-    """Which combinations of segments of the named attributes the query counts; None when there are too many.
-
-    `cuts` are the segments of all attributes that the query looks at.
-    """
-
-    names: tuple[str, ...]
-    accepted: Bools | None
-    cuts: Mapping[str, Segments]
-
-
 def passing(where: Predicate | None, cuts: Mapping[str, Segments], place: Mapping[str, Ints]) -> Bools:
     """Which records a filter accepts, given the segment of each record by attribute."""
 
@@ -246,17 +285,27 @@ def passing(where: Predicate | None, cuts: Mapping[str, Segments], place: Mappin
 
 
 def evaluate(
-    where: Predicate | None, cuts: Mapping[str, Segments], counted: Mapping[str, Bools], limit: int | None = None
+    policy: Policy,
+    where: Predicate | None,
+    cuts: Mapping[str, Segments],
+    counted: Mapping[str, Bools],
+    limit: int | None = None,
 ) -> Verdict:
     """Evaluates a filter on every combination of segments of the attributes that matter.
 
-    `counted` tells which segments of the grouped attributes are in a group.
+    `counted` tells which segments of the grouped attributes are in a group. Attributes that a listed joint graph ties
+    to one that matters are looked at as well, where there are not too many combinations.
     """
     partial = [name for name, inside in counted.items() if not inside.all()]
     decisive = {*partial, *(atom.attribute for atom in atoms(where))}
-    names = tuple(name for name in cuts if name in decisive)
-    sizes = tuple(cuts[name].count for name in names)
-    if math.prod(sizes) > (FILTER_LIMIT if limit is None else limit):
+    tied = {graph.attributes for name in decisive if isinstance(graph := policy.joint_of(name), Joint)}
+    most = FILTER_LIMIT if limit is None else limit
+    for chosen in (decisive.union(*tied), decisive):
+        names = tuple(name for name in cuts if name in chosen)
+        sizes = tuple(cuts[name].count for name in names)
+        if math.prod(sizes) <= most:
+            break
+    else:
         return Verdict(names, None, cuts)
     accepted = np.ones(sizes, dtype=np.bool_)
     if where is not None:
@@ -269,28 +318,27 @@ def evaluate(
 def is_exact(policy: Policy, verdict: Verdict, factors: Sequence[Factor]) -> bool:
     """Whether every edge of the projected graph is the move of some record, so that a loss on it is attained.
 
-    It is where the filter decides attribute by attribute: a record then keeps what it has beside the axes that it moves
-    along. Otherwise all accepted records of two joined cells may differ in more than one move changes. Numbers that
-    constraints give may say that a cell is empty.
+    It is where the filter decides attribute by attribute (those of a listed joint graph together): a record then keeps
+    what it has beside the axes that it moves along. Otherwise all accepted records of two joined cells may differ in
+    more than one move changes. Numbers that constraints give may say that a cell is empty.
     """
     if verdict.accepted is None or any(isinstance(factor, Unlisted | UnlistedJoint) for factor in factors):
         return False
     if any(not isinstance(constraint, RowsConstraint) for constraint in numbers_given(policy.constraints)):
         return False
-    if any(isinstance(policy.joint_of(name), Joint) for name in verdict.names):
-        # A filter may reject every record whose move made an edge.
-        return False
-    accepted, by_attribute = verdict.accepted, np.ones((1,) * verdict.accepted.ndim, dtype=np.bool_)
+    accepted, by_part = verdict.accepted, np.ones((1,) * verdict.accepted.ndim, dtype=np.bool_)
     for names in policy.factors(verdict.names):
-        if (
-            len(names) > 1
-            and math.prod(accepted.shape[verdict.names.index(name)] for name in names) ** 2 > LISTED_LIMIT
-        ):
+        places = [verdict.names.index(name) for name in names]
+        joint = policy.joint_of(names[0])
+        if isinstance(joint, Joint):
+            if any(name in verdict.cuts and name not in names for name in joint.attributes):
+                return False
+        elif len(names) > 1 and math.prod(accepted.shape[place] for place in places) ** 2 > LISTED_LIMIT:
             return False
-    for place in range(accepted.ndim):
-        others = tuple(other for other in range(accepted.ndim) if other != place)
-        by_attribute = by_attribute & accepted.any(axis=others, keepdims=True)
-    return bool(np.all(by_attribute == accepted))
+        for part in [places] if isinstance(joint, Joint) else [[place] for place in places]:
+            others = tuple(other for other in range(accepted.ndim) if other not in part)
+            by_part = by_part & accepted.any(axis=others, keepdims=True)
+    return bool(np.all(by_part == accepted))
 
 
 def by_cell(mask: Bools, names: Iterable[str], layout: Mapping[str, AxisCells], first: int = 0) -> Bools:
