@@ -172,7 +172,7 @@ def meetings_that_count(
     flat, groups = meetings(cover, [attributes.index(name) for name in seen], finest)
     place = dict(zip(seen, np.unravel_index(flat, [axis.cells for axis in finest]), strict=True))
     others = tuple(index for index, name in enumerate(verdict.names) if name not in attributes)
-    counts = verdict.accepted.any(axis=others)[tuple(place[name] for name in decisive)]
+    counts = np.asarray(verdict.accepted.any(axis=others))[tuple(place[name] for name in decisive)]
     cells = np.zeros(flat.size, dtype=np.int64)
     for name, axis in layout.items():
         along_axis = axis.cell_of[place[name]]
