@@ -132,6 +132,26 @@ def test_odd_names_of_columns(names: list[str]) -> None:
         assert [int(count) for count in counts] == [0, 1, 0, 0, 0]
 
 
+LINE = st.tuples(st.sampled_from(["", "1", "2", '"1\n"', '"\r\n1"', "é", '"q""q"']), st.sampled_from(["\n", "\r\n"]))
+
+
+@given(st.sampled_from(["age", '"a\nge"', '"a\r\nge"']), st.sampled_from(["\n", "\r\n"]), st.lists(LINE, max_size=8))
+@effort(10)
+def test_a_line_of_one_column_is_one_record_whatever_its_end(name: str, end: str, lines: list[tuple[str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        path.write_bytes((name + end + "".join(map("".join, lines))).encode())
+        column = name.strip('"')
+        table = open_source(str(path)).prepare(compile_cells(domain({column: integers(1, 2)}), Policy(), [column]))
+        values = [value for value, _ in lines]
+        ages = sum(value in ("1", '"1\n"', '"\r\n1"') for value in values)
+        assert [int(count) for count in table.run()] == [
+            ages,
+            values.count("2"),
+            len(values) - ages - values.count("2"),
+        ]
+
+
 def test_many_columns(tmp_path: Path) -> None:
     names = [f"c{place}" for place in range(100_000 if NIGHTLY else 2_000)]
     (tmp_path / "wide.csv").write_text(",".join(names) + "\n" + ",".join("1" for _ in names) + "\n")

@@ -71,6 +71,20 @@ def test_one_separator_for_all_files_and_a_comma_before_others(tmp_path: Path) -
         open_source(str(tmp_path / "b*.csv")).columns()
 
 
+@pytest.mark.parametrize("text", ['"age"\n1\r\n2\r\n', "age\r\n1\r\n2\n", "age\n1\n2", "age\r\n1\r\n2"])
+def test_both_ends_of_a_line_are_one_where_an_empty_line_is_a_row(tmp_path: Path, text: str) -> None:
+    (tmp_path / "one.csv").write_bytes(text.encode())
+    assert counts(str(tmp_path / "one.csv"), "age") == [0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_one_column_and_carriage_returns_alone_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_bytes(b"age\r1\r2\r")
+    with pytest.raises(SourceError, match="end in a line feed"):
+        open_source(str(tmp_path / "one.csv")).columns()
+    (tmp_path / "two.csv").write_bytes(b"age,d\r1,2024-01-01\r2,2024-01-01\r")
+    assert counts(str(tmp_path / "two.csv"), "age") == [0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+
+
 def test_one_odd_row_changes_no_type(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("age,a b,d\n" + "1,x,2024-01-01\n" * 30000 + "oops,x,2024-01-01\n")
     found = counts(str(tmp_path / "a.csv"), "age")

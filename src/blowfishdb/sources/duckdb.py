@@ -7,6 +7,7 @@ import csv
 import glob
 import gzip
 import io
+import itertools
 import os
 import re
 import tempfile
@@ -77,20 +78,26 @@ def header_of(path: str) -> tuple[str, list[str]]:
     """
     usual = "\t" if ".tsv" in Path(path).name.lower() else ","
     headers = {separator: _first_row(path, separator) for separator in sorted(SEPARATORS, key=lambda one: one != usual)}
-    separator = usual if len(headers[usual]) > 1 else max(headers, key=lambda one: len(headers[one]))
-    names = headers[separator]
+    separator = usual if len(headers[usual][0]) > 1 else max(headers, key=lambda one: len(headers[one][0]))
+    names, line = headers[separator]
     if any("\0" in name for name in names):
         raise SourceError("the file is not UTF-8 text, perhaps it is UTF-16: save it again as CSV in UTF-8")
     # DuckDB takes names of any case for the same.
     if not all(name.strip() for name in names) or not 0 < len(names) == len({name.lower() for name in names}):
         raise SourceError("the first line of a CSV file names every column, each once")
+    if len(names) == 1 and line.endswith("\r"):
+        text = "lines of a CSV file of one column end in a line feed, not in a carriage return alone: save it again so"
+        raise SourceError(text)
     return separator, names
 
 
-def _first_row(path: str, separator: str) -> list[str]:
+def _first_row(path: str, separator: str) -> tuple[list[str], str]:
+    """The fields of the first line, and the line itself with its end."""
     try:
-        with _opened(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", "replace", newline="") as lines:
-            return next(csv.reader(lines, delimiter=separator), [])
+        with _opened(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", "replace", newline="") as text:
+            lines, again = itertools.tee(text)
+            reader = csv.reader(lines, delimiter=separator)
+            return next(reader, []), "".join(itertools.islice(again, reader.line_num))
     except (OSError, EOFError, zlib.error, csv.Error):
         raise SourceError(f"the first line of {Path(path).name} cannot be read") from None
 
@@ -485,18 +492,20 @@ def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
     """A reader that never fails on a row and never guesses types from rows: every column is text.
 
     Short rows are filled with NULL and what is too long is cut, because an error that depends on a row would tell
-    about it. One thread reads: several would fail on a line end between quotes.
+    about it. One thread reads: several would fail on a line end between quotes. Of one column an empty line is a row:
+    there the reader is told that both characters of "\\r\\n" end one line, also where an earlier line ends in "\\n".
     """
     separator, names = header_of(files[0])
     if any(header_of(file) != (separator, names) for file in files[1:]):
         text = "the first lines of CSV files that are one table name the same columns in the same order and form"
         raise SourceError(text)
     columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in names)
+    line_end = r", new_line = '\r\n'" if len(names) == 1 else ""
     return (
         f"read_csv([{_listed(texts or files)}], auto_detect = false, header = true, delim = {quoted(separator)}, "
         f"quote = '\"', escape = '\"', columns = {{{columns}}}, null_padding = true, "
         f"strict_mode = false, ignore_errors = true, "
-        f"parallel = false, max_line_size = {LONGEST_LINE})"
+        f"parallel = false, max_line_size = {LONGEST_LINE}{line_end})"
     )
 
 
