@@ -195,6 +195,7 @@ def test_a_demand_survives() -> None:
         accuracy_target(alpha=50),
         accuracy_target(epsilon="1/3", mechanism="identity"),
         accuracy_target(5, "0.1", per_query=True),
+        accuracy_target(epsilon=1.2345678901234567e-7),
     ):
         assert read_target(json.loads(json.dumps(wanted.to_dict()))) == wanted
 
@@ -208,6 +209,8 @@ def test_a_demand_survives() -> None:
         {"alpha": [1]},
         {},
         {"epsilon": "1", "alpha": 1},
+        {"alpha": 1e-300},
+        {"alpha": Fraction(1, 3**90)},
     ],
 )
 def test_odd_demands_are_refused(written: object) -> None:

@@ -70,7 +70,9 @@ AUTO = "auto"
 """Names no mechanism: rules choose one, data-aware ones included (engine/program.py:choose)."""
 LARGEST = Fraction(10**15)
 SMALLEST = Fraction(1, 10**15)
-NUMBER_TEXT = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?|\.\d{1,20}|\d{1,20}/\d{1,20}")
+NUMBER_TEXT = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?|\.\d{1,20}|\d{1,40}/\d{1,40}")
+MOST_WRITTEN = 10**40
+"""Numerators and denominators are smaller, so that every number which is taken can be written and read again."""
 
 
 @dataclass(frozen=True)
@@ -255,13 +257,17 @@ def read_alpha(value: Number) -> Fraction | Relative:
 
 def short_number(value: object, what: str) -> Fraction:
     """The exact value of a number that a person would write; refuses text of thousands of digits unread."""
+    if not isinstance(value, int | float | str | Decimal | Fraction):
+        raise AccuracyError(f"{what} is a number, not {type(value).__name__}")
+    refusal = AccuracyError(f"{what} is a number such as 50, '0.1' or '1/3'")
     if isinstance(value, str) and not NUMBER_TEXT.fullmatch(value.strip()):
-        raise AccuracyError(f"{what} is a number such as 50, '0.1' or '1/3'")
+        raise refusal
     if isinstance(value, Decimal) and not (value.is_finite() and abs(value.adjusted()) <= 40):
-        raise AccuracyError(f"{what} is a number such as 50, '0.1' or '1/3'")
-    if isinstance(value, int | float | str | Decimal | Fraction):
-        return exact(value.strip() if isinstance(value, str) else value, what, AccuracyError)
-    raise AccuracyError(f"{what} is a number, not {type(value).__name__}")
+        raise refusal
+    number = exact(value.strip() if isinstance(value, str) else value, what, AccuracyError)
+    if not max(abs(number.numerator), number.denominator) < MOST_WRITTEN:
+        raise refusal
+    return number
 
 
 def spending_cap(spend: Number | None) -> Fraction | None:
