@@ -24,8 +24,10 @@ from blowfishdb.engine.request import (
 )
 from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
 from blowfishdb.model.aggregates import Aggregate
+from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
 from blowfishdb.model.query import Part, Query, synopsis_of
+from blowfishdb.sql import parse
 from tests.engine.held import Rows
 
 DOMAIN = bf.domain({"x": bf.integers(0, 7), "y": bf.integers(0, 5)})
@@ -216,6 +218,17 @@ def test_a_demand_survives() -> None:
 def test_odd_demands_are_refused(written: object) -> None:
     with pytest.raises(AccuracyError):
         read_target(written)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\0"])
+def test_names_that_no_file_can_hold_are_refused_before_anything_is_charged(name: str) -> None:
+    declared = bf.domain({"x": bf.integers(0, 9)})
+    with pytest.raises(QueryError, match="can be stored"):
+        compile_cells(declared, bf.Policy(), bf.col("x").groups({name: [1, 2]}))
+    with pytest.raises(QueryError, match="can be stored"):
+        Aggregate("mean", ("x",), name=name)
+    with pytest.raises(QueryError, match="without NUL"):
+        parse(f'SELECT COUNT(*) AS "{name}" FROM made')
 
 
 def test_rows_are_stored_where_means_are_asked_and_never_beside_parts() -> None:

@@ -15,7 +15,7 @@ from scipy.sparse import csc_array, csr_array, eye_array, kron
 from blowfishdb.errors import QueryError, TooLarge, between
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, compile_cells, middles
-from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
+from blowfishdb.model.domain import Attribute, Bins, Domain, Integers, is_storable
 from blowfishdb.model.graphs import ZERO, GridGraph, JointEdges
 from blowfishdb.model.groups import LEFT_OUT, AxisCells, along, grouping
 from blowfishdb.model.numbers import Bools, Ints, show
@@ -123,6 +123,8 @@ class Aggregate:
             raise QueryError("an attribute times 0 has nothing to add up")
         if self.tolerance is not None and self.tolerance < 0:
             raise QueryError("a tolerance is a number of at least 0")
+        if not isinstance(self.name, str) or not is_storable(self.name):
+            raise QueryError(f"the name of a column is text that can be stored, not {self.name!r}")
 
     @property
     def title(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -180,9 +181,12 @@ def one_by_one(values: object, read: Callable[[object], int | None], low: int, h
     return index, is_null, is_outside
 
 
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
 def is_storable(text: str) -> bool:
-    """Whether every engine can hold the text: no NUL, and no half of a surrogate pair."""
-    return not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in text)
+    """Whether every engine and file can hold the text: no NUL, and no half of a surrogate pair."""
+    return UNSTORABLE.search(text) is None
 
 
 Category = str | int | bool

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from blowfishdb.errors import DomainError, QueryError, TooLarge
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import DAY, NESTS, SECONDS, Dates, Timestamps, first_days, periods_of_days
-from blowfishdb.model.domain import CELL, Attribute, Bins, Slot
+from blowfishdb.model.domain import CELL, Attribute, Bins, Slot, is_storable
 from blowfishdb.model.numbers import Bools, Ints, distinct, exact, show, suggest, whole
 from blowfishdb.model.predicate import Atom, Axis, Comparison, IsNull, Member, Predicate, Truth, truth
 
@@ -138,6 +138,8 @@ def _named_groups(axis: Axis, attribute: Attribute) -> Grouping:
     for number, (name, values) in enumerate(axis.groups):
         if not values:
             raise DomainError(f"the group {name!r} is empty")
+        if not isinstance(name, str) or not is_storable(name):
+            raise DomainError(f"the name of a group is text that can be stored, not {name!r}")
         for value in values:
             if member.setdefault(attribute.index_of(value), number) != number:
                 raise DomainError(f"the value {value!r} is in two groups")

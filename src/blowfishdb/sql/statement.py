@@ -21,6 +21,7 @@ from blowfishdb.engine.request import Relative, TargetOptions, read_alpha, read_
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.mechanisms.parameters import ParameterValues, settings_words
 from blowfishdb.model.conditions import check_depth, number, only, shown
+from blowfishdb.model.domain import is_storable
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.sources.base import Join
 
@@ -236,6 +237,8 @@ def parse(text: str) -> Statement:
     """The statement that the text writes; QueryError with the nearest thing that works."""
     if not isinstance(text, str) or not text.strip():
         refuse("An SQL statement is expected")
+    if not is_storable(text):
+        raise QueryError("a statement is text without NUL and without half of a surrogate pair")
     if len(text) > LONGEST_STATEMENT:
         raise QueryError(f"a statement has at most {LONGEST_STATEMENT:,} characters, not {len(text):,}")
     try:
