@@ -258,6 +258,15 @@ def _dilate_cube(graph: GridGraph, mask: Bools) -> Bools:
     return reached.reshape(mask.shape)
 
 
+def _dilate_groups(cells: Ints, groups: Ints, mask: Bools) -> Bools:
+    """Where a group that meets the cell meets one of the mask: edge by edge there would be far more to look at."""
+    by_group = np.zeros((int(groups.max()) + 1, *mask.shape[1:]), dtype=np.bool_)
+    np.logical_or.at(by_group, groups, mask[cells])
+    reached = mask.copy()
+    np.logical_or.at(reached, cells, by_group[groups])
+    return reached
+
+
 def _dilate_windows(graph: WindowGraph, mask: Bools) -> Bools:
     zero = np.zeros((1, *mask.shape[1:]), dtype=np.int64)
     before = np.concatenate([zero, np.cumsum(mask, axis=0, dtype=np.int64)])
@@ -376,6 +385,12 @@ def reached(
         source = near if policy.composition == "record" else rejected
         front = np.moveaxis(source, places, range(len(places)))
         flat = front.reshape(-1, *front.shape[len(places) :])
-        moved = dilate(factor_graph(domain, policy, factor, whole), flat).reshape(front.shape)
-        near = near | np.moveaxis(moved, range(len(places)), places)
+        joint = policy.joint_of(factor[0])
+        if isinstance(joint, Joint):
+            columns = [joint.attributes.index(name) for name in factor]
+            axes = [whole[name] for name in factor]
+            moved = _dilate_groups(*meetings(policy.cover(domain, joint), columns, axes), flat)
+        else:
+            moved = dilate(factor_graph(domain, policy, factor, whole), flat)
+        near = near | np.moveaxis(moved.reshape(front.shape), range(len(places)), places)
     return near
