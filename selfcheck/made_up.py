@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -33,6 +34,7 @@ from blowfishdb.model.policy import (
     custom,
     full,
     grid,
+    joint,
     line,
     partition,
     person,
@@ -83,6 +85,34 @@ def made_up_places(random: np.random.Generator) -> Adjacency:
     return Adjacency(declared, policy, (Axis("x"), Axis("y")), where)
 
 
+def made_up_combinations(random: np.random.Generator) -> Adjacency:
+    """Two columns whose combinations are hidden in blocks or in pairs, a third, and mostly a filter."""
+    sizes = [int(size) for size in random.integers(2, 5, size=2)]
+    specials = [one_of(random, (("cell", False), ("cell", True), (0, False), (0, False))) for _ in range(3)]
+    declared = Domain(
+        tuple(
+            (name, integers(0, size - 1, null=null, null_public=is_public))
+            for name, size, (null, is_public) in zip(("x", "y", "z"), (*sizes, 2), specials, strict=True)
+        )
+    )
+    combinations = list(itertools.product(*map(range, sizes)))
+    labels = random.integers(0, int(random.integers(2, 5)), size=len(combinations))
+    blocks = [[combinations[place] for place in np.flatnonzero(labels == label)] for label in np.unique(labels)]
+    pairs = [(one_of(random, combinations), one_of(random, combinations)) for _ in range(int(random.integers(1, 6)))]
+    family = partition(blocks) if random.random() < 0.5 else custom(pairs)
+    beside: tuple[Family, ...] = (full(), public())
+    policy = Policy(
+        {"z": one_of(random, beside)},
+        one_of(random, COMPOSITIONS),
+        one_of(random, (*PUBLIC, *PRESENCES)),
+        joint=[joint(["x", "y"], family)],
+    )
+    grouped = [name for name in declared.names if random.random() < 0.6]
+    axes = tuple(made_up_axis(random, name, declared[name]) for name in grouped)
+    where = made_up_condition(random, declared) if random.random() < 0.8 else None
+    return Adjacency(declared, policy, axes, where)
+
+
 MOST_TIED = 16
 """Different records up to which sets that change together are gone through."""
 
@@ -116,14 +146,14 @@ def made_up_policy(random: np.random.Generator, declared: Domain) -> Policy:
     """A policy on the domain without constraints; some protect people."""
     numbers = [name for name in declared.names if isinstance(declared[name], Integers | Bins)]
     is_joint = len(numbers) > 1 and random.random() < 0.5
-    joint = [grid(numbers[:2], _theta(random), one_of(random, METRICS))] if is_joint else []
+    grids = [grid(numbers[:2], _theta(random), one_of(random, METRICS))] if is_joint else []
     families = {
         name: made_up_family(random, declared[name])
         for name in declared.names
         if not is_joint or name not in numbers[:2]
     }
     presence = one_of(random, (*PUBLIC, *PRESENCES))
-    return Policy(families, one_of(random, COMPOSITIONS), presence, one_of(random, UNITS), joint)
+    return Policy(families, one_of(random, COMPOSITIONS), presence, one_of(random, UNITS), grids)
 
 
 def made_up_constraints(random: np.random.Generator, declared: Domain) -> list[Constraint]:

@@ -70,6 +70,7 @@ from selfcheck.made_up import (
     made_up,
     made_up_axis_graph,
     made_up_buckets,
+    made_up_combinations,
     made_up_constraints,
     made_up_part,
     made_up_places,
@@ -143,13 +144,15 @@ def graph_lines(way: str, *, quick: bool, seed: int) -> list[CheckLine]:
 
 def graph_checks(way: str, settings: int, seed: int) -> Iterator[list[str]]:
     """The faults of each of many graphs."""
-    random = np.random.default_rng([seed, len(way), 43])
+    random, other = (np.random.default_rng([seed, len(way), stream]) for stream in (43, 53))
     with limited(WAYS[way]):
         for place in range(settings):
             adjacency = made_up_places(random) if place % 4 == 0 else made_up(random, numeric=place % 4 == 2)
-            known = Known.of(replace(adjacency, by_value=False), is_listed=False, most=GRAPH_RECORDS)
-            if known is not None:
-                yield [*known.edge_violations()]
+            adjacencies = [replace(adjacency, by_value=False), *([made_up_combinations(other)] if place % 2 else [])]
+            for one in adjacencies:
+                known = Known.of(one, is_listed=False, most=GRAPH_RECORDS)
+                if known is not None:
+                    yield [*known.edge_violations()]
 
 
 def questions(random: np.random.Generator, settings: int, *, is_listed: bool) -> Iterator[Known]:

@@ -391,6 +391,20 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "for axis in range(1):",
         moves(STRUCTURE),
     ),
+    "leaving a listed joint graph": (
+        projection,
+        "_dilate_groups",
+        "    np.logical_or.at(reached, cells, by_group[groups])\n",
+        "",
+        moves(LISTED),
+    ),
+    "moves of a listed joint graph that a filter cuts": (
+        projection,
+        "meetings_that_count",
+        "verdict.accepted.any(axis=others)",
+        "verdict.accepted.all(axis=others)",
+        moves(LISTED),
+    ),
     "theta rounded": (projection, "project_joint", "int(grid.theta * scale)", "int(grid.theta) * scale", moves(LISTED)),
     "records that change together": (
         constraint_graph,
