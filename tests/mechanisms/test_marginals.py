@@ -16,6 +16,7 @@ from tests.effort import effort
 from tests.mechanisms.product_checks import (
     check_cells_strategy,
     check_prediction,
+    dense_rows,
     policy,
     product_graphs,
     random_boxes,
@@ -100,6 +101,17 @@ def test_nothing_is_exact_when_presence_is_secret():
 def test_predicted_error_is_what_noise_gives():
     problem = Problem(policy([window(4, 1), window(3, 3), window(2, 1)]), all_marginals((4, 3, 2), 2))
     check_prediction(mechanism.propose(problem), problem, Fraction(3), seed=2)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-320, 1e-150])
+def test_noise_that_is_next_to_none_is_decoded(size):
+    """At an epsilon of thousands: the variance of such noise is 0 as a double, and one over it is no number."""
+    problem = Problem(policy([window(4, 1), window(3, 3)]), all_marginals((4, 3), 2))
+    strategy = mechanism.propose(problem)
+    plan, table = strategy.plan(Fraction(1)), np.arange(12.0)
+    rows = dense_rows(plan)
+    answers = strategy.decode(rows @ table, plan.exact.dense() @ table, np.full(len(rows), size))
+    np.testing.assert_allclose(answers, problem.workload.dense() @ table, atol=1e-7)
 
 
 def test_many_axes_are_served():

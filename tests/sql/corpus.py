@@ -36,6 +36,8 @@ count | SELECT COUNT(*) FROM visits WHERE NOT (ward = 'A1' OR ward = 'A2')
 count | SELECT COUNT(*) FROM visits WHERE ward LIKE 'A%'
 count | SELECT COUNT(*) FROM visits WHERE ward ILIKE '%1' AND insured = TRUE
 count | SELECT COUNT(*) FROM visits WHERE ward NOT LIKE 'A_'
+count | SELECT COUNT(*) FROM visits WHERE ward NOT LIKE 'A1'
+count | SELECT COUNT(*) FROM visits WHERE ward NOT ILIKE 'b%' AND ward NOT LIKE '%1' AND sex = 'f'
 count | SELECT COUNT(*) FROM visits WHERE day >= DATE '2024-01-01'
 count | SELECT COUNT(*) FROM visits WHERE day BETWEEN '2023-03-01' AND '2023-03-31'
 count | SELECT COUNT(*) FROM (SELECT * FROM visits WHERE sex = 'f') WHERE age > 40
@@ -245,6 +247,20 @@ no declared value | SELECT COUNT(*) FROM visits WHERE MONTH(day) = 13
 two columns | SELECT SUM(cost + nights) FROM visits
 divided by numbers | SELECT SUM(cost / nights) FROM visits
 no declared value | SELECT COUNT(*) FROM visits WHERE ward LIKE 'Z%'
+what is selected | SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY CASE WHEN ward = 'B1' THEN 0 ELSE 1 END
+what is selected | SELECT nights, COUNT(*) FROM visits GROUP BY nights ORDER BY nights > 2 DESC, nights
+what is selected | SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY LOWER(ward)
+what is selected | SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY -COUNT(*)
+what is selected | SELECT age > 40 AS old, COUNT(*) FROM visits GROUP BY old ORDER BY age
+compares an aggregate | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) * 2 > 300
+low end first | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) BETWEEN SYMMETRIC 500 AND 10
+nothing beside it | SELECT ward, COUNT(*) FROM visits GROUP BY ward LIMIT 1 BY ward
+numbers as they are | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING ROUND(COUNT(*), -2) >= 200
+numbers as they are | SELECT ward, ROUND(AVG(cost)) AS m FROM visits GROUP BY ward HAVING m = 500
+numbers as they are | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING CAST(COUNT(*) / 100 AS INTEGER) = 2
+two columns are called 'count' | SELECT ward, COUNT(*) / 2.0 AS count FROM visits GROUP BY ward HAVING COUNT(*) > 150
+two columns are called 'count' | SELECT ward, COUNT(*) * 2 AS count, COUNT(*) + 1 AS b FROM visits GROUP BY ward
+two columns are called 'ward' | SELECT ward, COUNT(*) AS ward, SUM(cost) FROM visits GROUP BY ward ORDER BY 1
 """.strip()
 
 

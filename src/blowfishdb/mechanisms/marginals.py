@@ -27,6 +27,8 @@ SETS = 256
 Axes = tuple[int, ...]
 HEAVIEST = 1000
 LEAST_SHARE = 1e-6
+LEAST_VARIANCE = 1e-200
+"""The noise of an epsilon of some hundreds has a smaller variance, 0 as a double: it counts as this one."""
 PLAIN, SCATTERED, ROUNDS, POLISHED = 3, 24, 40, 3
 """Starts that favour no set, starts that favour some, steps from each, and results that are rounded."""
 
@@ -274,7 +276,9 @@ class MarginalStrategy(CellStrategy):
         """One over the variance at which each measured marginal gives residual `inner`; 0 where it cannot."""
         return np.array(
             [
-                1 / (_rest(self._shape, outer, inner) * variances[start]) if set(inner) <= set(outer) else 0.0
+                1 / (_rest(self._shape, outer, inner) * max(variances[start], LEAST_VARIANCE))
+                if set(inner) <= set(outer)
+                else 0.0
                 for outer, start in zip(self.measured, self._starts[:-1], strict=True)
             ]
         )

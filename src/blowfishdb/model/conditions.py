@@ -234,8 +234,10 @@ def _is_truth(name: str | None, declared: Domain) -> bool:
     return isinstance(attribute, Categorical) and all(isinstance(value, bool) for value in attribute.values)
 
 
-def _like(node: exp.Like | exp.ILike | exp.StartsWith, declared: Domain, names: Names) -> Member:
-    """The declared values that match a pattern, of an attribute that lists them."""
+def _like(node: exp.Like | exp.ILike | exp.StartsWith, declared: Domain, names: Names) -> Predicate:
+    """The declared values that match a pattern, of an attribute that lists them; NOT LIKE is a part of the node."""
+    if not only(node, "this", "expression", "negate"):
+        raise QueryError(CONDITIONS_HELP)
     name, pattern = names.attribute(node.this, CONDITIONS_HELP), value_of(node.args["expression"])
     attribute = declared.find(name)
     if not isinstance(attribute, Categorical) or not isinstance(pattern, str):
@@ -247,7 +249,7 @@ def _like(node: exp.Like | exp.ILike | exp.StartsWith, declared: Domain, names: 
         values = tuple(value for value in attribute.values if is_like(fold(str(value)), fold(pattern)))
     if not values:
         raise QueryError(f"no declared value of {name} is like {shown(pattern)}; {suggest(pattern, attribute.values)}")
-    return Member(name, values)
+    return Negation(Member(name, values)) if node.args.get("negate") else Member(name, values)
 
 
 def is_like(text: str, pattern: str) -> bool:

@@ -151,7 +151,10 @@ def _computed(item: exp.Expression, context: ReadingContext, query: Query, place
     """The column of a formula, worked out of columns of the query."""
 
     def named(part: Aggregate) -> str:
-        return next(one.title for one in query.aggregates if _unnamed(one) == part)
+        title = next((one.title for one in query.aggregates if _unnamed(one) == part), None)
+        if title is None:
+            raise QueryError(f"{node_text(item)} is worked out of what is selected: select it too, and name it with AS")
+        return title
 
     formula = read_formula(item, context, named)
     return Computed(item.alias if isinstance(item, exp.Alias) else formula_words(formula), formula, place)
@@ -317,7 +320,27 @@ def selection_of(statement: Statement, names: Names, query: Query) -> Selection:
     if not chosen.is_everything and query.kind not in ("histogram", "table"):
         # One number, or one along an attribute: nothing to choose from or to sort.
         raise QueryError("ORDER BY, LIMIT and HAVING choose among groups: add GROUP BY, or leave them out")
+    if chosen.having is not None or chosen.order or chosen.computed:
+        _check_headings(query, chosen)
     return chosen
+
+
+def _check_headings(query: Query, chosen: Selection) -> None:
+    """Refuses two columns of one name, of which HAVING, ORDER BY or a formula might mean the other."""
+    columns = [part.title for part in query.aggregates] or ["count"]
+    headings = [*(axis.attribute for axis in query.axes), *columns, *(one.name for one in chosen.computed)]
+    twice = next((name for place, name in enumerate(headings) if name in headings[:place]), None)
+    if twice is not None:
+        raise QueryError(f"two columns are called {twice!r}: name one of them in another way with AS")
+
+
+def _is_rounded(node: exp.Expression) -> bool:
+    inner = node
+    while isinstance(inner, exp.Alias | exp.Paren):
+        inner = inner.this
+    return isinstance(inner, exp.Round) or (
+        isinstance(inner, exp.Cast) and inner.to.is_type(*exp.DataType.INTEGER_TYPES)
+    )
 
 
 def _whole(clause: exp.Expression | None, what: str) -> int | None:
@@ -325,6 +348,8 @@ def _whole(clause: exp.Expression | None, what: str) -> int | None:
         return None
     written = clause.args.get("count" if isinstance(clause, exp.Fetch) else "expression")
     number = value_of(written) if isinstance(written, exp.Expression) else None
+    if not only(clause, "expression", "count", "direction", "limit_options"):
+        raise QueryError(f"{what} takes a whole number, and nothing beside it")
     options = clause.args.get("limit_options")
     if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
         raise QueryError("FETCH FIRST takes a number of rows, without PERCENT and WITH TIES")
@@ -367,9 +392,14 @@ class _Reader:
         if column is not None:
             return SortKey(column, descending)
         axis = read_axis(bare(self._by_alias(inner)), self.names)
-        if axis is not None and axis.attribute in self.context.groups:
+        if axis is not None and self._sorts(axis):
             return SortKey(axis.attribute, descending)
         raise QueryError(f"ORDER BY names what is selected, not {node_text(node.this)}")
+
+    def _sorts(self, axis: Axis) -> bool:
+        """Whether groups are sorted as this is: it is one of them, or the attribute of groups of values in order."""
+        grouped = next((one for one in self.query.axes if one.attribute == axis.attribute), None)
+        return axis == grouped or (grouped is not None and axis == Axis(axis.attribute) and not grouped.groups)
 
     def condition(self, node: exp.Expression) -> ColumnThreshold | AllOf:
         """What HAVING demands."""
@@ -379,6 +409,8 @@ class _Reader:
             parts = (self.condition(node.this), self.condition(node.expression))
             return AllOf(parts, any_of=isinstance(node, exp.Or))
         if isinstance(node, exp.Between):
+            if not only(node, "this", "low", "high"):
+                raise QueryError("BETWEEN takes its low end first, then its high end, both included")
             low, high = (
                 exp.GTE(this=node.this, expression=node.args["low"]),
                 exp.LTE(this=node.this, expression=node.args["high"]),
@@ -387,6 +419,8 @@ class _Reader:
         op: ColumnOp | None = "<>" if isinstance(node, exp.NEQ) else cast(ColumnOp | None, COMPARED.get(type(node)))
         if op is None or not only(node, "this", "expression"):
             raise QueryError(HAVING_HELP)
+        if any(_is_rounded(self._by_alias(side)) for side in (node.this, node.expression)):
+            raise QueryError("HAVING compares numbers as they are: leave ROUND, or CAST to whole numbers, out of it")
         column, number = self._column(node.this), value_of(node.expression)
         if column is None:
             column, number = self._column(node.expression), value_of(node.this)
