@@ -15,6 +15,7 @@ from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import bins, domain, integers
 from blowfishdb.model.policy import ROW, Policy
 from blowfishdb.sources import ColumnKind, open_source
+from blowfishdb.sources import duckdb as files
 from tests.sources import stores
 from tests.sources.cases import clock_cases
 from tests.sources.reference import expected_counts
@@ -77,12 +78,31 @@ def test_both_ends_of_a_line_are_one_where_an_empty_line_is_a_row(tmp_path: Path
     assert counts(str(tmp_path / "one.csv"), "age") == [0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 
 
-def test_one_column_and_carriage_returns_alone_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "one.csv").write_bytes(b"age\r1\r2\r")
+@pytest.mark.parametrize("text", [b"age\r1\r2\r", b"age,d\r1,2024-01-01\r2,2024-01-01\r"])
+def test_carriage_returns_alone_are_refused(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(text)
     with pytest.raises(SourceError, match="end in a line feed"):
-        open_source(str(tmp_path / "one.csv")).columns()
-    (tmp_path / "two.csv").write_bytes(b"age,d\r1,2024-01-01\r2,2024-01-01\r")
-    assert counts(str(tmp_path / "two.csv"), "age") == [0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        open_source(str(tmp_path / "a.csv")).columns()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_a_carriage_return_inside_of_a_field_ends_no_line(tmp_path: Path, name: str, end: str) -> None:
+    """Writers that end lines in a line feed do not quote it, so that anybody who types one would be many rows."""
+    lines = ["age,a b,d", "1,x" + "\r1" * 50 + ",2024-01-01", "2,x,2024-01-02\r", "3,\r\r,"]
+    (tmp_path / name).write_bytes((gzip.compress if name.endswith("gz") else bytes)((end.join(lines) + end).encode()))
+    url = str(tmp_path / name)
+    assert counts(url, "age") == [0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert counts(url) == [3]
+    (tmp_path / "one.csv").write_bytes(f"age{end}2\r5{end}3{end}".encode())
+    assert counts(str(tmp_path / "one.csv"), "age") == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0]
+
+
+def test_a_carriage_return_at_the_end_of_a_piece_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in range(1, 12):
+        monkeypatch.setattr(files, "CHUNK", size)
+        (tmp_path / "a.csv").write_bytes(b"age,d\r\n1,2024-01-01\r\n2,a\rb\r\r\n3,\r\n")
+        assert counts(str(tmp_path / "a.csv"), "age") == [0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_one_odd_row_changes_no_type(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Self, TypeAlias
 
@@ -355,6 +355,10 @@ class Integers(Attribute):
         return super().run_labels(firsts, lasts)
 
 
+DIGITS = Context(prec=1000, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation])
+"""Numbers are read down to so many digits: to make a fraction of a million of them would take a minute."""
+
+
 def read_number(value: object) -> Fraction | float | None:
     """A raw entry as a number; None for NULL, NaN and anything but a number; infinities stay floats."""
     plain = value.item() if isinstance(value, np.generic) else value
@@ -366,6 +370,7 @@ def read_number(value: object) -> Fraction | float | None:
     if isinstance(plain, Decimal):
         if plain.is_nan():
             return None
+        plain = DIGITS.plus(plain)
         if abs(plain.adjusted()) > LARGEST_EXPONENT or plain.is_infinite():
             return float(plain)
     if isinstance(plain, float) and (math.isnan(plain) or math.isinf(plain)):

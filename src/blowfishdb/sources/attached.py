@@ -17,8 +17,8 @@ from blowfishdb.sources.location import Stamp, stamp_of
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-OFFLINE = ("autoinstall_known_extensions", "autoload_known_extensions")
-"""Nothing is fetched or loaded because a table asks for it."""
+SWITCHED_OFF = ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_file_cache")
+"""Nothing is fetched or loaded because a table asks for it, and no old bytes of a file that was rewritten."""
 IDLE_CONNECTIONS = 16
 ARRAY_BITS = 18
 """Groups by small types are counted in an array of up to two to this many places."""
@@ -61,7 +61,7 @@ def connection_to(duckdb: ModuleType, path: str, *, read_only: bool) -> DuckDBPy
     """A connection to a database of its own."""
     connection: DuckDBPyConnection = duckdb.connect(path, read_only=read_only)
     # Set afterwards: a database that this process has open already wants the settings it was opened with.
-    for setting in OFFLINE:
+    for setting in SWITCHED_OFF:
         connection.execute(f"SET {setting} = false")
     connection.execute(f"SET perfect_ht_threshold = {ARRAY_BITS}")
     return connection

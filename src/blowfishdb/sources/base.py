@@ -270,6 +270,11 @@ class Engine(ABC):
         """The column so that texts compare and group byte by byte."""
         return function(TEXT_MARK, "string")(column) if self.byte_text and kind == ColumnKind.TEXT else column
 
+    @staticmethod
+    def are_joined(foreign: ColumnType, key: ColumnType) -> bool:
+        """Whether columns of these types are joined by the same comparison as equal keys are found by."""
+        return foreign.kind == key.kind
+
     def seconds(self, column: Expr, kind: ColumnKind) -> Expr:
         """Whole seconds since 1970 (in UTC for an instant), rounded down; only asked about declared moments."""
         del column

@@ -85,9 +85,8 @@ def header_of(path: str) -> tuple[str, list[str]]:
     # DuckDB takes names of any case for the same.
     if not all(name.strip() for name in names) or not 0 < len(names) == len({name.lower() for name in names}):
         raise SourceError("the first line of a CSV file names every column, each once")
-    if len(names) == 1 and line.endswith("\r"):
-        text = "lines of a CSV file of one column end in a line feed, not in a carriage return alone: save it again so"
-        raise SourceError(text)
+    if line.endswith("\r"):
+        raise SourceError("lines of a CSV file end in a line feed, not in a carriage return alone: save it again so")
     return separator, names
 
 
@@ -103,34 +102,52 @@ def _first_row(path: str, separator: str) -> tuple[list[str], str]:
 
 
 def readable(path: str, copies: ExitStack) -> str:
-    """The path, or that of a copy in UTF-8 where the file holds other bytes; the copy is gone when `copies` closes.
+    """The path, or that of a copy where the file holds what the engine misreads; it is gone when `copies` closes.
 
     The engine would leave out a line of which it reads a field that is no text, so that the line would be in some
-    counts and not in others. An archive it knows by its ending in small letters alone.
+    counts and not in others. A carriage return inside of a field, which many writers do not quote, it takes for the end
+    of a line, so that one record would be many rows. The copy has a replacement character for each of both. An archive
+    the engine knows by its ending in small letters alone.
     """
-    if (path.endswith(".gz") or not _is_packed(path)) and _is_text(path):
+    if (path.endswith(".gz") or not _is_packed(path)) and _is_plain(path):
         return path
     # Without a name, so that a killed server leaves nothing behind.
     made = copies.enter_context(tempfile.TemporaryFile())  # noqa: SIM115  # the stack closes it
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    with _opened(path) as raw:
-        while piece := raw.read(CHUNK):
-            made.write(decoder.decode(piece).encode())
+    for piece in _pieces(path):
+        made.write(LONE_RETURN.sub("\ufffd", decoder.decode(piece)).encode())
     made.write(decoder.decode(b"", final=True).encode())
     made.flush()
     return f"/dev/fd/{made.fileno()}"
+
+
+LONE_RETURN = re.compile("\r(?!\n)")
+
+
+def _pieces(path: str) -> Iterator[bytes]:
+    """The bytes of a file; no piece but the last ends in a carriage return, whose line feed would be in the next."""
+    rest = b""
+    with _opened(path) as raw:
+        while read := raw.read(CHUNK):
+            piece = rest + read
+            end = len(piece.rstrip(b"\r"))
+            piece, rest = piece[:end], piece[end:]
+            yield piece
+    yield rest
 
 
 def _is_packed(path: str) -> bool:
     return path.lower().endswith(".gz")
 
 
-def _is_text(path: str) -> bool:
+def _is_plain(path: str) -> bool:
+    """Whether a file is text in UTF-8, and every carriage return in it belongs to the end of a line."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        with _opened(path) as raw:
-            while piece := raw.read(CHUNK):
-                decoder.decode(piece)
+        for piece in _pieces(path):
+            decoder.decode(piece)
+            if piece.count(b"\r") > piece.count(b"\r\n"):
+                return False
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
@@ -154,7 +171,8 @@ KINDS = {
     **dict.fromkeys(("FLOAT", "DOUBLE"), ColumnKind.REAL),
     **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), ColumnKind.DECIMAL),
     **dict.fromkeys(("VARCHAR", "UUID"), ColumnKind.TEXT),
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), ColumnKind.TIMESTAMP),
+    # Not TIMESTAMP_S and TIMESTAMP_MS: to compare one that lies too far away with a declared day would fail.
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_NS"), ColumnKind.TIMESTAMP),
     "TIMESTAMP WITH TIME ZONE": ColumnKind.INSTANT,
     "BOOLEAN": ColumnKind.BOOLEAN,
     "DATE": ColumnKind.DATE,
@@ -202,6 +220,11 @@ class DuckDB(Engine):
     errors_on_overflow = False
     decimal_digits = 15
     streams = (os.cpu_count() or 1) <= STREAMED_CORES
+
+    @staticmethod
+    def are_joined(foreign: ColumnType, key: ColumnType) -> bool:
+        # Large whole numbers and decimals of different types are compared as doubles, or fail where one does not fit.
+        return foreign.kind == key.kind and (key.kind != ColumnKind.DECIMAL or foreign.native == key.native)
 
     def __init__(self, connect: Connect, place: str = "", read: Connect | None = None) -> None:
         self._connect = connect
@@ -395,7 +418,7 @@ class Delta(DeltaLog):
         connection.from_arrow(version.added.select(["file", *values.values()])).create(identifier(listed))
         rows, places = f"{identifier(listed)} WHERE false", dict[str, str]()
         if version.files:
-            rows = _parquet_reader(version.files, ", hive_partitioning = false, filename = 'read from'")
+            rows = _parquet_reader(version.files, ", filename = 'read from'")
             places = {name: identifier(name) for name in connection.sql(f"SELECT * FROM {rows}").columns}
             places |= {name: identifier(value) for name, value in values.items()}
             rows += f' JOIN {identifier(listed)} ON "file" = "read from"' if values else ""
@@ -485,7 +508,8 @@ def open_files(location: Location) -> tuple[Files, TableName]:
 
 
 def _parquet_reader(files: Sequence[str], options: str = "") -> str:
-    return f"read_parquet([{_listed(files)}], union_by_name = true{options})"
+    # The types of columns that the names of folders write would be guessed from all of those names.
+    return f"read_parquet([{_listed(files)}], union_by_name = true, hive_partitioning = false{options})"
 
 
 def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
@@ -505,7 +529,7 @@ def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
         f"read_csv([{_listed(texts or files)}], auto_detect = false, header = true, delim = {quoted(separator)}, "
         f"quote = '\"', escape = '\"', columns = {{{columns}}}, null_padding = true, "
         f"strict_mode = false, ignore_errors = true, "
-        f"parallel = false, max_line_size = {LONGEST_LINE}{line_end})"
+        f"parallel = false, hive_partitioning = false, max_line_size = {LONGEST_LINE}{line_end})"
     )
 
 

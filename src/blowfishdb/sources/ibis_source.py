@@ -117,7 +117,7 @@ class IbisSource:
             hidden = [name for name in join.attributes if name in main.columns]
             if hidden:
                 raise SourceError(f"{hidden[0]} is a column of the main table; give the joined attribute another name")
-            tables.check_key(join, table)
+            tables.check_key(join, table, self._engine)
         return tables
 
     def _describe(self, table: TableName) -> TableSchema:

@@ -374,7 +374,7 @@ def number_key(
     if not engine.typed:
         # As a double, the whole number next to the largest exact one is that one.
         if isinstance(attribute, Integers) and max(-attribute.low, attribute.high) == LARGEST:
-            return raw_key(attribute, column)
+            return raw_key(attribute, engine.comparable(column, kind.kind))
         return _dynamic_key(attribute, cut, column, engine)
     if kind.kind == ColumnKind.BOOLEAN or _is_read_by_proxy(attribute, kind, engine):
         return raw_key(attribute, column)

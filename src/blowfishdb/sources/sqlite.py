@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, interrupted_after
+from blowfishdb.sources.base import TEXT_MARK, ColumnKind, ColumnType, Engine, Expr, function, interrupted_after
 from blowfishdb.sources.location import Location, TableName, files_digest, local_path
 
 
@@ -28,6 +28,15 @@ def column_type(declared: str) -> ColumnType:
     return ColumnType(kind, declared or "no declared type")
 
 
+AFFINITIES = {"INT": "INTEGER", "CHAR": "TEXT", "CLOB": "TEXT", "TEXT": "TEXT", "BLOB": "BLOB"}
+AFFINITIES |= dict.fromkeys(("REAL", "FLOA", "DOUB"), "REAL")
+
+
+def affinity(declared: str) -> str:
+    """To what SQLite turns values of a column of this type before it compares them."""
+    return next((kind for word, kind in AFFINITIES.items() if word in declared.upper()), "NUMERIC")
+
+
 class SQLite(Engine):
     """A SQLite file, opened for reading only."""
 
@@ -38,6 +47,15 @@ class SQLite(Engine):
 
     def __init__(self, path: Path) -> None:
         self._path = path
+
+    def comparable(self, column: Expr, kind: ColumnKind) -> Expr:
+        """The column byte by byte, of any kind: a text may be in each, and each may have a collation."""
+        del kind
+        return function(TEXT_MARK, str(column.type()))(column)
+
+    @staticmethod
+    def are_joined(foreign: ColumnType, key: ColumnType) -> bool:
+        return foreign.kind == key.kind and affinity(foreign.native) == affinity(key.native)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, check_same_thread=False)

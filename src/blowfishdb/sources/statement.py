@@ -95,13 +95,13 @@ class Tables:
                 return join, column, table.find(column, tuple(ColumnKind), f"the attribute {attribute}")
         return None, attribute, self.main.find(attribute, tuple(ColumnKind), "an attribute of the domain")
 
-    def check_key(self, join: Join, table: TableSchema) -> None:
-        """Refuses a join whose foreign key or key is missing, or which differ in kind."""
+    def check_key(self, join: Join, table: TableSchema, engine: Engine) -> None:
+        """Refuses a join whose foreign key or key is missing, or which are compared otherwise than keys of one type."""
         given = ((one, other.attributes[join.foreign_key]) for other, one in self.joined if other.gives(join))
         owner, column = next(given, (self.main, join.foreign_key))
         foreign = owner.find(column, MATCHED, f"the foreign key to {join.name}")
         key = table.find(join.key, MATCHED, "the key of a join")
-        if foreign.kind != key.kind:
+        if not engine.are_joined(foreign, key):
             raise SourceError(f"{join.foreign_key} is {foreign.native}, but {join.key} is {key.native}")
 
 
@@ -274,7 +274,7 @@ def _rows(
     columns_of_rows |= {key_of[name]: engine.comparable(main[name], foreign[name][2].kind) for name in keys}
     rows = _bounded(main, columns_of_rows, tables.main, ROW if isinstance(unit, People) else unit, engine)
     for place, (join, table) in enumerate(used):
-        tables.check_key(join, table)
+        tables.check_key(join, table, engine)
         names = {name: f"d{place}_{number}" for number, name in enumerate(homes) if homes[name][0] is join}
         onward = [name for name in foreign if foreign[name][0] is join]
         dimension = _dimension(table, join, {names[name]: homes[name][1] for name in names}, onward, engine)
@@ -408,6 +408,27 @@ def check_type(name: str, attribute: Attribute, column: ColumnType) -> None:
         advice = "; declare timestamps in a time zone" if zoned else ""
         raise SourceError(f"{name}: {declared} are read from {wanted}, not from {column.native}{advice}")
     _check_calendar(name, attribute)
+    if column.native == NANOSECONDS and isinstance(attribute, Dates | Timestamps):
+        _check_nanoseconds(name, attribute)
+
+
+NANOSECONDS = "TIMESTAMP_NS"
+FIRST_NANOSECOND, LAST_NANOSECOND = -(2**63) // 10**9, 2**63 // 10**9
+"""In seconds since 1970: in 1677 and in 2262."""
+
+
+def _check_nanoseconds(name: str, attribute: Dates | Timestamps) -> None:
+    """Refuses days that times in nanoseconds cannot be compared with: that would fail as soon as there is a row."""
+    if isinstance(attribute, Timestamps):
+        unit = SECONDS[attribute.by]
+        begin, end = attribute.first_period * unit, (attribute.first_period + attribute.size) * unit
+    else:
+        begin, end = (int(day) * DAY for day in attribute.starts(np.array([0, attribute.size])))
+    if begin - 2 * DAY < FIRST_NANOSECOND or end + 2 * DAY > LAST_NANOSECOND:
+        raise SourceError(
+            f"{name} holds times in nanoseconds, which end in 1677 and 2262; declare days between, or store {name} as "
+            "TIMESTAMP"
+        )
 
 
 def _check_calendar(name: str, attribute: Attribute) -> None:
