@@ -272,8 +272,11 @@ class Engine(ABC):
 
     @staticmethod
     def are_joined(foreign: ColumnType, key: ColumnType) -> bool:
-        """Whether columns of these types are joined by the same comparison as equal keys are found by."""
-        return foreign.kind == key.kind
+        """Whether columns of these types are joined by the same comparison as equal keys are found by.
+
+        Large whole numbers and decimals of different types may be compared as doubles, or fail where one does not fit.
+        """
+        return foreign.kind == key.kind and (key.kind != ColumnKind.DECIMAL or foreign.native == key.native)
 
     def seconds(self, column: Expr, kind: ColumnKind) -> Expr:
         """Whole seconds since 1970 (in UTC for an instant), rounded down; only asked about declared moments."""

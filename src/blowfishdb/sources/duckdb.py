@@ -221,11 +221,6 @@ class DuckDB(Engine):
     decimal_digits = 15
     streams = (os.cpu_count() or 1) <= STREAMED_CORES
 
-    @staticmethod
-    def are_joined(foreign: ColumnType, key: ColumnType) -> bool:
-        # Large whole numbers and decimals of different types are compared as doubles, or fail where one does not fit.
-        return foreign.kind == key.kind and (key.kind != ColumnKind.DECIMAL or foreign.native == key.native)
-
     def __init__(self, connect: Connect, place: str = "", read: Connect | None = None) -> None:
         self._connect = connect
         self._read = connect if read is None else read

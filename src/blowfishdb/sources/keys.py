@@ -330,7 +330,11 @@ def timestamp_key(attribute: Timestamps, cut: Segments, column: Expr, kind: Colu
         clock = place(_wall_seconds(engine.seconds(moment, kind.kind).cast("float64"), attribute.zone, begin, end))
         low, high = _clock(begin - MARGIN), _clock(end + MARGIN)
     below, above = whole_double(-1), whole_double(attribute.size)
-    safe = ibis().cases((moment < low, below), (moment >= high, above), (moment >= low, clock))
+    compared = moment
+    if kind.kind == ColumnKind.DATE:
+        # A day may lie where there are no more moments: only declared days become one.
+        compared, low, high = column, _day(-(-begin // DAY)), _day(-(-end // DAY))
+    safe = ibis().cases((compared < low, below), (compared >= high, above), (compared >= low, clock))
     return Key((safe,), decode)
 
 

@@ -102,7 +102,9 @@ class Tables:
         foreign = owner.find(column, MATCHED, f"the foreign key to {join.name}")
         key = table.find(join.key, MATCHED, "the key of a join")
         if not engine.are_joined(foreign, key):
-            raise SourceError(f"{join.foreign_key} is {foreign.native}, but {join.key} is {key.native}")
+            raise SourceError(
+                f"{join.foreign_key} is {foreign.native}, but {join.key} is {key.native}: give both keys the same type"
+            )
 
 
 @dataclass(frozen=True)
