@@ -11,7 +11,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import QueryError
-from blowfishdb.sql import names_of, parse, query_of, selection_of
+from blowfishdb.sql import names_of, parse, query_of, selection_of, write_statement
 from tests.sql.test_truth import EPSILON, is_near
 
 DOMAIN = bf.domain(
@@ -209,6 +209,14 @@ def test_a_partition_is_by_groups_as_they_are() -> None:
     read(text.format(10))
     with pytest.raises(QueryError, match="grouped, as they are"):
         read(text.format(5))
+
+
+def test_the_statement_of_a_share_names_its_binned_group() -> None:
+    text = "SELECT bin(age, 10), AVG(CASE WHEN neg > 0 THEN 1 ELSE 0 END) AS p FROM t GROUP BY 1"
+    query = query_of(parse(text), DOMAIN)
+    again = write_statement("t", query, DOMAIN)
+    assert again is not None
+    assert query_of(parse(again), DOMAIN) == query
 
 
 def test_many_casts_are_read_in_no_time() -> None:

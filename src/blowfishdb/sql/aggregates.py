@@ -17,6 +17,7 @@ from blowfishdb.model.aggregates import UNCHANGED, Affine, Aggregate, Function
 from blowfishdb.model.conditions import Names, node_text, only, read_condition, value_of
 from blowfishdb.model.domain import CELL, Attribute, Bins, Domain, Integers
 from blowfishdb.model.predicate import (
+    Axis,
     Both,
     Comparison,
     Either,
@@ -556,14 +557,14 @@ def _whole(node: exp.Expression, context: ReadingContext) -> tuple[str, ...]:
 
 
 def _partition(node: exp.Expression, context: ReadingContext) -> tuple[str, ...]:
-    """The groups that the PARTITION BY of a window names."""
+    """The groups that the PARTITION BY of a window names, as they are selected or by the name of their attribute."""
     of = []
     select = node.find_ancestor(exp.Select)
     items = [] if select is None else [item.unalias() for item in select.expressions]
     grouped = [read_axis(item, context.names) for item in items if item.find(exp.AggFunc) is None]
     for part in node.args.get("partition_by") or []:
         axis = read_axis(part, context.names)
-        if axis is None or axis.attribute not in context.groups or axis not in grouped:
+        if axis is None or axis.attribute not in context.groups or axis not in (Axis(axis.attribute), *grouped):
             raise QueryError(f"PARTITION BY names attributes that are grouped, as they are, not {node_text(part)}")
         of.append(axis.attribute)
     having = None if select is None else select.args.get("having")
