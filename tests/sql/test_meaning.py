@@ -225,3 +225,14 @@ def test_many_casts_are_read_in_no_time() -> None:
     with pytest.raises(QueryError):
         read(f"SELECT SUM(cost{'::int' * 60}) FROM t")
     assert perf_counter() - begin < 5
+
+
+def test_a_share_of_groups_is_the_same_beside_a_mean_of_what_is_grouped(
+    places: tuple[bf.Session, duckdb.DuckDBPyConnection],
+) -> None:
+    """Values in no group are in no total, also where they have to be told apart for a mean."""
+    session, _ = places
+    share = "SELECT bin_edges(age, 5, 10, 15) AS g, 1.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS part{} FROM t GROUP BY g"
+    alone, beside = (session.sql(share.format(more), epsilon=EPSILON).rows() for more in ("", ", AVG(age) AS m"))
+    assert sum(row["part"] for row in alone) == pytest.approx(1.0, abs=0.02)
+    assert [row["part"] for row in beside] == pytest.approx([row["part"] for row in alone], abs=0.02)

@@ -521,6 +521,9 @@ class _Builder:
         mask = masks.get(name, np.ones(axis.cells, dtype=np.bool_)).copy()
         if name in block.factors:
             mask[axis.plain :] = False
+        if name in self.groups.layout:
+            # What is in no group is in no total of groups either.
+            mask &= self.group_of(name) >= 0
         if block.is_running and name in block.factors:
             return self._running(name, mask)
         entries = mask.astype(np.int64)
