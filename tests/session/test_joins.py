@@ -89,6 +89,8 @@ def test_a_declared_join_asks_the_dataset(db: bf.Session, folder: Path, joins: s
         ("SELECT COUNT(*) FROM visits, patients", "joined by other keys"),
         ("SELECT COUNT(*) FROM visits JOIN (SELECT * FROM patients) p ON patient = p.id", "JOIN table USING"),
         ("SELECT COUNT(*) FROM visits JOIN patients p ON patient = p.id WHERE p.salary > 1", "p gives no 'salary'"),
+        ("SELECT COUNT(*) FROM visits JOIN patients AS p(id, age, sex) ON patient = p.id", "one name"),
+        ("SELECT COUNT(*) FROM visits JOIN patients@v1 ON patient = id", "one name"),
         ("SELECT COUNT(*) FROM visits.people JOIN doctors USING (id)", "not joined to visits.people"),
         ("SELECT COUNT(*) FROM a.visits", "one name without dots"),
     ],

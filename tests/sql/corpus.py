@@ -82,6 +82,8 @@ histogram | SELECT * FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)
 histogram | WITH t AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT * FROM t ORDER BY n DESC
 histogram | SELECT insured, COUNT(*) FROM visits GROUP BY insured
 histogram | SELECT decade, COUNT(*) FROM (SELECT age / 10 * 10 AS decade FROM visits) GROUP BY decade
+histogram | SELECT ward, COUNT(*) AS n FROM (SELECT ward FROM visits) GROUP BY ward ORDER BY n
+histogram | SELECT ward AS w, COUNT(*) AS n FROM (SELECT ward FROM visits) GROUP BY w HAVING n > 1000
 histogram | SELECT ward, COUNT(*) n FROM visits GROUP BY ward ORDER BY n DESC FETCH FIRST 3 ROWS ONLY
 histogram | SELECT TO_CHAR(day, 'YYYY-MM') AS month, COUNT(*) FROM visits GROUP BY 1
 histogram | SELECT LEFT(ward, 1) AS building, COUNT(*) FROM visits GROUP BY building
@@ -158,6 +160,7 @@ table | SELECT DATE_TRUNC('quarter', day) AS q, COUNT(*), AVG(nights) FROM visit
 table | SELECT EXTRACT(MONTH FROM day) AS m, SUM(nights) AS nights FROM visits GROUP BY m ORDER BY nights DESC LIMIT 3
 table | WITH a AS (SELECT ward, cost FROM visits WHERE age >= 18) SELECT ward, AVG(cost) FROM a GROUP BY ward
 table | SELECT ward, AVG(c) FROM (SELECT ward, cost AS c, age FROM visits) x WHERE age > 30 GROUP BY ward
+table | SELECT ward, SUM(x) AS x FROM (SELECT ward, cost AS x FROM visits) GROUP BY ward ORDER BY x DESC LIMIT 2
 table | SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward OPTIONS (within_n = 30, within_m = 5)
 table | SELECT ward, sex, COUNT(*), AVG(nights), SUM(nights) FROM visits WHERE day >= '2024-01-01' GROUP BY ward, sex
 table | SELECT sex, SUM(cost * (1 - nights / 100)) AS discounted FROM visits GROUP BY sex

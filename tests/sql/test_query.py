@@ -13,7 +13,18 @@ from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.conditions import value_of
 from blowfishdb.model.predicate import Axis, Comparison, Either, IsNull, IsOutside, Member, Negation, atoms, col
 from blowfishdb.model.query import Query
-from blowfishdb.sql import ResultColumn, merged, parse, query_of, result_columns, write_options
+from blowfishdb.sources.base import Join
+from blowfishdb.sql import (
+    ResultColumn,
+    merged,
+    names_of,
+    parse,
+    query_of,
+    result_columns,
+    selection_of,
+    without_joins,
+    write_options,
+)
 
 ATTRIBUTES = ("age", "state", "Cost", "day", 'odd "name', "Größe")
 
@@ -88,6 +99,60 @@ def test_a_statement_asks_the_same_as_python(text: str, expected: Query) -> None
 )
 def test_conditions(written: str, expected: object) -> None:
     assert where(written) == expected
+
+
+@pytest.mark.parametrize(
+    ("nested", "plain"),
+    [
+        (
+            "SELECT COUNT(*) FROM (SELECT age AS day, day AS age FROM "
+            "(SELECT age, day FROM t WHERE age > 3)) WHERE day < 9",
+            "SELECT COUNT(*) FROM t WHERE age > 3 AND age < 9",
+        ),
+        (
+            "WITH t AS (SELECT * FROM t WHERE age > 3), u AS (SELECT * FROM t) "
+            "SELECT COUNT(*) FROM u AS v WHERE v.age < 9",
+            "SELECT COUNT(*) FROM t WHERE age > 3 AND age < 9",
+        ),
+        (
+            "SELECT state AS s, COUNT(*) AS n FROM (SELECT state FROM t) GROUP BY s HAVING n > 5 ORDER BY n DESC",
+            "SELECT state, COUNT(*) AS n FROM t GROUP BY state HAVING n > 5 ORDER BY n DESC",
+        ),
+        (
+            "SELECT a AS b, b AS a, COUNT(*) FROM (SELECT state AS a, age AS b FROM t) GROUP BY 1, 2 ORDER BY a",
+            "SELECT state, age, COUNT(*) FROM t GROUP BY 1, 2 ORDER BY age",
+        ),
+        (
+            "SELECT age AS state, x AS age, COUNT(*) FROM (SELECT age, state AS x FROM t) GROUP BY state, x",
+            "SELECT age, state, COUNT(*) FROM t GROUP BY age, state",
+        ),
+        (
+            "SELECT state, SUM(x) AS x FROM (SELECT state, cost AS x FROM t) GROUP BY state "
+            "HAVING SUM(x) > 9 ORDER BY x",
+            "SELECT state, SUM(cost) AS x FROM t GROUP BY state HAVING SUM(cost) > 9 ORDER BY x",
+        ),
+        (
+            "SELECT state, COUNT(*) FROM (SELECT *, DATE_TRUNC('month', day) AS month, bin(age, 5) AS a FROM t) "
+            "GROUP BY 1",
+            "SELECT state, COUNT(*) FROM t GROUP BY state",
+        ),
+        (
+            "SELECT * FROM (SELECT state, COUNT(*) AS n FROM t GROUP BY state) AS s WHERE s.n > 5 ORDER BY s.n LIMIT 2",
+            "SELECT state, COUNT(*) AS n FROM t GROUP BY state HAVING n > 5 ORDER BY n LIMIT 2",
+        ),
+        (
+            "SELECT * FROM (SELECT state, COUNT(*) AS n FROM t GROUP BY state ORDER BY n OFFSET 2) LIMIT 3",
+            "SELECT state, COUNT(*) AS n FROM t GROUP BY state ORDER BY n LIMIT 3 OFFSET 2",
+        ),
+    ],
+)
+def test_a_statement_over_a_query_asks_the_same_as_one_over_the_dataset(nested: str, plain: str) -> None:
+    assert question(nested) == question(plain)
+    one, two = (
+        selection_of(statement, names_of(statement, ATTRIBUTES), query_of(statement, ATTRIBUTES))
+        for statement in (parse(nested), parse(plain))
+    )
+    assert one == two
 
 
 def test_long_runs_of_conditions_stay_shallow() -> None:
@@ -202,3 +267,9 @@ def test_columns_stand_as_they_are_selected(select: str, columns: list[tuple[str
 )
 def test_a_cast_of_a_constant_is_the_constant_where_nothing_changes(text: str, value: object) -> None:
     assert value_of(sqlglot.parse_one(text)) == value
+
+
+def test_a_column_of_a_joined_table_is_meant_before_an_attribute_of_the_same_name() -> None:
+    join = Join("p", "patient", "id", {"age": "weight", "state": "age"})
+    statement = parse("SELECT COUNT(*) FROM t JOIN p ON patient = p.id WHERE p.age > 3")
+    assert query_of(without_joins(statement, [join]), ATTRIBUTES).where == (col("state") > 3)
