@@ -16,13 +16,15 @@ from blowfishdb.errors import QueryError
 ROWS = """CREATE TABLE visits AS SELECT
     CASE WHEN i % 11 = 0 THEN NULL ELSE i % 20 END AS age,
     (ARRAY['A1', 'A2', 'B1', NULL, 'Z'])[1 + i % 5] AS ward,
-    i % 5 + 1 AS nights,
+    i % 5 + 1 AS nights, i % 2 AS number, i % 10 AS cost,
     CASE WHEN i % 13 = 0 THEN NULL ELSE DATE '2023-11-01' + CAST(i % 200 AS INTEGER) END AS day,
     TIMESTAMP '2024-12-30 00:00:00' + INTERVAL (i % 90) HOUR AS moment FROM range(1000) AS t(i)"""
 DOMAIN = {
     "age": bf.integers(0, 19),
     "ward": bf.categorical(["A1", "A2", "B1"]),
     "nights": bf.integers(1, 5, null=1),
+    "number": bf.categorical([0, 1]),
+    "cost": bf.bins(0, 10, width=5),
     "day": bf.dates("2023-11-01", "2024-05-31"),
     "moment": bf.timestamps("2024-12-30", "2025-01-04", by="hour"),
 }
@@ -147,6 +149,7 @@ def test_groups_that_special_cells_would_join_are_refused(places: Places, group:
         ("CASE nights WHEN 1 THEN 'a' WHEN 2 THEN 'b' END <> 'a'", "give it an ELSE"),
         ("CASE WHEN ward IN ('A1', 'A2', 'B1') THEN 1 END = 1", "give the CASE an ELSE"),
         ("CASE WHEN nights = 1 THEN 'a' ELSE 2 END = 2", "texts only, or numbers only"),
+        ("IF(nights < 3, DATE '2024-01-01', DATE '2024-01-02') < '2024-1-2'", "without CAST and DATE"),
         (f"{LIFE} = 1", "a value such as 'minor', not with a number"),
         (f"{LIFE} = 'old'", "no declared value of age matches"),
         (f"{BANDS} = 'one'", "a value such as 1, not with 'one'"),
@@ -160,6 +163,8 @@ def test_groups_that_special_cells_would_join_are_refused(places: Places, group:
         ("DATE_TRUNC('month', day) = TRUE", "not with TRUE"),
         ("EXTRACT(MONTH FROM day) < 'March'", "a value such as 11, not with 'March'"),
         ("CAST(MONTH(day) AS TEXT) < '3'", "may be another value"),
+        ("number = '1'", "no value '1'; write 1 without quotes"),
+        ("cost = 2.5", "cost: 2.5 is one point of a bin"),
         ("YEAR(day) = 9999", "a number such as 2024"),
         ("YEAR(CAST(day AS TIME)) = 2024", "not an attribute"),
         ("MONTH(moment) = 12", "compared by ranges"),

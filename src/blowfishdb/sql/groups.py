@@ -416,6 +416,9 @@ def _steps(node: exp.Expression, names: Names) -> _Steps | None:
         for inner, times in ((node.this, node.expression), (node.expression, node.this)):
             width, steps = value_of(times), _steps(inner, names)
             if steps is not None and width == steps.width:
+                if steps.rounded == "not":
+                    # Rounding that follows would be that of the attribute itself.
+                    raise QueryError(f"{steps.example} is not rounded; FLOOR({steps.example}) gives groups")
                 return steps
         return None
     if isinstance(node, exp.Sub) and isinstance(node.expression, exp.Mod | exp.Paren):
@@ -613,6 +616,12 @@ def _outcomes(node: exp.Expression, names: Names) -> _Outcomes:
     attribute = names.declared.find(name)
     if attribute.size > MOST_LISTED:
         raise QueryError(f"{name} has {attribute.size:,} declared values; bin_edges({name}, ...) groups them by ranges")
+    if isinstance(attribute, Bins):
+        raise QueryError(
+            f"{name} has ranges of values, which a CASE does not group; bin_edges({name}, 0, 50, 100) does"
+        )
+    if isinstance(attribute, Timestamps):
+        raise QueryError(f"{name} has moments, which a CASE does not group; DATE_TRUNC('month', {name}) does")
     cuts = Segments(attribute, np.arange(attribute.size))
     places = np.full(cuts.count, len(conditions))
     for place in reversed(range(len(conditions))):
@@ -667,12 +676,20 @@ def _is_filtered(slot: Slot, node: exp.Expression, outcomes: _Outcomes, names: N
     return not possible
 
 
+def _results(node: exp.Expression) -> list[exp.Expression | None]:
+    """What stands after THEN and ELSE."""
+    branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
+    return [*(branch.args.get("true") for branch in branches), node.args.get("default"), node.args.get("false")]
+
+
 def _case_values(node: exp.Expression, names: Names) -> GroupedValues:
     """What a CASE gives, to be compared; QueryError where it is NULL for declared values, or texts and numbers."""
     outcomes = _outcomes(node, names)
     given = [outcomes.labels[place] for place in outcomes.places[: outcomes.cuts.attribute.size]]
     if None in given:
         raise QueryError(f"{node_text(node)} gives NULL where no WHEN is true; give it an ELSE to compare it")
+    if any(isinstance(result, exp.Cast) for result in _results(node)):
+        raise QueryError("a CASE that is compared gives plain texts or numbers, without CAST and DATE")
     kinds = {Fraction if type(label) is int else type(label) for label in outcomes.labels if label is not None}
     if len(kinds) > 1:
         raise QueryError("a CASE that is compared gives texts only, or numbers only")
