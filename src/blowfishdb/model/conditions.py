@@ -29,7 +29,6 @@ from blowfishdb.model.numbers import exact, suggest
 from blowfishdb.model.predicate import (
     KEYWORDS,
     NAME,
-    Axis,
     Both,
     Comparison,
     Either,
@@ -43,7 +42,6 @@ from blowfishdb.model.predicate import (
 
 LONGEST_SHOWN = 60
 LISTED = 5
-NUMBER = re.compile(r"-?\d+(\.\d+)?")
 ONE_DAY = datetime.timedelta(days=1)
 MOST_CONDITIONS = 128
 CONDITIONS_HELP = (
@@ -111,42 +109,67 @@ def _balanced(parts: list[Predicate], joined: type[Both] | type[Either]) -> Pred
 
 def _comparison(node: exp.Expression, op: Op, names: Names) -> Predicate:
     left, right = node.this, node.args["expression"]
-    year = _year(left)
-    if year is not None and not names.are_free:
-        return _in_years(names.attribute(year, CONDITIONS_HELP), op, value_of(right))
-    if not names.are_free and names.find(left) is None and names.find(right) is not None:
+    if not names.are_free and _is_turned(left, right, names):
         left, right, op = right, left, TURNED[op]
+    year = _year(left, names)
+    if year is not None:
+        return _in_years(year, op, _value(right, names))
     values = _grouped_values(left, names)
     if values is not None:
         return values.where((op, _value(right, names)))
     return Comparison(names.attribute(left, CONDITIONS_HELP), op, _value(right, names))
 
 
-def _year(node: exp.Expression) -> exp.Expression | None:
-    """The date whose year a node takes."""
+def _is_turned(left: exp.Expression, right: exp.Expression, names: Names) -> bool:
+    """Whether the value stands before what it is compared with."""
+    if names.find(left) is not None:
+        return False
+    return names.find(right) is not None or (value_of(left) is not None and value_of(right) is None)
+
+
+def _year(node: exp.Expression, names: Names) -> str | None:
+    """The attribute whose year a node takes."""
+    if names.are_free:
+        return None
     if isinstance(node, exp.Extract) and str(node.this.name).lower() == "year":
         node = node.expression
     elif isinstance(node, exp.Year):
         node = node.this
     else:
         return None
-    return node.this if isinstance(node, exp.Cast | exp.TsOrDsToDate) else node
+    return names.attribute(without_date_cast(node), CONDITIONS_HELP)
 
 
-def _in_years(name: str, op: Op, year: ConditionValue | None) -> Predicate:
-    """A comparison of a date's year, as one with its first or last day."""
-    if not isinstance(year, int) or isinstance(year, bool) or not 1 <= year <= LAST_YEAR:
+def without_date_cast(node: exp.Expression) -> exp.Expression:
+    """What is cast to a date or a moment, which keeps the parts of its date; other nodes as they are."""
+    while isinstance(node, exp.Paren | exp.TsOrDsToDate) or (
+        isinstance(node, exp.Cast) and only(node, "this", "to", "safe") and node.to.is_type(*KEEP_DATES)
+    ):
+        node = node.this
+    return node
+
+
+def _in_years(name: str, op: Op, year: ConditionValue) -> Predicate:
+    """A comparison of a date's year, as one with the first day of this year or of the next."""
+    if isinstance(year, str) and WHOLE.fullmatch(year):
+        year = number(year)
+    if not isinstance(year, int) or isinstance(year, bool) or not 1 <= year < LAST_YEAR:
         raise QueryError("a year is compared with a number such as 2024")
-    first, last = f"{year:04}-01-01", f"{year:04}-12-31"
+    first, after = f"{year:04}-01-01", f"{year + 1:04}-01-01"
     if op == "==":
-        return Comparison(name, ">=", first) & Comparison(name, "<=", last)
-    return Comparison(name, op, first if op in (">=", "<") else last)
+        return Comparison(name, ">=", first) & Comparison(name, "<", after)
+    if op in (">=", "<"):
+        return Comparison(name, op, first)
+    return Comparison(name, ">=" if op == ">" else "<", after)
 
 
 def _between(node: exp.Between, names: Names) -> Predicate:
     if not only(node, "this", "low", "high"):
         raise QueryError("BETWEEN takes its low end first, then its high end, both included")
     low, high = _value(node.args["low"], names), _value(node.args["high"], names)
+    year = _year(node.this, names)
+    if year is not None:
+        return Both(_in_years(year, ">=", low), _in_years(year, "<=", high))
     values = _grouped_values(node.this, names)
     if values is not None:
         return values.where((">=", low), ("<=", high))
@@ -157,10 +180,14 @@ def _between(node: exp.Between, names: Names) -> Predicate:
 def _member(node: exp.In, names: Names) -> Predicate:
     if not only(node, "this", "expressions") or not node.expressions:
         raise QueryError("IN takes a list of values, never a query: state IN ('NC', 'VA')")
+    listed = tuple(_value(part, names) for part in node.expressions)
+    year = _year(node.this, names)
+    if year is not None and len(listed) <= MOST_CONDITIONS:
+        return _balanced([_in_years(year, "==", value) for value in listed], Either)
     values = _grouped_values(node.this, names)
     if values is not None:
-        return values.where(*(("==", _value(part, names)) for part in node.expressions), any_of=True)
-    return Member(names.attribute(node.this, CONDITIONS_HELP), tuple(_value(part, names) for part in node.expressions))
+        return values.where(*(("==", value) for value in listed), any_of=True)
+    return Member(names.attribute(node.this, CONDITIONS_HELP), listed)
 
 
 TESTS: Mapping[Op, Callable[[Any, Any], bool]] = {
@@ -170,34 +197,101 @@ TESTS: Mapping[Op, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+WHOLE = re.compile(r"-?\d+")
+MOMENT = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?")
 
 
 @dataclass(frozen=True)
 class GroupedValues:
-    """The declared values of an attribute by what is made of them: the month of a day, the first letter of a text."""
+    """The declared values of an attribute by what is made of them: the month of a day, the first letter of a text.
+
+    What is made of all values has one type: texts, numbers, truth values, or the moments at which periods begin.
+    """
 
     attribute: str
     text: str
-    groups: tuple[tuple[str, tuple[object, ...]], ...]
+    groups: tuple[tuple[object, tuple[object, ...]], ...]
+    special: tuple[tuple[str, object], ...] = ()
+    """What is made of NULL and of values outside, None for NULL; left out where comparing it is unknown."""
+    shape: str = ""
+    """The form of the texts, where they all have one; other texts are not compared."""
 
     def where(self, *tests: tuple[Op, ConditionValue], any_of: bool = False) -> Predicate:
         """The values of which something is made that passes all tests, or any; QueryError where there is none."""
-        names = [{label for label, _ in self.groups if self._passes(label, *test)} for test in tests]
-        chosen = set.union(*names) if any_of else set.intersection(*names)
-        values = [value for label, listed in self.groups if label in chosen for value in listed]
-        if not values:
-            examples = ", ".join([label for label, _ in self.groups][:LISTED])
+        sides = [(op, self._read(value)) for op, value in tests]
+
+        def passes(label: object) -> bool:
+            return (any if any_of else all)(TESTS[op](label, side) for op, side in sides)
+
+        values = [value for label, listed in self.groups if passes(label) for value in listed]
+        cells = {name: None if label is None else passes(label) for name, label in self.special}
+        if not values and True not in cells.values():
+            examples = ", ".join([_shown_label(label) for label, _ in self.groups][:LISTED])
             raise QueryError(
                 f"no declared value of {self.attribute} matches: {self.text} gives {examples} and the like"
             )
-        return _in_runs(self.attribute, values)
+        return self._with_cells(_in_runs(self.attribute, values) if values else None, cells)
 
-    def _passes(self, label: str, op: Op, wanted: ConditionValue) -> bool:
-        if isinstance(wanted, int | Fraction) and not isinstance(wanted, bool):
-            if NUMBER.fullmatch(label) is None:
-                raise QueryError(f"{self.text} is compared with a text such as {shown(label)}, not with a number")
-            return TESTS[op](Fraction(label), wanted)
-        return TESTS[op](label, str(wanted))
+    def _with_cells(self, plain: Predicate | None, cells: Mapping[str, bool | None]) -> Predicate:
+        """The condition with NULL and outside as they should be: true, false, or unknown."""
+        is_cell: dict[str, Predicate] = {"NULL": IsNull(self.attribute), "outside": IsOutside(self.attribute)}
+        true_cells = [is_cell[name] for name, holds in cells.items() if holds]
+        condition = reduce(Either, true_cells if plain is None else [plain, *true_cells])
+        for name, holds in cells.items():
+            # Comparing NULL is unknown, and so is the order of what lies outside; but outside equals no listed value.
+            is_unknown = plain is not None and (name == "NULL" or not isinstance(plain, Member))
+            if holds is None and not is_unknown:
+                raise QueryError(f"{self.text} gives NULL for some records of {self.attribute}; give the CASE an ELSE")
+            if holds is False and is_unknown:
+                condition = Both(condition, Negation(is_cell[name]))
+        return condition
+
+    def _read(self, value: ConditionValue) -> object:
+        """The other side of a comparison in the type of the labels; QueryError where it has another."""
+        labels = [label for label, _ in self.groups]
+        is_number = isinstance(value, int | Fraction) and not isinstance(value, bool)
+        if isinstance(labels[0], bool):
+            if isinstance(value, bool):
+                return value
+        elif isinstance(labels[0], datetime.datetime):
+            moment = _read_moment(value)
+            if moment is not None:
+                return moment
+        elif isinstance(labels[0], int | Fraction):
+            if is_number:
+                return value
+            if isinstance(value, str) and WHOLE.fullmatch(value):
+                return number(value)
+        elif isinstance(value, str) and (not self.shape or re.fullmatch(self.shape, value)):
+            return value
+        what = "a number" if is_number else value_shown(value)
+        raise QueryError(f"{self.text} is compared with a value such as {_shown_label(labels[0])}, not with {what}")
+
+
+def value_shown(value: ConditionValue) -> str:
+    """A value for a message."""
+    return str(value).upper() if isinstance(value, bool) else shown(value)
+
+
+def _shown_label(label: object) -> str:
+    if isinstance(label, datetime.datetime):
+        return f"DATE '{label.date().isoformat()}'"
+    if isinstance(label, bool):
+        return str(label).upper()
+    return shown(label) if isinstance(label, str) else str(label)
+
+
+def _read_moment(value: ConditionValue) -> datetime.datetime | None:
+    """The moment of a text such as '2024-3-1' or '2024-03-01 12:30'; None where it is none, or has a zone."""
+    match = MOMENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    microsecond = int((match[7] or "0").ljust(6, "0"))
+    try:
+        return datetime.datetime(year, month, day, hour, minute, second, microsecond)
+    except ValueError:
+        return None
 
 
 def _in_runs(name: str, values: list[object]) -> Predicate:
@@ -224,8 +318,7 @@ def _grouped_values(node: exp.Expression, names: Names) -> GroupedValues | None:
     """The values of one attribute by what a node makes of them; None where it makes nothing."""
     if names.groups_of is None or isinstance(node, exp.Column | exp.Literal) or names.find(node) is not None:
         return None
-    axis = names.groups_of(node, names)
-    return None if axis is None or not axis.groups else GroupedValues(axis.attribute, node_text(node), axis.groups)
+    return names.groups_of(node, names)
 
 
 def _is_truth(name: str | None, declared: Domain) -> bool:
@@ -315,6 +408,8 @@ LAST_YEAR = 9999
 LONGEST_TEXT = 1_000
 LARGEST_EXPONENT = 40
 DATE_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "DATETIME")
+KEEP_DATES = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME)
+"""Types in which a date is the same day; a zone may move it."""
 
 ConditionValue = int | Fraction | str | bool
 
@@ -428,7 +523,7 @@ class Names:
     attributes: tuple[str, ...] | None
     qualifiers: tuple[str, ...] = ()
     declared: Domain | None = None
-    groups_of: Callable[[exp.Expression, Names], Axis | None] | None = field(default=None, compare=False)
+    groups_of: Callable[[exp.Expression, Names], GroupedValues | None] | None = field(default=None, compare=False)
 
     @property
     def are_free(self) -> bool:

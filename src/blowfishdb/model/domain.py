@@ -242,7 +242,9 @@ class Categorical(Attribute):
     def index_of(self, value: Value) -> int:
         position = self._position(value)
         if position is None:
-            raise DomainError(f"there is no value {value!r}; {suggest(value, self.values)}")
+            is_quoted = isinstance(value, str) and value in [str(known) for known in self.values]
+            advice = f"write {value} without quotes" if is_quoted else suggest(value, self.values)
+            raise DomainError(f"there is no value {value!r}; {advice}")
         return position
 
     def read(self, values: object) -> Encoded:
@@ -449,7 +451,8 @@ class Bins(Attribute):
         return self.edges[index] if self.width is None else self.start + index * self.width
 
     def index_of(self, value: Value) -> int:
-        raise DomainError(f"{value!r} is one point of a bin; ask for a range between edges")
+        point = show(value) if isinstance(value, Fraction) else repr(value)
+        raise DomainError(f"{point} is one point of a bin; ask for a range between edges")
 
     def locate(self, value: Value) -> int:
         number = exact(value, "the value", DomainError)

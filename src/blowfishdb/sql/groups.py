@@ -5,44 +5,53 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import itemgetter
-from typing import TypeGuard, TypeVar
+from typing import Literal, TypeGuard, TypeVar
 
 import numpy as np
 from sqlglot import exp
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.calendar import Dates
-from blowfishdb.model.conditions import Names, node_text, only, read_condition, shown, value_of
-from blowfishdb.model.domain import Bins, Categorical, Domain, Integers
+from blowfishdb.model.calendar import Dates, Timestamps
+from blowfishdb.model.conditions import (
+    KEEP_DATES,
+    WHOLE,
+    ConditionValue,
+    GroupedValues,
+    Names,
+    node_text,
+    only,
+    read_condition,
+    shown,
+    value_of,
+    without_date_cast,
+)
+from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, Slot
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import show
-from blowfishdb.model.predicate import Axis, atoms, truth
+from blowfishdb.model.predicate import Axis, Both, Negation, atoms, truth
 
 GROUPS_HELP = "groups are attributes, bin(x, 10), bin_edges(x, 0, 18, 65) or DATE_TRUNC('month', x)"
 MOST_GROUPS = 16
 T = TypeVar("T")
+Label = TypeVar("Label")
 
 
 def read_axis(node: exp.Expression, names: Names) -> Axis | None:
     """The groups that a node writes, or None where it writes none."""
-    if isinstance(node, exp.Paren | exp.Cast):
+    if isinstance(node, exp.Paren):
         return read_axis(node.this, names)
+    if isinstance(node, exp.Cast):
+        return _cast(node, names)
     if isinstance(node, exp.Column):
         name = names.find(node)
         return None if name is None else Axis(name)
     if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
         return _period(node, names)
-    if isinstance(node, exp.If):
-        branch = exp.If(this=node.this.copy(), true=node.args["true"].copy())
-        default = node.args.get("false")
-        return _cases(exp.Case(ifs=[branch], default=None if default is None else default.copy()), names)
-    if isinstance(node, exp.Case):
+    if _is_case(node):
         return _cases(node, names)
-    if isinstance(node, exp.Predicate | exp.Connector | exp.Not) and node.find(exp.AggFunc) is None:
-        branch = exp.If(this=node.copy(), true=exp.Literal.string("true"))
-        return _cases(exp.Case(ifs=[branch], default=exp.Literal.string("false")), names)
     if isinstance(node, exp.Left | exp.Substring | exp.Upper | exp.Lower) and names.declared is not None:
         return _texts(node, names.declared, names)
     if isinstance(node, exp.WidthBucket):
@@ -52,7 +61,7 @@ def read_axis(node: exp.Expression, names: Names) -> Axis | None:
         return _date_part(*part, names)
     steps = _steps(node, names)
     if steps is not None:
-        return _aligned(*steps, names)
+        return _aligned(steps, names)
     called = str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
     if called == "BIN":
         return _bin(node, names)
@@ -70,21 +79,128 @@ STARTS: dict[str, Callable[[datetime.date], datetime.date]] = {
 }
 
 
-def read_values(node: exp.Expression, names: Names) -> Axis | None:
-    """The same with periods as named groups of the declared days, by the first day of each: what conditions look at."""
+def read_values(node: exp.Expression, names: Names) -> GroupedValues | None:
+    """What a node makes of the declared values of an attribute, as conditions compare it; None where it makes nothing.
+
+    Periods are the moments at which they begin, parts of dates are numbers, and dates in a format are texts.
+    """
+    if isinstance(node, exp.Paren):
+        return read_values(node.this, names)
+    if isinstance(node, exp.Cast):
+        return _cast_values(node, names)
+    if _is_case(node):
+        return _case_values(node, names)
+    part = _part_of_date(node)
+    if part is not None and names.declared is not None:
+        return _part_values(node, *part, names, names.declared)
     axis = read_axis(node, names)
-    if axis is None or axis.unit not in STARTS or names.declared is None:
+    if axis is None or names.declared is None:
+        return None
+    if axis.unit in STARTS:
+        start, days = STARTS[axis.unit], _declared_days(axis.attribute, names.declared)
+        return _made(axis.attribute, node, days, lambda day: datetime.datetime.combine(start(day), datetime.time()))
+    return GroupedValues(axis.attribute, node_text(node), axis.groups) if axis.groups else None
+
+
+def _made(
+    name: str, node: exp.Expression, values: Iterable[T], label: Callable[[T], object], shape: str = ""
+) -> GroupedValues:
+    groups = _sorted_by(values, label)
+    return GroupedValues(name, node_text(node), groups, shape=shape)
+
+
+def _part_values(
+    node: exp.Expression, part: str, date: exp.Expression, names: Names, declared: Domain
+) -> GroupedValues | None:
+    """Numbers for parts of dates, texts for dates in a format."""
+    axis = _date_part(part, date, names)
+    days = _declared_days(axis.attribute, declared)
+    if part.startswith("format "):
+        form = part.removeprefix("format ")
+        shape = form.replace("%Y", r"\d{4}").replace("%m", r"\d{2}").replace("%d", r"\d{2}")
+        # Not strftime, which pads years before 1000 on some systems only.
+        return _made(axis.attribute, node, days, lambda day: day.isoformat()[: LENGTHS[form]], shape)
+    read = PART_NUMBERS[part]
+    return _made(axis.attribute, node, days, read)
+
+
+def _cast_values(node: exp.Cast, names: Names) -> GroupedValues | None:
+    """What is cast to the type that it has; QueryError for another."""
+    values, kind = read_values(node.this, names), node.to
+    if values is None:
+        return None
+    kinds = {type(label) for label, _ in values.groups}
+    same = exp.DataType.TEXT_TYPES if kinds == {str} else exp.DataType.INTEGER_TYPES if kinds == {int} else ()
+    if not only(node, "this", "to", "safe") or kind.expressions or not same or not kind.is_type(*same):
+        raise QueryError(f"{node_text(node)} may be another value; compare {node_text(node.this)} itself")
+    return values
+
+
+def _sorted_by(values: Iterable[T], label: Callable[[T], Label]) -> tuple[tuple[Label, tuple[T, ...]], ...]:
+    """The values that have a label in common, in the order in which labels come first."""
+    groups: dict[Label, list[T]] = {}
+    for value in values:
+        groups.setdefault(label(value), []).append(value)
+    return tuple((one, tuple(members)) for one, members in groups.items())
+
+
+def _cast(node: exp.Cast, names: Names) -> Axis | None:
+    """The groups of what is cast, where each value stays the same; a moment cast to its date is grouped by day."""
+    steps = _steps(node, names)
+    if steps is not None:
+        return _aligned(steps, names)
+    axis = read_axis(node.this, names)
+    if axis is None or names.declared is None:
         return axis
-    start, days = STARTS[axis.unit], _declared_days(axis.attribute, names.declared)
-    return _named_groups(axis.attribute, days, lambda day: start(day).isoformat())
+    attribute, kind = names.declared.find(axis.attribute), node.to
+    is_plain = only(node, "this", "to", "safe") and not kind.expressions
+    part = _part_of_date(without_date_cast(node.this))
+    if is_plain and part is not None:
+        if kind.is_type(*_types_of_part(part[0])):
+            return axis
+    elif is_plain and isinstance(attribute, Timestamps) and kind.is_type("date") and not axis.groups:
+        return Axis(axis.attribute, unit="day") if axis.unit in (None, "second", "minute", "hour") else axis
+    elif is_plain and kind.is_type(*_types_of(axis, attribute)):
+        return axis
+    raise QueryError(f"{node_text(node)} may put other values together; group by {node_text(node.this)} itself")
+
+
+REAL_TYPES = (exp.DType.DOUBLE, exp.DType.FLOAT)
+NUMBER_TYPES = (*exp.DataType.INTEGER_TYPES, *REAL_TYPES, exp.DType.DECIMAL)
+TRUTH_TYPES = (exp.DType.BOOLEAN,)
+
+
+def _types_of_part(part: str) -> tuple[exp.DType, ...]:
+    """The types that keep a part of a date, and its order among the others."""
+    texts = tuple(exp.DataType.TEXT_TYPES)
+    if part in ("year", "format %Y"):
+        return (*NUMBER_TYPES, *texts)
+    return texts if part.startswith("format ") else NUMBER_TYPES
+
+
+def _types_of(axis: Axis, attribute: Attribute) -> tuple[exp.DType, ...]:
+    """The types that keep every value of a group, and its order among the others."""
+    texts = tuple(exp.DataType.TEXT_TYPES)
+    if axis.groups:
+        return NUMBER_TYPES if all(WHOLE.fullmatch(label) for label, _ in axis.groups) else texts
+    if isinstance(attribute, Dates | Timestamps):
+        return (*KEEP_DATES, *texts) if isinstance(attribute, Dates) else (*KEEP_DATES[1:], *texts)
+    if axis != Axis(axis.attribute):
+        return ()
+    if isinstance(attribute, Integers):
+        return NUMBER_TYPES
+    if isinstance(attribute, Bins):
+        return REAL_TYPES
+    for kind, types in ((str, texts), (bool, TRUTH_TYPES), (int, NUMBER_TYPES)):
+        if isinstance(attribute, Categorical) and all(type(value) is kind for value in attribute.values):
+            return types
+    return ()
 
 
 def _named_groups(name: str, values: Iterable[T], label: Callable[[T], str]) -> Axis:
     """Groups of the values of an attribute that have a label in common, in the order in which labels come first."""
-    groups: dict[str, list[T]] = {}
-    for value in values:
-        groups.setdefault(label(value), []).append(value)
-    return Axis(name, groups=tuple((one, tuple(members)) for one, members in groups.items()))
+    groups = _sorted_by(values, label)
+    return Axis(name, groups=groups)
 
 
 def read_groups(select: exp.Select, names: Names, measures: Sequence[exp.Expression]) -> tuple[Axis, ...]:
@@ -198,8 +314,18 @@ PARTS: dict[type[exp.Expression], str] = {
     exp.Day: "day",
 }
 FORMATS = {"%Y": "year", "%Y-%m": "month", "%Y-%m-%d": "day"}
+LENGTHS = {"%Y": 4, "%Y-%m": 7, "%Y-%m-%d": 10}
+PART_NUMBERS: dict[str, Callable[[datetime.date], int]] = {
+    "year": lambda day: day.year,
+    "quarter": lambda day: (day.month + 2) // 3,
+    "month": lambda day: day.month,
+    "dow": lambda day: day.isoweekday() % 7,
+    "isodow": lambda day: day.isoweekday(),
+    "day": lambda day: day.day,
+}
 WRITTEN_OUT = {"YYYY": "%Y", "YYYY-MM": "%Y-%m", "YYYY-MM-DD": "%Y-%m-%d"}
 """The same as TO_CHAR takes them."""
+FORMATTED = ("this", "format")
 MOST_LISTED = 20_000
 """Declared values that are sorted into named groups one by one."""
 ELSE = "NULL"
@@ -214,9 +340,9 @@ def _part_of_date(node: exp.Expression) -> tuple[str, exp.Expression] | None:
         return PARTS[type(node)], node.this
     if isinstance(node, exp.Anonymous) and str(node.this).upper() == "DATE_PART" and len(node.expressions) == 2:
         return str(node.expressions[0].name).lower(), node.expressions[1]
-    if isinstance(node, exp.ToChar) and isinstance(node.args.get("format"), exp.Literal):
+    if isinstance(node, exp.ToChar) and isinstance(node.args.get("format"), exp.Literal) and only(node, *FORMATTED):
         return f"format {WRITTEN_OUT.get(node.args['format'].this, '')}", node.this
-    if isinstance(node, exp.TimeToStr) and isinstance(node.args.get("format"), exp.Literal):
+    if isinstance(node, exp.TimeToStr) and isinstance(node.args.get("format"), exp.Literal) and only(node, *FORMATTED):
         return f"format {node.args['format'].this}", node.this
     if isinstance(node, exp.Anonymous) and str(node.this).upper() == "STRFTIME" and len(node.expressions) == 2:
         return f"format {node.expressions[1].name}", node.expressions[0]
@@ -225,9 +351,7 @@ def _part_of_date(node: exp.Expression) -> tuple[str, exp.Expression] | None:
 
 def _date_part(part: str, node: exp.Expression, names: Names) -> Axis:
     """Years as periods; months, quarters and days of the week as named groups of the declared dates."""
-    while isinstance(node, exp.Cast | exp.Paren | exp.TsOrDsToDate) or type(node).__name__ == "TsOrDsToTimestamp":
-        node = node.this
-    name = names.attribute(node, "EXTRACT takes a part and a date: EXTRACT(MONTH FROM day)")
+    name = names.attribute(without_date_cast(node), "EXTRACT takes a part and a date: EXTRACT(MONTH FROM day)")
     if part.startswith("format "):
         unit = FORMATS.get(part.removeprefix("format "))
         if unit is None:
@@ -235,20 +359,31 @@ def _date_part(part: str, node: exp.Expression, names: Names) -> Axis:
         return Axis(name, unit=unit)
     if part == "year":
         return Axis(name, unit="year")
-    read = {"quarter": lambda day: f"{(day.month + 2) // 3}", "month": lambda day: f"{day.month:02}"}
-    read |= {"dow": lambda day: f"{day.isoweekday() % 7}", "isodow": lambda day: f"{day.isoweekday()}"}
-    read |= {"day": lambda day: f"{day.day:02}"}
-    if part not in read or names.declared is None:
+    if part not in PART_NUMBERS or names.declared is None:
         raise QueryError(
             "dates are grouped by DATE_TRUNC('month', x), or by EXTRACT of year, quarter, month, day or dow"
         )
-    return _named_groups(name, sorted(_declared_days(name, names.declared), key=read[part]), read[part])
+    read, digits = PART_NUMBERS[part], 2 if part in ("month", "day") else 1
+
+    def label(day: datetime.date) -> str:
+        return f"{read(day):0{digits}}"
+
+    return _named_groups(name, sorted(_declared_days(name, names.declared), key=label), label)
 
 
 def _declared_days(name: str, declared: Domain) -> list[datetime.date]:
     attribute = declared.find(name)
+    if isinstance(attribute, Timestamps):
+        raise QueryError(
+            f"{name} has moments, which are compared by ranges: {name} >= '2024-03-01' AND {name} < '2024-04-01'; "
+            f"DATE_TRUNC('month', {name}) groups them"
+        )
     if not isinstance(attribute, Dates):
         raise QueryError(f"{name} is not a date; bin({name}, 10) groups numbers, and texts are grouped by themselves")
+    return _days_of(name, attribute)
+
+
+def _days_of(name: str, attribute: Dates) -> list[datetime.date]:
     if attribute.by != "day":
         raise QueryError(f"{name} is not a date by day; DATE_TRUNC('month', {name}) groups it by period")
     if attribute.size > MOST_LISTED:
@@ -259,40 +394,96 @@ def _declared_days(name: str, declared: Domain) -> list[datetime.date]:
     return [datetime.date(1970, 1, 1) + datetime.timedelta(days=int(day)) for day in starts]
 
 
-def _steps(node: exp.Expression, names: Names) -> tuple[str, Fraction] | None:
-    """The attribute and the width of arithmetic that rounds down: x / 10 * 10, FLOOR(x / 10), x - x % 10."""
+@dataclass(frozen=True)
+class _Steps:
+    """An attribute divided by a width: exactly, rounded down, or towards 0, as whole numbers are divided."""
+
+    name: str
+    width: Fraction
+    rounded: Literal["not", "down", "to zero"]
+
+    @property
+    def example(self) -> str:
+        """The quotient as SQL writes it."""
+        return f"{self.name} / {show(self.width)}"
+
+
+def _steps(node: exp.Expression, names: Names) -> _Steps | None:
+    """Arithmetic that makes steps: x / 10 * 10, FLOOR(x / 10), x - x % 10."""
+    if isinstance(node, exp.Paren):
+        return _steps(node.this, names)
     if isinstance(node, exp.Mul):
         for inner, times in ((node.this, node.expression), (node.expression, node.this)):
             width, steps = value_of(times), _steps(inner, names)
-            if steps is not None and width == steps[1]:
+            if steps is not None and width == steps.width:
+                if steps.rounded == "not":
+                    # Rounding that follows would be that of the attribute itself.
+                    raise QueryError(f"{steps.example} is not rounded; FLOOR({steps.example}) gives groups")
                 return steps
         return None
     if isinstance(node, exp.Sub) and isinstance(node.expression, exp.Mod | exp.Paren):
         rest = node.expression.this if isinstance(node.expression, exp.Paren) else node.expression
         name, width = names.find(node.this), value_of(rest.expression) if isinstance(rest, exp.Mod) else None
-        return (name, Fraction(width)) if name and _is_width(width) and names.find(rest.this) == name else None
-    if isinstance(node, exp.Floor | exp.Paren | exp.Cast | exp.Trunc):
-        return _steps(node.this, names)
+        if name is None or not _is_width(width) or names.find(rest.this) != name:
+            return None
+        return _Steps(name, Fraction(width), "to zero")
+    if isinstance(node, exp.Floor | exp.Cast | exp.Trunc):
+        steps = _steps(node.this, names)
+        return None if steps is None else _rounded(node, steps)
     if isinstance(node, exp.Div | exp.IntDiv):
         name, width = names.find(node.this), value_of(node.expression)
-        return (name, Fraction(width)) if name and _is_width(width) else None
+        if name is None or not _is_width(width):
+            return None
+        is_whole = isinstance(node, exp.IntDiv) or (_is_whole(name, names) and node.expression.sql().isdigit())
+        return _Steps(name, Fraction(width), "to zero" if is_whole else "not")
     return None
+
+
+def _rounded(node: exp.Floor | exp.Cast | exp.Trunc, steps: _Steps) -> _Steps:
+    """Steps after FLOOR, TRUNC or CAST; QueryError where these do something else than rounding to whole steps."""
+    if isinstance(node, exp.Cast):
+        is_plain = only(node, "this", "to", "safe") and not node.to.expressions
+        if is_plain and node.to.is_type(*(REAL_TYPES if steps.rounded == "not" else NUMBER_TYPES)):
+            return steps
+        raise QueryError(f"{node_text(node)} may round to the nearest; FLOOR({steps.example}) rounds down")
+    decimals = node.args.get("decimals")
+    if not only(node, "this", "decimals", "fractions_supported") or (decimals is not None and value_of(decimals) != 0):
+        raise QueryError(f"{node_text(node)} rounds to decimals; FLOOR({steps.example}) rounds down to whole numbers")
+    if steps.rounded == "not":
+        return replace(steps, rounded="down" if isinstance(node, exp.Floor) else "to zero")
+    # FLOOR(x / 10) means rounding down, also where whole numbers were divided already.
+    return replace(steps, rounded="down") if isinstance(node, exp.Floor) and _divides(node.this) else steps
+
+
+def _divides(node: exp.Expression) -> bool:
+    return _divides(node.this) if isinstance(node, exp.Paren) else isinstance(node, exp.Div)
+
+
+def _is_whole(name: str, names: Names) -> bool:
+    """Whether an attribute has whole numbers, as far as is known."""
+    return names.declared is None or isinstance(names.declared.find(name), Integers)
 
 
 def _is_width(width: object) -> TypeGuard[int | Fraction]:
     return isinstance(width, int | Fraction) and not isinstance(width, bool) and width > 0
 
 
-def _aligned(name: str, width: Fraction, names: Names) -> Axis:
+def _aligned(steps: _Steps, names: Names) -> Axis:
     """Bins that begin at multiples of the width, also where the declared values begin between two of them."""
+    name, width = steps.name, steps.width
     step = int(width) if width.denominator == 1 else width
     attribute = None if names.declared is None else names.declared.find(name)
+    if isinstance(attribute, Dates | Timestamps):
+        raise QueryError(f"{name} has dates, which are no numbers; DATE_TRUNC('month', {name}) groups them by period")
+    if steps.rounded == "not":
+        raise QueryError(f"{steps.example} is not rounded; FLOOR({steps.example}) gives groups")
     if not isinstance(attribute, Integers | Bins):
         return Axis(name, width=step)
-    if isinstance(attribute, Integers):
-        low, high = Fraction(attribute.low), Fraction(attribute.low + attribute.size)
-    else:
-        low, high = attribute.edge(0), attribute.edge(attribute.size)
+    low, high = _ends(attribute)
+    if low < 0 and steps.rounded == "to zero":
+        raise QueryError(
+            f"{name} has values below 0, which such arithmetic rounds up to 0; FLOOR({steps.example}) rounds down"
+        )
     if low % width == 0:
         return Axis(name, width=step)
     first = (low // width + 1) * width
@@ -302,14 +493,30 @@ def _aligned(name: str, width: Fraction, names: Names) -> Axis:
     return Axis(name, edges=tuple(int(edge) if edge.denominator == 1 else edge for edge in (low, *inner, high)))
 
 
+def _ends(attribute: Integers | Bins) -> tuple[Fraction, Fraction]:
+    """The least declared value, and where the declared values end."""
+    if isinstance(attribute, Integers):
+        return Fraction(attribute.low), Fraction(attribute.low + attribute.size)
+    return attribute.edge(0), attribute.edge(attribute.size)
+
+
 def _buckets(node: exp.WidthBucket, names: Names) -> Axis:
-    name = names.attribute(node.this, "WIDTH_BUCKET takes an attribute, two ends and a number of buckets")
-    low, high, count = (value_of(node.args[key]) for key in ("min_value", "max_value", "num_buckets"))
+    """Buckets of equal width, and one for all that lies before or after them where values are declared there."""
+    usage = "WIDTH_BUCKET takes an attribute, two ends and a number of buckets"
+    name = names.attribute(node.this, usage)
+    ends = ("min_value", "max_value", "num_buckets")
+    if not only(node, "this", *ends) or any(node.args.get(key) is None for key in ends):
+        raise QueryError(usage)
+    low, high, count = (value_of(node.args[key]) for key in ends)
     if not isinstance(low, int | Fraction) or not isinstance(high, int | Fraction) or not isinstance(count, int):
-        raise QueryError("WIDTH_BUCKET takes an attribute, two ends and a number of buckets")
+        raise QueryError(usage)
     if not 1 <= count <= MOST_LISTED or low >= high:
         raise QueryError("WIDTH_BUCKET has a low end below its high end, and at least one bucket")
     edges = [Fraction(low) + (Fraction(high) - low) * place / count for place in range(count + 1)]
+    attribute = None if names.declared is None else names.declared.find(name)
+    if isinstance(attribute, Integers | Bins):
+        first, after = _ends(attribute)
+        edges = [*([first] if first < low else []), *edges, *([after] if after > high else [])]
     return Axis(name, edges=tuple(int(edge) if edge.denominator == 1 else edge for edge in edges))
 
 
@@ -333,21 +540,75 @@ def _texts(node: exp.Left | exp.Substring | exp.Upper | exp.Lower, declared: Dom
     return _named_groups(name, attribute.values, lambda value: part(str(value)))
 
 
-def _cases(node: exp.Case, names: Names) -> Axis | None:
-    """Named groups of the values of one attribute: the first WHEN that holds names the group.
+def _is_case(node: exp.Expression) -> bool:
+    """Whether a node gives one of a few values by conditions: CASE, IF, or a condition, which gives true or false."""
+    if isinstance(node, exp.Case | exp.If):
+        return True
+    return isinstance(node, exp.Predicate | exp.Connector | exp.Not) and node.find(exp.AggFunc) is None
 
-    None where the branches give no texts or numbers: such a CASE is no group.
+
+@dataclass(frozen=True)
+class _Outcomes:
+    """What a CASE gives for each declared value of the attribute it looks at, and then for each special cell.
+
+    Outcomes are places in `labels`; the label None is NULL, which a CASE without ELSE gives where no WHEN is true.
     """
-    branches = [(branch.this, value_of(branch.args["true"])) for branch in node.args["ifs"]]
-    default = node.args.get("default")
-    other = ELSE if default is None or isinstance(default, exp.Null) else value_of(default)
-    if other is None or any(label is None for _, label in branches):
-        raise QueryError("a CASE that groups gives texts or numbers: CASE WHEN age < 18 THEN 'minor' ELSE 'adult' END")
-    if node.this is not None:
-        subject = node.this
-        conditions = [read_condition(exp.EQ(this=subject.copy(), expression=value), names) for value, _ in branches]
+
+    attribute: str
+    labels: tuple[ConditionValue | None, ...]
+    places: tuple[int, ...]
+    cuts: Segments
+
+    @property
+    def of_slots(self) -> list[tuple[Slot, ConditionValue | None]]:
+        """The special cells, with what they give."""
+        size = self.cuts.attribute.size
+        return [(slot, self.labels[place]) for slot, place in zip(self.cuts.slots, self.places[size:], strict=True)]
+
+    @property
+    def values(self) -> Sequence[object]:
+        """The declared values: days as dates, others as conditions write them."""
+        attribute = self.cuts.attribute
+        if isinstance(attribute, Dates):
+            return _days_of(self.attribute, attribute)
+        return [attribute.value_at(index) for index in range(attribute.size)]
+
+    @property
+    def groups(self) -> tuple[tuple[str, tuple[object, ...]], ...]:
+        """The declared values by the text of what they give, in the order of the labels."""
+        members: dict[str, list[object]] = {_label_text(label): [] for label in self.labels}
+        for value, place in zip(self.values, self.places, strict=False):
+            members[_label_text(self.labels[place])].append(value)
+        return tuple((label, tuple(values)) for label, values in members.items() if values)
+
+
+def _label_text(label: ConditionValue | None) -> str:
+    if isinstance(label, bool):
+        return str(label).lower()
+    return ELSE if label is None else show(label) if isinstance(label, Fraction) else str(label)
+
+
+def _outcomes(node: exp.Expression, names: Names) -> _Outcomes:
+    """What a CASE, an IF or a condition gives: the first WHEN that is true decides, and otherwise ELSE."""
+    labels: list[ConditionValue | None]
+    if isinstance(node, exp.Case | exp.If):
+        branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
+        default = node.args.get("default" if isinstance(node, exp.Case) else "false")
+        labels = [value_of(branch.args["true"]) for branch in branches]
+        other = None if default is None else value_of(default)
+        if None in labels or (other is None and default is not None and not isinstance(default, exp.Null)):
+            raise QueryError(
+                "a CASE that groups gives texts or numbers: CASE WHEN age < 18 THEN 'minor' ELSE 'adult' END"
+            )
+        subject = node.this if isinstance(node, exp.Case) else None
+        tests = [
+            branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this.copy())
+            for branch in branches
+        ]
+        conditions, labels = [read_condition(test, names) for test in tests], [*labels, other]
     else:
-        conditions = [read_condition(condition, names) for condition, _ in branches]
+        condition = read_condition(node, names)
+        conditions, labels = [condition, Negation(condition)], [True, False, None]
     about = {atom.attribute for condition in conditions for atom in atoms(condition)}
     if len(about) != 1 or names.declared is None:
         raise QueryError("a CASE that groups looks at one attribute; GROUP BY both, or COUNT(*) FILTER (WHERE ...)")
@@ -355,15 +616,84 @@ def _cases(node: exp.Case, names: Names) -> Axis | None:
     attribute = names.declared.find(name)
     if attribute.size > MOST_LISTED:
         raise QueryError(f"{name} has {attribute.size:,} declared values; bin_edges({name}, ...) groups them by ranges")
+    if isinstance(attribute, Bins):
+        raise QueryError(
+            f"{name} has ranges of values, which a CASE does not group; bin_edges({name}, 0, 50, 100) does"
+        )
+    if isinstance(attribute, Timestamps):
+        raise QueryError(f"{name} has moments, which a CASE does not group; DATE_TRUNC('month', {name}) does")
     cuts = Segments(attribute, np.arange(attribute.size))
-    label_of = np.full(attribute.size, len(branches))
-    for place in reversed(range(len(branches))):
-        holds = truth(conditions[place], cuts.truth)[0][: attribute.size]
-        label_of[holds] = place
-    groups: dict[str, list[object]] = {}
-    labels = [*(str(label) for _, label in branches), str(other)]
-    days = _declared_days(name, names.declared) if isinstance(attribute, Dates) else None
-    for index, place in enumerate(label_of.tolist()):
-        groups.setdefault(labels[place], []).append(days[index] if days else attribute.value_at(index))
-    in_order = [label for label in dict.fromkeys(labels) if label in groups]
-    return Axis(name, groups=tuple((label, tuple(groups[label])) for label in in_order))
+    places = np.full(cuts.count, len(conditions))
+    for place in reversed(range(len(conditions))):
+        places[truth(conditions[place], cuts.truth)[0]] = place
+    return _Outcomes(name, tuple(labels), tuple(places.tolist()), cuts)
+
+
+def _cases(node: exp.Expression, names: Names) -> Axis:
+    """Named groups of the values of one attribute; QueryError where NULL or outside belongs to one of them.
+
+    NULL and outside have rows of their own, so that they cannot be put together with declared values.
+    """
+    outcomes = _outcomes(node, names)
+    groups = outcomes.groups
+    given = {outcomes.labels[place] for place in outcomes.places}
+    if {None, ELSE} <= given:
+        raise QueryError("a CASE that gives NULL and the text 'NULL' has two groups of one name; rename the text")
+    taken = [label for label, _ in groups]
+    left_over = [(slot, label) for slot, label in outcomes.of_slots if not _is_filtered(slot, node, outcomes, names)]
+    texts = [_label_text(label) for _, label in left_over]
+    for (slot, label), text in zip(left_over, texts, strict=True):
+        is_alone = text not in taken and slot.name not in taken and texts.count(text) == 1
+        if not is_alone or (label is not None and text != slot.name):
+            raise QueryError(_advice(outcomes.attribute, slot, text))
+    return Axis(outcomes.attribute, groups=groups)
+
+
+def _advice(name: str, slot: Slot, label: str) -> str:
+    what, condition = (
+        ("NULL", f"{name} IS NOT NULL") if slot.name == "NULL" else ("values outside", f"NOT OUTSIDE({name})")
+    )
+    return (
+        f"{name} has a separate cell for {what}, which cannot be put into the group {shown(label)}; "
+        f"add WHERE {condition}, or count with COUNT(*) FILTER (WHERE ...)"
+    )
+
+
+def _is_filtered(slot: Slot, node: exp.Expression, outcomes: _Outcomes, names: Names) -> bool:
+    """Whether the WHERE of the statement leaves the cell out, by one of its conditions on this attribute alone."""
+    select = node.find_ancestor(exp.Select)
+    where = None if select is None else select.args.get("where")
+    if where is None:
+        return False
+    place = outcomes.cuts.attribute.size + outcomes.cuts.slots.index(slot)
+    parts, possible = [read_condition(where.this, names)], True
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Both):
+            parts += [part.first, part.second]
+        elif {atom.attribute for atom in atoms(part)} == {outcomes.attribute}:
+            possible = possible and bool(truth(part, outcomes.cuts.truth)[0][place])
+    return not possible
+
+
+def _results(node: exp.Expression) -> list[exp.Expression | None]:
+    """What stands after THEN and ELSE."""
+    branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
+    return [*(branch.args.get("true") for branch in branches), node.args.get("default"), node.args.get("false")]
+
+
+def _case_values(node: exp.Expression, names: Names) -> GroupedValues:
+    """What a CASE gives, to be compared; QueryError where it is NULL for declared values, or texts and numbers."""
+    outcomes = _outcomes(node, names)
+    given = [outcomes.labels[place] for place in outcomes.places[: outcomes.cuts.attribute.size]]
+    if None in given:
+        raise QueryError(f"{node_text(node)} gives NULL where no WHEN is true; give it an ELSE to compare it")
+    if any(isinstance(result, exp.Cast) for result in _results(node)):
+        raise QueryError("a CASE that is compared gives plain texts or numbers, without CAST and DATE")
+    kinds = {Fraction if type(label) is int else type(label) for label in outcomes.labels if label is not None}
+    if len(kinds) > 1:
+        raise QueryError("a CASE that is compared gives texts only, or numbers only")
+    pairs = _sorted_by(zip(given, outcomes.values, strict=True), itemgetter(0))
+    groups = tuple((label, tuple(value for _, value in listed)) for label, listed in pairs)
+    special = tuple((slot.name, label) for slot, label in outcomes.of_slots)
+    return GroupedValues(outcomes.attribute, node_text(node), groups, special)

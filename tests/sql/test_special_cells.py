@@ -1,0 +1,176 @@
+"""CASE, periods and parts of dates in groups and conditions, with NULL and values outside in cells of their own.
+
+Each statement is answered as a database answers it for the same rows, or refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.errors import QueryError
+
+ROWS = """CREATE TABLE visits AS SELECT
+    CASE WHEN i % 11 = 0 THEN NULL ELSE i % 20 END AS age,
+    (ARRAY['A1', 'A2', 'B1', NULL, 'Z'])[1 + i % 5] AS ward,
+    i % 5 + 1 AS nights, i % 2 AS number, i % 10 AS cost,
+    CASE WHEN i % 13 = 0 THEN NULL ELSE DATE '2023-11-01' + CAST(i % 200 AS INTEGER) END AS day,
+    TIMESTAMP '2024-12-30 00:00:00' + INTERVAL (i % 90) HOUR AS moment FROM range(1000) AS t(i)"""
+DOMAIN = {
+    "age": bf.integers(0, 19),
+    "ward": bf.categorical(["A1", "A2", "B1"]),
+    "nights": bf.integers(1, 5, null=1),
+    "number": bf.categorical([0, 1]),
+    "cost": bf.bins(0, 10, width=5),
+    "day": bf.dates("2023-11-01", "2024-05-31"),
+    "moment": bf.timestamps("2024-12-30", "2025-01-04", by="hour"),
+}
+Places = tuple[bf.Session, duckdb.DuckDBPyConnection]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
+    folder = tmp_path_factory.mktemp("special")
+    with duckdb.connect(str(folder / "v.duckdb")) as connection:
+        connection.execute(ROWS)
+    with bf.curate(folder / "blowfish.toml", by="cora") as curator:
+        curator.add(bf.Dataset("visits", source="duckdb:///v.duckdb#visits", domain=DOMAIN, epsilon=10**6))
+    with (
+        bf.connect(folder / "blowfish.toml", analyst="ana") as session,
+        duckdb.connect(str(folder / "v.duckdb"), read_only=True) as raw,
+    ):
+        yield session, raw
+
+
+LIFE = "CASE WHEN age < 10 THEN 'minor' ELSE 'adult' END"
+BANDS = "CASE WHEN age < 10 THEN 1 WHEN age IS NULL THEN 5 ELSE 2 END"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"{LIFE} = 'adult'",
+        f"{LIFE} <> 'adult'",
+        f"{LIFE} <> 'minor'",
+        f"NOT {LIFE} IN ('adult', 'other')",
+        f"{BANDS} >= 2",
+        f"{BANDS} = 5",
+        f"NOT {BANDS} = 5",
+        f"{BANDS} BETWEEN 1 AND 2",
+        f"{BANDS} = '1'",
+        "CASE WHEN age < 10 THEN 1 WHEN age >= 10 THEN 2 END <> 2",
+        "CASE WHEN ward = 'A1' THEN 'one' ELSE 'other' END = 'other'",
+        "CASE ward WHEN 'A1' THEN 'one' ELSE 'other' END <> 'other'",
+        "IF(day < '2024-01-01', 'old', 'new') <> 'old'",
+        "(age < 10) = TRUE",
+        "(age < 10) = FALSE",
+        "(ward = 'A1') <> TRUE",
+        "(age IS NULL) = TRUE",
+        "DATE_TRUNC('month', day) < TIMESTAMP '2024-03-01 00:00:00'",
+        "DATE_TRUNC('month', day) <= TIMESTAMP '2024-03-01 12:30:00.5'",
+        "DATE_TRUNC('month', day) >= DATE '2024-3-1'",
+        "DATE_TRUNC('month', day) = '2024-03-01'",
+        "DATE_TRUNC('week', day) <= '2024-03-06'",
+        "STRFTIME(day, '%Y-%m') <= '2024-03'",
+        "STRFTIME(day, '%Y-%m') = '2024-03'",
+        "STRFTIME(day, '%Y') > '2023'",
+        "STRFTIME(day, '%Y-%m-%d') < '2023-12-24'",
+        "CAST(STRFTIME(day, '%Y') AS VARCHAR) = '2023'",
+        "YEAR(day) BETWEEN '2023' AND '2024'",
+        "YEAR(day) BETWEEN 2022 AND 2023",
+        "YEAR(day) IN (2022, 2023)",
+        "YEAR(day) NOT IN (2023)",
+        "YEAR(day) > 2023",
+        "2023 >= YEAR(day)",
+        "DATE_PART('year', day) <= 2023",
+        "EXTRACT(MONTH FROM day) < '3'",
+        "CAST(MONTH(day) AS INTEGER) = 3",
+        "3 = MONTH(day)",
+        "YEAR(moment) = 2024",
+        "YEAR(moment) <> 2024",
+        "YEAR(CAST(moment AS DATE)) <= 2024",
+    ],
+)
+def test_conditions_mean_what_they_mean_in_a_database(places: Places, condition: str) -> None:
+    session, raw = places
+    text = f"SELECT COUNT(*) FROM visits WHERE {condition}"
+    (truth,) = raw.execute(text).fetchall()[0]
+    assert 0 < truth < 1000
+    assert session.sql(text, epsilon=1000).rows()[0]["count"] == pytest.approx(truth, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT {LIFE} AS g, COUNT(*) FROM visits WHERE age IS NOT NULL GROUP BY g ORDER BY g",
+        f"SELECT {LIFE} AS g, COUNT(*) FROM visits WHERE nights > 2 AND age >= 3 GROUP BY g",
+        f"SELECT g, COUNT(*) FROM (SELECT {LIFE} AS g FROM visits WHERE age IS NOT NULL) GROUP BY g",
+        "SELECT age < 10 AS g, COUNT(*) FROM visits GROUP BY g",
+        "SELECT CASE WHEN age < 10 THEN 'minor' WHEN age >= 10 THEN 'adult' END AS g, COUNT(*) FROM visits GROUP BY g",
+        "SELECT CASE WHEN age IS NULL THEN 'NULL' ELSE 'known' END AS g, COUNT(*) FROM visits GROUP BY g",
+        "SELECT ward IN ('A1', 'A2') AS g, COUNT(*) FROM visits WHERE ward IN ('A1', 'A2', 'B1') GROUP BY g",
+        "SELECT CAST(moment AS DATE) AS g, COUNT(*) FROM visits GROUP BY g",
+        "SELECT CAST(nights AS BIGINT) AS g, COUNT(*) FROM visits GROUP BY g",
+        "SELECT CAST(FLOOR(nights / 2) AS INTEGER) AS g, COUNT(*) FROM visits GROUP BY g",
+    ],
+)
+def test_groups_mean_what_they_mean_in_a_database(places: Places, text: str) -> None:
+    session, raw = places
+    truths = sorted(count for _, count in raw.execute(text).fetchall())
+    counts = sorted(row["count"] for row in session.sql(text, epsilon=1000).rows() if row["count"])
+    assert counts == pytest.approx(truths, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        (LIFE, "NULL, which cannot be put into the group 'adult'; add WHERE age IS NOT NULL"),
+        ("age IS NULL", "cannot be put into the group 'true'"),
+        ("CASE WHEN age IS NULL THEN 'none' ELSE 'some' END", "cannot be put into the group 'none'"),
+        ("CASE WHEN age < 10 THEN 'minor' END", "cannot be put into the group 'NULL'"),
+        ("CASE WHEN ward = 'A1' THEN 'one' END", "cannot be put into the group 'NULL'"),
+        ("CASE WHEN ward IN ('A1', 'A2', 'B1') THEN 'one' END", "cannot be put into the group 'NULL'"),
+        ("ward = 'A1'", r"values outside, .* 'false'; add WHERE NOT OUTSIDE\(ward\)"),
+        ("IF(ward = 'A1', 'one', 'other')", "cannot be put into the group 'other'"),
+        ("CAST(nights AS BOOLEAN)", "group by 'nights' itself"),
+    ],
+)
+def test_groups_that_special_cells_would_join_are_refused(places: Places, group: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        places[0].sql(f"SELECT {group} AS g, COUNT(*) FROM visits GROUP BY g", epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("CASE nights WHEN 1 THEN 'a' WHEN 2 THEN 'b' END <> 'a'", "give it an ELSE"),
+        ("CASE WHEN ward IN ('A1', 'A2', 'B1') THEN 1 END = 1", "give the CASE an ELSE"),
+        ("CASE WHEN nights = 1 THEN 'a' ELSE 2 END = 2", "texts only, or numbers only"),
+        ("IF(nights < 3, DATE '2024-01-01', DATE '2024-01-02') < '2024-1-2'", "without CAST and DATE"),
+        (f"{LIFE} = 1", "a value such as 'minor', not with a number"),
+        (f"{LIFE} = 'old'", "no declared value of age matches"),
+        (f"{BANDS} = 'one'", "a value such as 1, not with 'one'"),
+        ("(age < 10) = 'true'", "a value such as TRUE, not with 'true'"),
+        ("STRFTIME(day, '%Y-%m') = '2024-3'", "a value such as '2023-11', not with '2024-3'"),
+        ("STRFTIME(day, '%Y-%m') <= DATE '2024-03-01'", "a value such as '2023-11'"),
+        ("STRFTIME(day, '%Y') = 2024", "a value such as '2023', not with a number"),
+        ("DATE_TRUNC('month', day) = '2024-03'", "a value such as DATE '2023-11-01'"),
+        ("DATE_TRUNC('month', day) = '2024-13-01'", "a value such as DATE '2023-11-01'"),
+        ("DATE_TRUNC('month', day) = 3", "not with a number"),
+        ("DATE_TRUNC('month', day) = TRUE", "not with TRUE"),
+        ("EXTRACT(MONTH FROM day) < 'March'", "a value such as 11, not with 'March'"),
+        ("CAST(MONTH(day) AS TEXT) < '3'", "may be another value"),
+        ("number = '1'", "no value '1'; write 1 without quotes"),
+        ("cost = 2.5", "cost: 2.5 is one point of a bin"),
+        ("YEAR(day) = 9999", "a number such as 2024"),
+        ("YEAR(CAST(day AS TIME)) = 2024", "not an attribute"),
+        ("MONTH(moment) = 12", "compared by ranges"),
+        ("CAST(moment AS DATE) = '2024-12-31'", "not an attribute"),
+    ],
+)
+def test_comparisons_that_mean_something_else_are_refused(places: Places, condition: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        places[0].sql(f"SELECT COUNT(*) FROM visits WHERE {condition}", epsilon=1)
