@@ -257,7 +257,7 @@ what is selected | SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY -COU
 what is selected | SELECT age > 40 AS old, COUNT(*) FROM visits GROUP BY old ORDER BY age
 compares an aggregate | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) * 2 > 300
 low end first | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) BETWEEN SYMMETRIC 500 AND 10
-nothing beside it | SELECT ward, COUNT(*) FROM visits GROUP BY ward LIMIT 1 BY ward
+LIMIT takes one number | SELECT ward, COUNT(*) FROM visits GROUP BY ward LIMIT 1 BY ward
 numbers as they are | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING ROUND(COUNT(*), -2) >= 200
 numbers as they are | SELECT ward, ROUND(AVG(cost)) AS m FROM visits GROUP BY ward HAVING m = 500
 numbers as they are | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING CAST(COUNT(*) / 100 AS INTEGER) = 2

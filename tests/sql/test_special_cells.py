@@ -12,6 +12,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import QueryError
+from blowfishdb.sql import parse, query_of, write_statement
 
 ROWS = """CREATE TABLE visits AS SELECT
     CASE WHEN i % 11 = 0 THEN NULL ELSE i % 20 END AS age,
@@ -174,3 +175,26 @@ def test_groups_that_special_cells_would_join_are_refused(places: Places, group:
 def test_comparisons_that_mean_something_else_are_refused(places: Places, condition: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         places[0].sql(f"SELECT COUNT(*) FROM visits WHERE {condition}", epsilon=1)
+
+
+@pytest.mark.parametrize("order", ["age NULLS FIRST", "age NULLS LAST", "age DESC NULLS LAST", "age DESC NULLS FIRST"])
+def test_null_stands_where_it_is_wanted(places: Places, order: str) -> None:
+    session, raw = places
+    text = f"SELECT age, COUNT(*) FROM visits GROUP BY age ORDER BY {order} LIMIT 3"
+    ours = [row["age"] for row in session.sql(text, epsilon=1000).rows()]
+    assert ours == ["NULL" if age is None else str(age) for age, _ in raw.execute(text).fetchall()]
+
+
+def test_null_is_the_largest_without_a_word(places: Places) -> None:
+    session, _ = places
+    for order, first in (("age", "0"), ("age DESC", "NULL")):
+        text = f"SELECT age, COUNT(*) FROM visits GROUP BY age ORDER BY {order} LIMIT 1"
+        assert [row["age"] for row in session.sql(text, epsilon=1000).rows()] == [first]
+
+
+def test_named_groups_are_written_as_a_statement_where_outside_is_a_cell() -> None:
+    declared = bf.domain(DOMAIN)
+    query = query_of(parse("SELECT LEFT(ward, 1) AS w, COUNT(*) FROM visits GROUP BY w"), declared)
+    text = write_statement("visits", query, declared)
+    assert text is not None and "OUTSIDE(ward)" in text
+    assert query_of(parse(text), declared) == query

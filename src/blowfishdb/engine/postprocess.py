@@ -273,6 +273,8 @@ class SortKey:
 
     name: str
     is_descending: bool = False
+    nulls_first: bool | None = None
+    """Where NULL stands among the values of an attribute; None where it is the largest of them."""
 
 
 @dataclass(frozen=True)
@@ -498,8 +500,10 @@ def _order(table: Answer, key: SortKey, places: Ints) -> Ints:
     if key.name in [column.name for column in table.columns]:
         numbers = _column(table, key.name).values[places]
     else:
-        labels = next(axis.labels for axis in table.tables[0].axes if axis.name == key.name)
-        rank = {label: place for place, label in enumerate(labels)}
+        axis = next(axis for axis in table.tables[0].axes if axis.name == key.name)
+        rank: dict[str, float] = {label: place for place, label in enumerate(axis.labels)}
+        if key.nulls_first is not None and "NULL" in axis.labels[axis.plain :]:
+            rank["NULL"] = -math.inf if key.nulls_first != key.is_descending else math.inf
         at = column_names(table).index(key.name)
         rows = [table.tables[0].row(int(place)) for place in places]
         numbers = np.array([rank[row[at]] for row in rows], dtype=np.float64)

@@ -15,7 +15,7 @@ from blowfishdb.engine.request import Relative
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.conditions import COMPARED, TURNED, Names, node_text, only, read_condition, value_of
-from blowfishdb.model.domain import Domain
+from blowfishdb.model.domain import CELL, Domain
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.predicate import Axis, Predicate, as_axes, condition_text, condition_words, name_text, value_text
 from blowfishdb.model.query import Kind, Query, query
@@ -348,8 +348,6 @@ def _whole(clause: exp.Expression | None, what: str) -> int | None:
         return None
     written = clause.args.get("count" if isinstance(clause, exp.Fetch) else "expression")
     number = value_of(written) if isinstance(written, exp.Expression) else None
-    if not only(clause, "expression", "count", "direction", "limit_options"):
-        raise QueryError(f"{what} takes a whole number, and nothing beside it")
     options = clause.args.get("limit_options")
     if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
         raise QueryError("FETCH FIRST takes a number of rows, without PERCENT and WITH TIES")
@@ -393,7 +391,9 @@ class _Reader:
             return SortKey(column, descending)
         axis = read_axis(bare(self._by_alias(inner)), self.names)
         if axis is not None and self._sorts(axis):
-            return SortKey(axis.attribute, descending)
+            # Without a word on NULL it is the largest, as in PostgreSQL.
+            nulls_first = bool(node.args.get("nulls_first"))
+            return SortKey(axis.attribute, descending, None if nulls_first == descending else nulls_first)
         raise QueryError(f"ORDER BY names what is selected, not {node_text(node.this)}")
 
     def _sorts(self, axis: Axis) -> bool:
@@ -475,14 +475,14 @@ LONGEST = 5_000
 def write_statement(dataset: str, query: Query, attributes: Iterable[str]) -> str | None:
     """The SELECT that reads back to exactly this query; None where SQL has no words for it."""
     try:
-        text = _statement(dataset, query)
+        text = _statement(dataset, query, attributes if isinstance(attributes, Domain) else None)
         return text if len(text) <= LONGEST and query_of(parse(text), attributes) == query else None
     except BlowfishError:
         return None
 
 
-def _statement(dataset: str, query: Query) -> str:
-    axes = [_group(axis) for axis in query.axes]
+def _statement(dataset: str, query: Query, declared: Domain | None) -> str:
+    axes = [_group(axis, declared) for axis in query.axes]
     groups = [] if query.kind in ("cdf", "quantiles", "sum", "mean") else axes
     where = "" if query.where is None else f" WHERE {condition_text(query.where)}"
     by = f" GROUP BY {', '.join(groups)}" if groups else ""
@@ -504,7 +504,7 @@ def _measures(query: Query, axes: list[str]) -> list[str]:
     raise QueryError("SQL has no words for this kind of question")
 
 
-def _group(axis: Axis) -> str:
+def _group(axis: Axis, declared: Domain | None) -> str:
     name = name_text(axis.attribute)
     if axis.width is not None:
         return f"bin({name}, {_literal(axis.width)})"
@@ -514,6 +514,8 @@ def _group(axis: Axis) -> str:
         cases = [
             f"WHEN {name} IN ({', '.join(map(_literal, values))}) THEN {value_text(to)}" for to, values in axis.groups
         ]
+        if declared is not None and declared.find(axis.attribute).outside == CELL:
+            cases.append(f"WHEN OUTSIDE({name}) THEN 'outside'")
         return f"CASE {' '.join(cases)} END"
     return name if axis.unit is None else f"DATE_TRUNC('{axis.unit}', {name})"
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, NoReturn, TypeAlias, cast
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import Dialect, exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -309,9 +309,15 @@ def _without_options(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence
     return tokens, ()
 
 
+class Reading(Dialect):
+    """Statements as they are read here: where no NULLS FIRST or LAST is written, NULL is the largest value."""
+
+    NULL_ORDERING = "nulls_are_large"
+
+
 def _select(text: str) -> exp.Select:
     try:
-        tree = sqlglot.parse_one(text)
+        tree = sqlglot.parse_one(text, read=Reading)
     except SqlglotError as error:
         refuse(f"The statement cannot be read{_place(error)}")
     except (ValueError, TypeError, AttributeError, IndexError, KeyError):
