@@ -399,7 +399,10 @@ def _product_of(
     names = tuple(name for name, _ in factors)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise QueryError(f"squares are not added up: VAR_POP({twice}) is how far {twice} is spread around its mean")
+        raise QueryError(
+            f"squares are not added up: VAR_POP({twice}) is how far {twice} is spread around its mean; a product is of "
+            "different attributes"
+        )
     return Aggregate(function, names, where, affine=() if set(affine) == {UNCHANGED} else affine)
 
 
