@@ -265,7 +265,7 @@ def short_number(value: object, what: str) -> Fraction:
     if isinstance(value, Decimal) and not (value.is_finite() and abs(value.adjusted()) <= 40):
         raise refusal
     number = exact(value.strip() if isinstance(value, str) else value, what, AccuracyError)
-    if not max(abs(number.numerator), number.denominator) < MOST_WRITTEN:
+    if max(abs(number.numerator), number.denominator) >= MOST_WRITTEN:
         raise refusal
     return number
 
