@@ -268,11 +268,16 @@ def made_up_axis(random: np.random.Generator, name: str, attribute: Attribute) -
         return Axis(name, unit=one_of(random, NESTS[attribute.by]))
     if isinstance(attribute, Integers) and attribute.size > 1:
         inner = int(random.integers(1, attribute.size))
-        return one_of(
-            random,
-            (Axis(name, width=2), Axis(name, edges=(0, inner, attribute.size)), Axis(name, edges=(1, inner + 1))),
-        )
-    return Axis(name)
+        edges = (0, inner, attribute.size), (1, inner + 1)
+        named = _named_groups(name, attribute, range(attribute.low, attribute.low + attribute.size))
+        return one_of(random, (Axis(name, width=2), *(Axis(name, edges=ends) for ends in edges), named))
+    return _named_groups(name, attribute, attribute.values) if isinstance(attribute, Categorical) else Axis(name)
+
+
+def _named_groups(name: str, attribute: Attribute, values: Sequence[object]) -> Axis:
+    """Every other value together with NULL and outside, and the rest."""
+    groups = {"some": [*values[::2], *(slot.name for slot in attribute.slots)], "others": values[1::2]}
+    return Column(name).groups({label: members for label, members in groups.items() if members})
 
 
 def made_up_axis_graph(random: np.random.Generator, size: int) -> AxisGraph:

@@ -20,7 +20,7 @@ from blowfishdb.catalog import policy_change
 from blowfishdb.engine import charge, combination, joint_release, release, sharing
 from blowfishdb.ledger import amounts, charges, ledger, mark, store, verification, watch
 from blowfishdb.mechanisms.data_aware import partition
-from blowfishdb.model import constraint_graph, constraints, graphs, policy, projection
+from blowfishdb.model import constraint_graph, constraints, graphs, groups, policy, projection
 from blowfishdb.noise import coupling, quantile_sampler, sampler
 from blowfishdb.plan import certificate, loss, points
 from blowfishdb.session import local
@@ -403,6 +403,13 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "meetings_that_count",
         "verdict.accepted.any(axis=others)",
         "verdict.accepted.all(axis=others)",
+        moves(LISTED),
+    ),
+    "NULL in a group of values": (
+        groups,
+        "AxisCells.universal",
+        "if not slot.public",
+        "if not slot.public and cell >= self.plain",
         moves(LISTED),
     ),
     "theta rounded": (projection, "project_joint", "int(grid.theta * scale)", "int(grid.theta) * scale", moves(LISTED)),

@@ -155,7 +155,7 @@ def predicates(draw: st.DrawFn, domain: Domain) -> Predicate:
 
 @st.composite
 def axes_of(draw: st.DrawFn, domain: Domain, in_order: bool) -> list[Axis]:
-    """Groups over some of the attributes; named groups need not be runs unless `in_order`."""
+    """Groups over some of the attributes; unless `in_order`, also named groups of any values, NULL and outside."""
     axes = []
     for name in draw(st.lists(st.sampled_from(domain.names), unique=True, max_size=len(domain.names))):
         attribute, kinds = domain[name], ["native"]
@@ -172,9 +172,10 @@ def axes_of(draw: st.DrawFn, domain: Domain, in_order: bool) -> list[Axis]:
             cuts = sorted(draw(st.sets(st.integers(0, attribute.size - 1), min_size=2, max_size=4)))
             axes.append(Axis(name, edges=tuple(a_value(attribute, cut) for cut in cuts)))
         elif kind == "groups":
-            labels = draw(st.lists(st.integers(-1, 2), min_size=attribute.size, max_size=attribute.size))
+            values = [*(a_value(attribute, i) for i in range(attribute.size)), *(slot.name for slot in attribute.slots)]
+            labels = draw(st.lists(st.integers(-1, 2), min_size=len(values), max_size=len(values)))
             groups = [
-                (str(k), tuple(a_value(attribute, i) for i in range(attribute.size) if labels[i] == k))
+                (str(k), tuple(value for value, label in zip(values, labels, strict=True) if label == k))
                 for k in sorted(set(labels) - {-1})
             ]
             axes.append(Axis(name, groups=tuple(groups)) if groups else Axis(name))

@@ -20,7 +20,7 @@ from blowfishdb.model.domain import Domain, bins, domain, integers
 from blowfishdb.model.graphs import ZERO, AxisGraph
 from blowfishdb.model.groups import AxisCells
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Grid, ListedWindow, Policy, custom, joint, threshold
+from blowfishdb.model.policy import Grid, ListedWindow, Policy, custom, joint, line, partition, threshold
 from blowfishdb.model.predicate import Axis, Member, Predicate, atoms, col
 from tests.effort import effort
 from tests.model import cases
@@ -89,7 +89,9 @@ def compare(domain: Domain, policy: Policy, axes: list[Axis], where: Predicate |
     assert number.get(None, ZERO) == ZERO
     counted = [cell for cell in number if cell is not None]
     assert len({number[cell] for cell in counted}) == len(counted) <= cells.graph.cells
-    ordinary = [cell for cell in counted if max(cell, default=0) < 10**6]
+    sizes = [domain[name].size for name in domain.names]
+    declared = [all(np.less(record, sizes)) for record in truth.cell_of]
+    ordinary = {cell for cell, is_plain in zip(truth.cell_of.values(), declared, strict=True) if is_plain and cell}
     assert sorted(ordinary) == sorted(ordinary, key=lambda cell: number[cell])
 
     wanted = {tuple(sorted(number[cell] for cell in edge)) for edge in truth.edges}
@@ -152,6 +154,37 @@ def test_short_cuts_for_large_graphs_only_join_more(data: st.DataObject) -> None
 def test_named_groups_without_a_filter_are_projected_exactly(data: st.DataObject) -> None:
     domain, policy = data.draw(cases.settings_of())
     compare(domain, policy, data.draw(cases.axes_of(domain, in_order=False)), None, exact=True)
+
+
+JOINT_BLOCKS = joint("xy", partition([[(1, 0), (1, 1)], [(0, 0), (2, 1)], [(0, 1), (3, 0)], [(2, 0)], [(3, 1)]]))
+WITH_NULL = {
+    "everything": Policy(),
+    "neighbours": Policy({"x": line()}),
+    "blocks": Policy({"x": partition(cuts=[2])}),
+    "pairs": Policy({"x": custom([(1, 2)])}),
+    "joint blocks": Policy(joint=[JOINT_BLOCKS]),
+    "joint pairs": Policy(joint=[joint("xy", custom([((1, 0), (1, 1)), ((2, 0), (3, 1))]))]),
+}
+
+
+@pytest.mark.parametrize("groups", [("NULL", "outside"), ("NULL", None), (None, "outside"), ("outside", "NULL")])
+@pytest.mark.parametrize("is_public", [False, True])
+@pytest.mark.parametrize("policy", WITH_NULL.values(), ids=WITH_NULL.keys())
+def test_groups_that_hold_null_move_as_null_does(
+    policy: Policy, is_public: bool, groups: tuple[str | None, str | None]
+) -> None:
+    """NULL beside declared values hides among all values where it is hidden; alone in a group it has another name."""
+    column = integers(0, 3, outside="cell", null_public=is_public, outside_public=is_public)
+    table = domain({"x": column, "y": integers(0, 1, null=0)})
+    beside, alone = ([] if name is None else [name] for name in groups)
+    named = {"missing": alone, "ends": [0, 3, *beside], "one": [1], "two": [2]}
+    axis = col("x").groups({name: values for name, values in named.items() if values})
+    for axes in ([axis], [axis, Axis("y")]):
+        compare(table, policy, axes, None, exact=True)
+        compare(table, policy, axes, col("x").is_null() | (col("x") < 2), exact=False)
+    labels = list(compile_cells(table, policy, axis).labels[0])
+    assert labels[:3] == ["ends", "one", "two"]
+    assert sorted(labels[3:]) == sorted({"NULL", "outside"} - {*beside, *alone} | ({"missing"} if alone else set()))
 
 
 def test_a_filter_cuts_the_moves_of_a_listed_joint_graph() -> None:

@@ -126,20 +126,58 @@ def test_groups_mean_what_they_mean_in_a_database(places: Places, text: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("group", "measure", "condition"),
+    [
+        (LIFE, "COUNT(*)", "nights > 0"),
+        (LIFE, "COUNT(*)", "age IS NULL OR age < 10"),
+        (BANDS, "COUNT(*)", "nights > 0"),
+        (BANDS, "COUNT(*)", "age IS NULL OR nights > 2"),
+        (LIFE, "COUNT(age)", "nights > 0"),
+        (LIFE, "AVG(age)", "nights > 0"),
+        (LIFE, "SUM(nights)", "age IS NULL OR nights > 2"),
+        (BANDS, "SUM(age)", "age > 0"),
+        (LIFE, "COUNT(*) FILTER (WHERE age > 15 OR age IS NULL)", "nights > 0"),
+        ("age IS NULL", "COUNT(*)", "nights > 0"),
+        ("CASE WHEN age IS NULL THEN 'none' ELSE 'some' END", "COUNT(*)", "nights > 0"),
+        ("CASE WHEN age < 10 THEN 'minor' END", "COUNT(*)", "nights > 0"),
+        ("CASE WHEN ward = 'A1' THEN 'one' END", "COUNT(*)", "nights > 0"),
+        ("CASE WHEN ward IN ('A1', 'A2', 'B1') THEN 'one' END", "COUNT(*)", "nights > 0"),
+        ("CASE WHEN ward IS NULL OR ward = 'B1' THEN 'outside' ELSE 'A' END", "COUNT(*)", "nights > 0"),
+        ("ward = 'A1'", "COUNT(*)", "nights > 0"),
+        ("COALESCE(age, 7)", "COUNT(*)", "age IS NULL OR age < 8"),
+        ("COALESCE(age, -1)", "AVG(nights)", "age IS NULL OR age < 8"),
+        ("COALESCE(ward, 'none')", "COUNT(*)", "ward IN ('A1', 'B1') OR ward IS NULL"),
+        ("COALESCE(ward, 'B1')", "COUNT(*)", "ward IN ('A1', 'B1') OR ward IS NULL"),
+        ("COALESCE(nights, 3)", "COUNT(*)", "age > 3"),
+        ("ward", "COUNT(*)", "COALESCE(ward, 'none') IN ('none', 'A1')"),
+        ("age IS NULL", "COUNT(*)", "COALESCE(ward, 'B1') <> 'B1'"),
+        ("nights", "COUNT(*)", "COALESCE(age, 5) < 7"),
+        ("IF(ward = 'A1', 'one', 'other')", "COUNT(*)", "nights > 0"),
+    ],
+)
+def test_null_and_outside_are_in_the_group_that_a_case_gives_them(
+    places: Places, group: str, measure: str, condition: str
+) -> None:
+    session, raw = places
+    text = f"SELECT {group} AS g, {measure} FROM visits WHERE {condition} GROUP BY g"
+    truths = {"null" if label is None else str(label).lower(): count for label, count in raw.execute(text).fetchall()}
+    rows = [list(row.values()) for row in session.sql(text, epsilon=1000).rows()]
+    assert {str(label).lower(): count for label, count, *_ in rows} == pytest.approx(truths, abs=0.06)
+
+
+@pytest.mark.parametrize(
     ("group", "message"),
     [
-        (LIFE, "NULL, which cannot be put into the group 'adult'; add WHERE age IS NOT NULL"),
-        ("age IS NULL", "cannot be put into the group 'true'"),
-        ("CASE WHEN age IS NULL THEN 'none' ELSE 'some' END", "cannot be put into the group 'none'"),
-        ("CASE WHEN age < 10 THEN 'minor' END", "cannot be put into the group 'NULL'"),
-        ("CASE WHEN ward = 'A1' THEN 'one' END", "cannot be put into the group 'NULL'"),
-        ("CASE WHEN ward IN ('A1', 'A2', 'B1') THEN 'one' END", "cannot be put into the group 'NULL'"),
-        ("ward = 'A1'", r"values outside, .* 'false'; add WHERE NOT OUTSIDE\(ward\)"),
-        ("IF(ward = 'A1', 'one', 'other')", "cannot be put into the group 'other'"),
+        ("CASE WHEN age < 10 THEN 'NULL' END", "gives NULL and the text 'NULL'"),
+        ("COALESCE(ward, 1)", "one value of its kind"),
+        ("COALESCE(age, 'none')", "one value of its kind"),
+        ("COALESCE(ward, age)", "one value of its kind"),
+        ("COALESCE(ward, 'none', 'other')", "one value of its kind"),
+        ("COALESCE(day, DATE '2024-01-01')", "listed values or whole numbers"),
         ("CAST(nights AS BOOLEAN)", "group by 'nights' itself"),
     ],
 )
-def test_groups_that_special_cells_would_join_are_refused(places: Places, group: str, message: str) -> None:
+def test_groups_that_mean_something_else_are_refused(places: Places, group: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         places[0].sql(f"SELECT {group} AS g, COUNT(*) FROM visits GROUP BY g", epsilon=1)
 
@@ -177,6 +215,21 @@ def test_comparisons_that_mean_something_else_are_refused(places: Places, condit
         places[0].sql(f"SELECT COUNT(*) FROM visits WHERE {condition}", epsilon=1)
 
 
+@pytest.mark.parametrize(
+    ("order", "labels"),
+    [
+        ("g", ["young", "grown", "missing", "NULL"]),
+        ("g DESC", ["NULL", "missing", "grown", "young"]),
+        ("g NULLS FIRST", ["NULL", "young", "grown", "missing"]),
+        ("g DESC NULLS LAST", ["missing", "grown", "young", "NULL"]),
+    ],
+)
+def test_groups_of_a_case_are_sorted_by_its_branches(places: Places, order: str, labels: list[str]) -> None:
+    case = "CASE WHEN age < 5 THEN 'young' WHEN age IS NULL THEN 'missing' WHEN age < 10 THEN 'grown' END"
+    answer = places[0].sql(f"SELECT {case} AS g, COUNT(*) FROM visits GROUP BY g ORDER BY {order}", epsilon=10)
+    assert [next(iter(row.values())) for row in answer.rows()] == labels
+
+
 @pytest.mark.parametrize("order", ["age NULLS FIRST", "age NULLS LAST", "age DESC NULLS LAST", "age DESC NULLS FIRST"])
 def test_null_stands_where_it_is_wanted(places: Places, order: str) -> None:
     session, raw = places
@@ -192,9 +245,18 @@ def test_null_is_the_largest_without_a_word(places: Places) -> None:
         assert [row["age"] for row in session.sql(text, epsilon=1000).rows()] == [first]
 
 
-def test_named_groups_are_written_as_a_statement_where_outside_is_a_cell() -> None:
+@pytest.mark.parametrize(
+    ("group", "part"),
+    [
+        ("LEFT(ward, 1)", "WHEN OUTSIDE(ward) THEN 'outside'"),
+        (LIFE, "OR age IS NULL THEN 'adult'"),
+        (BANDS, "WHEN age IS NULL THEN '5'"),
+        ("CASE WHEN ward = 'A1' THEN 'one' END", "OR ward IS NULL OR OUTSIDE(ward) THEN 'NULL'"),
+    ],
+)
+def test_named_groups_are_written_as_a_statement_where_outside_is_a_cell(group: str, part: str) -> None:
     declared = bf.domain(DOMAIN)
-    query = query_of(parse("SELECT LEFT(ward, 1) AS w, COUNT(*) FROM visits GROUP BY w"), declared)
+    query = query_of(parse(f"SELECT {group} AS g, COUNT(*) FROM visits GROUP BY g"), declared)
     text = write_statement("visits", query, declared)
-    assert text is not None and "OUTSIDE(ward)" in text
+    assert text is not None and part in text
     assert query_of(parse(text), declared) == query

@@ -7,14 +7,14 @@ import functools
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.errors import QueryError
+from blowfishdb.errors import DomainError, QueryError
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import SECONDS, Dates, Duration, Timestamps, find_zone
 from blowfishdb.model.constraints import (
@@ -242,13 +242,23 @@ def _time_holds(atom: Comparison, attribute: Dates | Timestamps, code: int) -> b
     return begin_of(attribute, code + 1) <= bound if atom.op.startswith("<") else begin_of(attribute, code) >= bound
 
 
+def members(attribute: Attribute, values: Iterable[object]) -> Iterator[int]:
+    """The codes of the values of a named group, some of which may be names of special cells."""
+    names = {slot.name: slot.code for slot in attribute.slots}
+    for value in values:
+        try:
+            yield attribute.index_of(value)
+        except DomainError:
+            yield names[str(value)]
+
+
 def group_of(axis: Axis, attribute: Attribute, code: int) -> int | None:
     """The number of the group a code belongs to, None when it is left out."""
+    named = [number for number, (_, values) in enumerate(axis.groups) if code in {*members(attribute, values)}]
+    if named or (axis.groups and code < attribute.size):
+        return named[0] if named else None
     if code >= attribute.size:
         return 10**6 + code
-    if axis.groups:
-        members = [[attribute.index_of(value) for value in values] for _, values in axis.groups]
-        return next((number for number, group in enumerate(members) if code in group), None)
     if axis.edges:
         cuts = [attribute.below(edge) for edge in axis.edges]
         return next((k for k in range(len(cuts) - 1) if cuts[k] <= code < cuts[k + 1]), None)

@@ -502,7 +502,7 @@ def _order(table: Answer, key: SortKey, places: Ints) -> Ints:
     else:
         axis = next(axis for axis in table.tables[0].axes if axis.name == key.name)
         rank: dict[str, float] = {label: place for place, label in enumerate(axis.labels)}
-        if key.nulls_first is not None and "NULL" in axis.labels[axis.plain :]:
+        if key.nulls_first is not None:
             rank["NULL"] = -math.inf if key.nulls_first != key.is_descending else math.inf
         at = column_names(table).index(key.name)
         rows = [table.tables[0].row(int(place)) for place in places]

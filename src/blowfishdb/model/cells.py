@@ -28,7 +28,7 @@ from blowfishdb.model.constraints import (
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.graphs import ZERO, CellGraph, Composition, Factor, GridGraph, Presence, axis_graphs, factor_shape
 from blowfishdb.model.groups import ONE_GROUP, AxisCells, Grouping, Segments, atom_runs, grouping, refined, segments
-from blowfishdb.model.numbers import Bools, Floats, Ints, distinct, row_major
+from blowfishdb.model.numbers import Bools, Floats, Ints, row_major
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Column, Predicate, as_axes, atoms
 from blowfishdb.model.projection import (
@@ -215,9 +215,14 @@ def _layout(cut: Segments, group: Grouping, name: str, verdict: Verdict) -> Axis
 
 
 def _labels(axis: AxisCells, group: Grouping) -> Labels:
-    numbers = distinct(axis.segments.groups(group)[axis.cell_of >= 0])
-    names = tuple(group.names[number] for number in numbers[: axis.plain]) if group.names else ()
-    return Labels(axis.segments.attribute, axis.firsts, axis.lasts, names, tuple(s.name for s in axis.special))
+    names: tuple[str, ...] = ()
+    special = tuple(slot.name for slot, _ in axis.special)
+    if group.names:
+        numbers = dict(zip(axis.cell_of.tolist(), axis.segments.groups(group).tolist(), strict=True))
+        all_names = (*group.names, *(slot.name for slot in axis.segments.slots))
+        cell_names = tuple(all_names[numbers[cell]] for cell in range(axis.cells))
+        names, special = cell_names[: axis.plain], cell_names[axis.plain :]
+    return Labels(axis.segments.attribute, axis.firsts, axis.lasts, names, special)
 
 
 NO_PART = -1

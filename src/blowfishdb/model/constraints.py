@@ -294,13 +294,9 @@ def marginal_counts(domain: Domain, constraint: MarginalConstraint) -> tuple[Int
 
 
 def _code_of(attribute: Attribute, value: object, name: str) -> int:
-    """The code of a declared value, or of the special cell of that name."""
     try:
-        return attribute.index_of(value)
+        return attribute.code_of(value)
     except DomainError as error:
-        for slot in attribute.slots:
-            if slot.name == value:
-                return slot.code
         raise PolicyError(f"a public constraint: {name}: {error}") from None
 
 

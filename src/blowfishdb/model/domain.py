@@ -78,6 +78,16 @@ class Attribute(ABC):
     def index_of(self, value: Value) -> int:
         """The index of one declared value; DomainError when the domain does not tell it apart from others."""
 
+    def code_of(self, value: Value) -> int:
+        """The code of one declared value, or of the special cell of that name."""
+        try:
+            return self.index_of(value)
+        except DomainError:
+            for slot in self.slots:
+                if slot.name == value:
+                    return slot.code
+            raise
+
     def locate(self, value: Value) -> int:
         """The index of the declared value or bin that holds the given value."""
         return self.index_of(value)

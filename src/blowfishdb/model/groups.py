@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -36,11 +36,15 @@ class Runs:
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """The groups of one axis: runs numbered by group (LEFT_OUT for none), and the groups' own names if any."""
+    """The groups of one axis: runs numbered by group (LEFT_OUT for none), and the groups' own names if any.
+
+    `special` gives the groups of special cells by their codes; those that are in no group stand beside.
+    """
 
     runs: Runs
     count: int
     names: tuple[str, ...] = ()
+    special: Mapping[int, int] = field(default_factory=dict)
 
 
 ONE_GROUP = Grouping(Runs(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)), 1)
@@ -141,9 +145,11 @@ def _named_groups(axis: Axis, attribute: Attribute) -> Grouping:
         if not isinstance(name, str) or not is_storable(name):
             raise DomainError(f"the name of a group is text that can be stored, not {name!r}")
         for value in values:
-            if member.setdefault(attribute.index_of(value), number) != number:
+            if member.setdefault(attribute.code_of(value), number) != number:
                 raise DomainError(f"the value {value!r} is in two groups")
-    return Grouping(_runs_of(member, attribute.size, LEFT_OUT), len(axis.groups), tuple(n for n, _ in axis.groups))
+    special = {slot.code: member.pop(slot.code) for slot in attribute.slots if slot.code in member}
+    runs = _runs_of(member, attribute.size, LEFT_OUT)
+    return Grouping(runs, len(axis.groups), tuple(name for name, _ in axis.groups), special)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +198,9 @@ class Segments:
         return np.concatenate(yes), np.concatenate(no)
 
     def groups(self, grouping: Grouping) -> Ints:
-        """The group of each segment; special cells follow the ordinary groups."""
-        special = np.arange(len(self.slots)) + grouping.count
-        return np.concatenate([grouping.runs.at(self.starts), special])
+        """The group of each segment; special cells that are in none follow the groups."""
+        numbers = (grouping.special.get(slot.code, grouping.count + n) for n, slot in enumerate(self.slots))
+        return np.append(grouping.runs.at(self.starts), np.array([*numbers], dtype=np.int64))
 
 
 def along(names: Sequence[str], name: str, values: NDArray[Scalar]) -> NDArray[Scalar]:
@@ -262,9 +268,10 @@ def segments(attribute: Attribute, starts: Iterable[Ints]) -> Segments:
 
 @dataclass(frozen=True, eq=False)
 class AxisCells:
-    """The segments of one attribute put together to the cells of an axis: ordinary cells first, then special ones.
+    """The segments of one attribute put together to the cells of an axis.
 
-    `cell_of` gives each segment's cell, LEFT_OUT for segments that never count. Every cell has a segment.
+    `cell_of` gives each segment's cell, LEFT_OUT for segments that never count. Every cell has a segment. The `plain`
+    cells, which hold declared values, come first; the others hold NULL or outside alone.
     """
 
     segments: Segments
@@ -276,10 +283,13 @@ class AxisCells:
     def of(segments: Segments, groups: Ints, possible: Bools) -> AxisCells:
         """The axis whose cells are the groups that still have a segment after the filter."""
         counts = possible & (groups >= 0)
-        cells = distinct(groups[counts])
-        cell_of = np.where(counts, np.searchsorted(cells, groups), LEFT_OUT).astype(np.int64)
-        special = int(np.count_nonzero(counts[segments.starts.size :]))
-        return AxisCells(segments, cell_of, int(cells.size) - special, int(cells.size))
+        first = segments.starts.size
+        plain = distinct(groups[:first][counts[:first]])
+        cell_of = np.where(counts, np.searchsorted(plain, groups), LEFT_OUT).astype(np.int64)
+        beside = [number for number in np.unique(groups[first:][counts[first:]]) if not np.any(plain == number)]
+        for cell, number in enumerate(beside, start=plain.size):
+            cell_of[first:][counts[first:] & (groups[first:] == number)] = cell
+        return AxisCells(segments, cell_of, int(plain.size), int(plain.size) + len(beside))
 
     @staticmethod
     def finest_of(segments: Segments) -> AxisCells:
@@ -304,9 +314,9 @@ class AxisCells:
 
     @property
     def in_order(self) -> bool:
-        """Whether every ordinary cell lies wholly before the next one."""
+        """Whether every ordinary cell lies wholly before the next one, and holds declared values alone."""
         cells = self._plain_cell_of[self._plain_cell_of >= 0]
-        return bool(np.all(np.diff(cells) >= 0))
+        return bool(np.all(np.diff(cells) >= 0)) and all(cell >= self.plain for _, cell in self.special)
 
     @cached_property
     def firsts(self) -> Ints:
@@ -325,12 +335,12 @@ class AxisCells:
         return highest
 
     @property
-    def special(self) -> tuple[Slot, ...]:
-        """The special cells that count, in order."""
-        counts = self.cell_of[self.segments.starts.size :] >= 0
-        return tuple(slot for slot, count in zip(self.segments.slots, counts, strict=True) if count)
+    def special(self) -> tuple[tuple[Slot, int], ...]:
+        """The special cells of the attribute that count, each with the cell that holds it."""
+        cells = self.cell_of[self.segments.starts.size :].tolist()
+        return tuple((slot, cell) for slot, cell in zip(self.segments.slots, cells, strict=True) if cell >= 0)
 
     @property
     def universal(self) -> Ints:
-        """The special cells that are hidden among all others."""
-        return np.array([self.plain + i for i, slot in enumerate(self.special) if not slot.public], dtype=np.int64)
+        """The cells that hold NULL or outside where it is hidden among all values."""
+        return np.array(sorted({cell for slot, cell in self.special if not slot.public}), dtype=np.int64)

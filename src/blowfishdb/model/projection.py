@@ -144,8 +144,8 @@ def meetings(cover: Cover, columns: Sequence[int], axes: Sequence[AxisCells]) ->
     flat, groups, codes = np.zeros(cover.groups.size, dtype=np.int64), cover.groups, cover.codes
     for column, axis in zip(columns, axes, strict=True):
         cells = axis.cell_of[axis.segments.of(codes[:, column])]
-        open_to_all = np.setdiff1d(np.arange(axis.plain, axis.cells), axis.universal)
-        kinds, lines = open_to_all.size + 1, np.arange(flat.size)
+        open_to_all = [cell for slot, cell in axis.special if slot.public]
+        kinds, lines = len(open_to_all) + 1, np.arange(flat.size)
         inside = np.flatnonzero(cells >= 0)
         parts = [(flat[inside] * axis.cells + cells[inside], groups[inside] * kinds, inside)]
         parts += [(flat * axis.cells + cell, groups * kinds, lines) for cell in axis.universal]

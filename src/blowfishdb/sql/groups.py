@@ -1,4 +1,4 @@
-"""Groups written in SQL: GROUP BY with bins, CASE, calendar units, and arithmetic that rounds down."""
+"""Groups written in SQL: GROUP BY with bins, calendar units, parts of texts, and arithmetic that rounds down."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from fractions import Fraction
 from operator import itemgetter
 from typing import Literal, TypeGuard, TypeVar
 
-import numpy as np
 from sqlglot import exp
 
 from blowfishdb.errors import QueryError
@@ -18,20 +17,18 @@ from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.conditions import (
     KEEP_DATES,
     WHOLE,
-    ConditionValue,
     GroupedValues,
     Names,
     node_text,
     only,
-    read_condition,
     shown,
     value_of,
     without_date_cast,
 )
-from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, Slot
-from blowfishdb.model.groups import Segments
+from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.numbers import show
-from blowfishdb.model.predicate import Axis, Both, Negation, atoms, truth
+from blowfishdb.model.predicate import Axis
+from blowfishdb.sql.cases import MOST_LISTED, days_of, is_case, read_case, read_case_values, sorted_by
 
 GROUPS_HELP = "groups are attributes, bin(x, 10), bin_edges(x, 0, 18, 65) or DATE_TRUNC('month', x)"
 MOST_GROUPS = 16
@@ -50,8 +47,8 @@ def read_axis(node: exp.Expression, names: Names) -> Axis | None:
         return None if name is None else Axis(name)
     if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
         return _period(node, names)
-    if _is_case(node):
-        return _cases(node, names)
+    if is_case(node):
+        return read_case(node, names)
     if isinstance(node, exp.Left | exp.Substring | exp.Upper | exp.Lower) and names.declared is not None:
         return _texts(node, names.declared, names)
     if isinstance(node, exp.WidthBucket):
@@ -88,8 +85,8 @@ def read_values(node: exp.Expression, names: Names) -> GroupedValues | None:
         return read_values(node.this, names)
     if isinstance(node, exp.Cast):
         return _cast_values(node, names)
-    if _is_case(node):
-        return _case_values(node, names)
+    if is_case(node):
+        return read_case_values(node, names)
     part = _part_of_date(node)
     if part is not None and names.declared is not None:
         return _part_values(node, *part, names, names.declared)
@@ -105,7 +102,7 @@ def read_values(node: exp.Expression, names: Names) -> GroupedValues | None:
 def _made(
     name: str, node: exp.Expression, values: Iterable[T], label: Callable[[T], object], shape: str = ""
 ) -> GroupedValues:
-    groups = _sorted_by(values, label)
+    groups = sorted_by(values, label)
     return GroupedValues(name, node_text(node), groups, shape=shape)
 
 
@@ -134,14 +131,6 @@ def _cast_values(node: exp.Cast, names: Names) -> GroupedValues | None:
     if not only(node, "this", "to", "safe") or kind.expressions or not same or not kind.is_type(*same):
         raise QueryError(f"{node_text(node)} may be another value; compare {node_text(node.this)} itself")
     return values
-
-
-def _sorted_by(values: Iterable[T], label: Callable[[T], Label]) -> tuple[tuple[Label, tuple[T, ...]], ...]:
-    """The values that have a label in common, in the order in which labels come first."""
-    groups: dict[Label, list[T]] = {}
-    for value in values:
-        groups.setdefault(label(value), []).append(value)
-    return tuple((one, tuple(members)) for one, members in groups.items())
 
 
 def _cast(node: exp.Cast, names: Names) -> Axis | None:
@@ -199,7 +188,7 @@ def _types_of(axis: Axis, attribute: Attribute) -> tuple[exp.DType, ...]:
 
 def _named_groups(name: str, values: Iterable[T], label: Callable[[T], str]) -> Axis:
     """Groups of the values of an attribute that have a label in common, in the order in which labels come first."""
-    groups = _sorted_by(values, label)
+    groups = sorted_by(values, label)
     return Axis(name, groups=groups)
 
 
@@ -326,10 +315,6 @@ PART_NUMBERS: dict[str, Callable[[datetime.date], int]] = {
 WRITTEN_OUT = {"YYYY": "%Y", "YYYY-MM": "%Y-%m", "YYYY-MM-DD": "%Y-%m-%d"}
 """The same as TO_CHAR takes them."""
 FORMATTED = ("this", "format")
-MOST_LISTED = 20_000
-"""Declared values that are sorted into named groups one by one."""
-ELSE = "NULL"
-"""The group of what a CASE without ELSE leaves over."""
 
 
 def _part_of_date(node: exp.Expression) -> tuple[str, exp.Expression] | None:
@@ -380,18 +365,7 @@ def _declared_days(name: str, declared: Domain) -> list[datetime.date]:
         )
     if not isinstance(attribute, Dates):
         raise QueryError(f"{name} is not a date; bin({name}, 10) groups numbers, and texts are grouped by themselves")
-    return _days_of(name, attribute)
-
-
-def _days_of(name: str, attribute: Dates) -> list[datetime.date]:
-    if attribute.by != "day":
-        raise QueryError(f"{name} is not a date by day; DATE_TRUNC('month', {name}) groups it by period")
-    if attribute.size > MOST_LISTED:
-        raise QueryError(
-            f"{name} has {attribute.size:,} declared days; DATE_TRUNC('month', {name}) groups them by period"
-        )
-    starts = attribute.starts(np.arange(attribute.size)).tolist()
-    return [datetime.date(1970, 1, 1) + datetime.timedelta(days=int(day)) for day in starts]
+    return days_of(name, attribute)
 
 
 @dataclass(frozen=True)
@@ -538,162 +512,3 @@ def _texts(node: exp.Left | exp.Substring | exp.Upper | exp.Lower, declared: Dom
         begin = int(str(start)) - 1
         part = itemgetter(slice(begin, begin + int(str(length[0])) if length else None))
     return _named_groups(name, attribute.values, lambda value: part(str(value)))
-
-
-def _is_case(node: exp.Expression) -> bool:
-    """Whether a node gives one of a few values by conditions: CASE, IF, or a condition, which gives true or false."""
-    if isinstance(node, exp.Case | exp.If):
-        return True
-    return isinstance(node, exp.Predicate | exp.Connector | exp.Not) and node.find(exp.AggFunc) is None
-
-
-@dataclass(frozen=True)
-class _Outcomes:
-    """What a CASE gives for each declared value of the attribute it looks at, and then for each special cell.
-
-    Outcomes are places in `labels`; the label None is NULL, which a CASE without ELSE gives where no WHEN is true.
-    """
-
-    attribute: str
-    labels: tuple[ConditionValue | None, ...]
-    places: tuple[int, ...]
-    cuts: Segments
-
-    @property
-    def of_slots(self) -> list[tuple[Slot, ConditionValue | None]]:
-        """The special cells, with what they give."""
-        size = self.cuts.attribute.size
-        return [(slot, self.labels[place]) for slot, place in zip(self.cuts.slots, self.places[size:], strict=True)]
-
-    @property
-    def values(self) -> Sequence[object]:
-        """The declared values: days as dates, others as conditions write them."""
-        attribute = self.cuts.attribute
-        if isinstance(attribute, Dates):
-            return _days_of(self.attribute, attribute)
-        return [attribute.value_at(index) for index in range(attribute.size)]
-
-    @property
-    def groups(self) -> tuple[tuple[str, tuple[object, ...]], ...]:
-        """The declared values by the text of what they give, in the order of the labels."""
-        members: dict[str, list[object]] = {_label_text(label): [] for label in self.labels}
-        for value, place in zip(self.values, self.places, strict=False):
-            members[_label_text(self.labels[place])].append(value)
-        return tuple((label, tuple(values)) for label, values in members.items() if values)
-
-
-def _label_text(label: ConditionValue | None) -> str:
-    if isinstance(label, bool):
-        return str(label).lower()
-    return ELSE if label is None else show(label) if isinstance(label, Fraction) else str(label)
-
-
-def _outcomes(node: exp.Expression, names: Names) -> _Outcomes:
-    """What a CASE, an IF or a condition gives: the first WHEN that is true decides, and otherwise ELSE."""
-    labels: list[ConditionValue | None]
-    if isinstance(node, exp.Case | exp.If):
-        branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
-        default = node.args.get("default" if isinstance(node, exp.Case) else "false")
-        labels = [value_of(branch.args["true"]) for branch in branches]
-        other = None if default is None else value_of(default)
-        if None in labels or (other is None and default is not None and not isinstance(default, exp.Null)):
-            raise QueryError(
-                "a CASE that groups gives texts or numbers: CASE WHEN age < 18 THEN 'minor' ELSE 'adult' END"
-            )
-        subject = node.this if isinstance(node, exp.Case) else None
-        tests = [
-            branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this.copy())
-            for branch in branches
-        ]
-        conditions, labels = [read_condition(test, names) for test in tests], [*labels, other]
-    else:
-        condition = read_condition(node, names)
-        conditions, labels = [condition, Negation(condition)], [True, False, None]
-    about = {atom.attribute for condition in conditions for atom in atoms(condition)}
-    if len(about) != 1 or names.declared is None:
-        raise QueryError("a CASE that groups looks at one attribute; GROUP BY both, or COUNT(*) FILTER (WHERE ...)")
-    (name,) = about
-    attribute = names.declared.find(name)
-    if attribute.size > MOST_LISTED:
-        raise QueryError(f"{name} has {attribute.size:,} declared values; bin_edges({name}, ...) groups them by ranges")
-    if isinstance(attribute, Bins):
-        raise QueryError(
-            f"{name} has ranges of values, which a CASE does not group; bin_edges({name}, 0, 50, 100) does"
-        )
-    if isinstance(attribute, Timestamps):
-        raise QueryError(f"{name} has moments, which a CASE does not group; DATE_TRUNC('month', {name}) does")
-    cuts = Segments(attribute, np.arange(attribute.size))
-    places = np.full(cuts.count, len(conditions))
-    for place in reversed(range(len(conditions))):
-        places[truth(conditions[place], cuts.truth)[0]] = place
-    return _Outcomes(name, tuple(labels), tuple(places.tolist()), cuts)
-
-
-def _cases(node: exp.Expression, names: Names) -> Axis:
-    """Named groups of the values of one attribute; QueryError where NULL or outside belongs to one of them.
-
-    NULL and outside have rows of their own, so that they cannot be put together with declared values.
-    """
-    outcomes = _outcomes(node, names)
-    groups = outcomes.groups
-    given = {outcomes.labels[place] for place in outcomes.places}
-    if {None, ELSE} <= given:
-        raise QueryError("a CASE that gives NULL and the text 'NULL' has two groups of one name; rename the text")
-    taken = [label for label, _ in groups]
-    left_over = [(slot, label) for slot, label in outcomes.of_slots if not _is_filtered(slot, node, outcomes, names)]
-    texts = [_label_text(label) for _, label in left_over]
-    for (slot, label), text in zip(left_over, texts, strict=True):
-        is_alone = text not in taken and slot.name not in taken and texts.count(text) == 1
-        if not is_alone or (label is not None and text != slot.name):
-            raise QueryError(_advice(outcomes.attribute, slot, text))
-    return Axis(outcomes.attribute, groups=groups)
-
-
-def _advice(name: str, slot: Slot, label: str) -> str:
-    what, condition = (
-        ("NULL", f"{name} IS NOT NULL") if slot.name == "NULL" else ("values outside", f"NOT OUTSIDE({name})")
-    )
-    return (
-        f"{name} has a separate cell for {what}, which cannot be put into the group {shown(label)}; "
-        f"add WHERE {condition}, or count with COUNT(*) FILTER (WHERE ...)"
-    )
-
-
-def _is_filtered(slot: Slot, node: exp.Expression, outcomes: _Outcomes, names: Names) -> bool:
-    """Whether the WHERE of the statement leaves the cell out, by one of its conditions on this attribute alone."""
-    select = node.find_ancestor(exp.Select)
-    where = None if select is None else select.args.get("where")
-    if where is None:
-        return False
-    place = outcomes.cuts.attribute.size + outcomes.cuts.slots.index(slot)
-    parts, possible = [read_condition(where.this, names)], True
-    while parts:
-        part = parts.pop()
-        if isinstance(part, Both):
-            parts += [part.first, part.second]
-        elif {atom.attribute for atom in atoms(part)} == {outcomes.attribute}:
-            possible = possible and bool(truth(part, outcomes.cuts.truth)[0][place])
-    return not possible
-
-
-def _results(node: exp.Expression) -> list[exp.Expression | None]:
-    """What stands after THEN and ELSE."""
-    branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
-    return [*(branch.args.get("true") for branch in branches), node.args.get("default"), node.args.get("false")]
-
-
-def _case_values(node: exp.Expression, names: Names) -> GroupedValues:
-    """What a CASE gives, to be compared; QueryError where it is NULL for declared values, or texts and numbers."""
-    outcomes = _outcomes(node, names)
-    given = [outcomes.labels[place] for place in outcomes.places[: outcomes.cuts.attribute.size]]
-    if None in given:
-        raise QueryError(f"{node_text(node)} gives NULL where no WHEN is true; give it an ELSE to compare it")
-    if any(isinstance(result, exp.Cast) for result in _results(node)):
-        raise QueryError("a CASE that is compared gives plain texts or numbers, without CAST and DATE")
-    kinds = {Fraction if type(label) is int else type(label) for label in outcomes.labels if label is not None}
-    if len(kinds) > 1:
-        raise QueryError("a CASE that is compared gives texts only, or numbers only")
-    pairs = _sorted_by(zip(given, outcomes.values, strict=True), itemgetter(0))
-    groups = tuple((label, tuple(value for _, value in listed)) for label, listed in pairs)
-    special = tuple((slot.name, label) for slot, label in outcomes.of_slots)
-    return GroupedValues(outcomes.attribute, node_text(node), groups, special)

@@ -15,11 +15,12 @@ from blowfishdb.engine.request import Relative
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.conditions import COMPARED, TURNED, Names, node_text, only, read_condition, value_of
-from blowfishdb.model.domain import CELL, Domain
+from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.predicate import Axis, Predicate, as_axes, condition_text, condition_words, name_text, value_text
 from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.sql.aggregates import ReadingContext, bare, is_formula, read_aggregates, read_formula, summed
+from blowfishdb.sql.cases import ELSE
 from blowfishdb.sql.groups import read_axis, read_groups, read_values
 from blowfishdb.sql.statement import FUNCTIONS, JOINS, Statement, parse, refuse
 
@@ -391,9 +392,9 @@ class _Reader:
             return SortKey(column, descending)
         axis = read_axis(bare(self._by_alias(inner)), self.names)
         if axis is not None and self._sorts(axis):
-            # Without a word on NULL it is the largest, as in PostgreSQL.
-            nulls_first = bool(node.args.get("nulls_first"))
-            return SortKey(axis.attribute, descending, None if nulls_first == descending else nulls_first)
+            # Without a word on NULL it is the largest, as in PostgreSQL; a cell of its own comes last anyway.
+            nulls_first, is_cell = bool(node.args.get("nulls_first")), ELSE not in dict(axis.groups)
+            return SortKey(axis.attribute, descending, None if is_cell and nulls_first == descending else nulls_first)
         raise QueryError(f"ORDER BY names what is selected, not {node_text(node.this)}")
 
     def _sorts(self, axis: Axis) -> bool:
@@ -511,13 +512,24 @@ def _group(axis: Axis, declared: Domain | None) -> str:
     if axis.edges:
         return f"bin_edges({name}, {', '.join(map(_literal, axis.edges))})"
     if axis.groups:
-        cases = [
-            f"WHEN {name} IN ({', '.join(map(_literal, values))}) THEN {value_text(to)}" for to, values in axis.groups
-        ]
-        if declared is not None and declared.find(axis.attribute).outside == CELL:
-            cases.append(f"WHEN OUTSIDE({name}) THEN 'outside'")
-        return f"CASE {' '.join(cases)} END"
+        return _case(axis, declared)
     return name if axis.unit is None else f"DATE_TRUNC('{axis.unit}', {name})"
+
+
+def _case(axis: Axis, declared: Domain | None) -> str:
+    """Named groups as a CASE; NULL that is in none of them needs no WHEN."""
+    name, groups = name_text(axis.attribute), [*axis.groups]
+    slots = [] if declared is None else [slot.name for slot in declared.find(axis.attribute).slots]
+    if "outside" in slots and not any("outside" in values for _, values in groups):
+        groups.append(("outside", ("outside",)))
+    is_special = {"NULL": f"{name} IS NULL", "outside": f"OUTSIDE({name})"}
+    cases = []
+    for label, values in groups:
+        plain = ", ".join(_literal(value) for value in values if value not in slots)
+        tests = [f"{name} IN ({plain})"] if plain else []
+        tests += [is_special[slot] for slot in slots if slot in values]
+        cases.append(f"WHEN {' OR '.join(tests)} THEN {value_text(label)}")
+    return f"CASE {' '.join(cases)} END"
 
 
 def _literal(value: object) -> str:
