@@ -171,6 +171,13 @@ table | SELECT SUBSTRING(ward, 2, 1) AS floor, COUNT(*), AVG(cost) FROM visits G
 table | SELECT IF(age >= 65, 'senior', 'other') AS g, AVG(nights) FROM visits GROUP BY g
 table | SELECT ward, SUM(CASE WHEN insured THEN 1 ELSE 0 END) AS paid FROM visits GROUP BY ward
 table | SELECT ward, COALESCE(SUM(cost), 0) AS total FROM visits GROUP BY ward
+histogram | SELECT COALESCE(ward, 'none') AS w, COUNT(*) FROM visits GROUP BY w
+histogram | SELECT COALESCE(sex, 'unknown') AS s, COALESCE(ward, 'none') AS w, COUNT(*) FROM visits GROUP BY s, w
+table | SELECT COALESCE(nights, 0) AS n, AVG(cost) FROM visits GROUP BY n
+count | SELECT COUNT(*) FROM visits WHERE COALESCE(nights, 0) > 3
+table | SELECT COALESCE(ward, 'none') AS w, AVG(cost), SUM(nights) FROM visits GROUP BY w
+count | SELECT COUNT(*) FROM visits WHERE COALESCE(ward, 'none') IN ('none', 'A1')
+table | SELECT CASE WHEN ward = 'A1' THEN 'A1' ELSE 'elsewhere' END AS place, AVG(cost) FROM visits GROUP BY place
 table | SELECT SUM(cost) / 1000.0 AS thousands FROM visits
 table | SELECT ward, AVG(cost) * 12 AS yearly FROM visits GROUP BY ward
 table | SELECT sex, PERCENTILE_CONT(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY nights) AS q FROM visits GROUP BY sex
@@ -255,6 +262,7 @@ what is selected | SELECT nights, COUNT(*) FROM visits GROUP BY nights ORDER BY 
 what is selected | SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY LOWER(ward)
 what is selected | SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY -COUNT(*)
 what is selected | SELECT age > 40 AS old, COUNT(*) FROM visits GROUP BY old ORDER BY age
+what is selected | SELECT age AS ward, COUNT(*) FROM visits GROUP BY age ORDER BY visits.ward
 compares an aggregate | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) * 2 > 300
 low end first | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) BETWEEN SYMMETRIC 500 AND 10
 LIMIT takes one number | SELECT ward, COUNT(*) FROM visits GROUP BY ward LIMIT 1 BY ward
@@ -264,6 +272,8 @@ numbers as they are | SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING CAS
 two columns are called 'count' | SELECT ward, COUNT(*) / 2.0 AS count FROM visits GROUP BY ward HAVING COUNT(*) > 150
 two columns are called 'count' | SELECT ward, COUNT(*) * 2 AS count, COUNT(*) + 1 AS b FROM visits GROUP BY ward
 two columns are called 'ward' | SELECT ward, COUNT(*) AS ward, SUM(cost) FROM visits GROUP BY ward ORDER BY 1
+has two columns 'nights' | SELECT COUNT(*) FROM (SELECT *, age AS nights FROM visits) WHERE nights > 3
+has two columns 'ward' | WITH v AS (SELECT *, UPPER(sex) AS Ward FROM visits) SELECT ward, COUNT(*) FROM v GROUP BY ward
 """.strip()
 
 

@@ -27,8 +27,9 @@ from blowfishdb.server.rest.ledger import router as ledger_router
 from blowfishdb.server.settings import Settings
 from blowfishdb.session.backend import Budget
 from blowfishdb.session.table import Question, Table
-from blowfishdb.sql import statement as sql_statement
+from blowfishdb.sql import refusals
 from blowfishdb.sql.groups import GROUPS_HELP, MOST_GROUPS
+from blowfishdb.sql.statement import ALIASES, EXAMPLE, READERS
 
 NOTE = "*This page is generated from the code.*"
 
@@ -125,20 +126,20 @@ FUNCTION_WORDS = {
 
 def sql_page() -> str:
     """Aggregates, groups, options and refusals."""
-    names = [*sql_statement.READERS, *sql_statement.ALIASES, "confidence", "rows", "within_NAME"]
+    names = [*READERS, *ALIASES, "confidence", "rows", "within_NAME"]
     rows = [(code(name), _same_as(name)) for name in names]
-    clauses = [(CLAUSE_WORDS.get(name, name.upper()), reply) for name, reply in sql_statement.CLAUSES.items()]
-    functions = [(FUNCTION_WORDS.get(name, name.upper()), reply) for name, reply in sql_statement.FUNCTIONS.items()]
+    clauses = [(CLAUSE_WORDS.get(name, name.upper()), reply) for name, reply in refusals.CLAUSES.items()]
+    functions = [(FUNCTION_WORDS.get(name, name.upper()), reply) for name, reply in refusals.FUNCTIONS.items()]
     return "\n\n".join(
         [
             "# SQL",
             NOTE,
             "[The SQL guide](../sql.md) explains the language with examples. A statement is parsed and never executed.",
-            f"```text\n[EXPLAIN] {sql_statement.SHAPE.format(table='<dataset>')}{ENDING}\n```",
-            f"**Aggregates**: {sql_statement.AGGREGATES}; several in each sql_statement.",
+            f"```text\n[EXPLAIN] {refusals.SHAPE.format(table='<dataset>')}{ENDING}\n```",
+            f"**Aggregates**: {refusals.AGGREGATES}; several in each statement.",
             f"**Groups**: {GROUPS_HELP}; at most {MOST_GROUPS}.",
             "## Options",
-            f"Written `{sql_statement.EXAMPLE}`.",
+            f"Written `{EXAMPLE}`.",
             table(("option", ""), rows),
             "## Clauses that are refused",
             table(("clause", "reply"), clauses),
@@ -151,7 +152,7 @@ def sql_page() -> str:
 def _same_as(name: str) -> str:
     if name == "confidence":
         return "1 - beta"
-    return f"the same as {code(sql_statement.ALIASES[name])}" if name in sql_statement.ALIASES else ""
+    return f"the same as {code(ALIASES[name])}" if name in ALIASES else ""
 
 
 def commands() -> Iterator[tuple[str, Any]]:

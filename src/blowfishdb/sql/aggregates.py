@@ -29,7 +29,7 @@ from blowfishdb.model.predicate import (
     atoms,
 )
 from blowfishdb.sql.groups import read_axis
-from blowfishdb.sql.statement import AGGREGATES, FUNCTIONS, refuse
+from blowfishdb.sql.refusals import AGGREGATES, FUNCTIONS, refuse
 
 MOST_LEVELS = 100
 SPREADS: dict[type[exp.Expression], Function] = {

@@ -22,7 +22,8 @@ from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.sql.aggregates import ReadingContext, bare, is_formula, read_aggregates, read_formula, summed
 from blowfishdb.sql.cases import ELSE
 from blowfishdb.sql.groups import read_axis, read_groups, read_values
-from blowfishdb.sql.statement import FUNCTIONS, JOINS, Statement, parse, refuse
+from blowfishdb.sql.refusals import FUNCTIONS, JOINS, refuse
+from blowfishdb.sql.statement import Statement, parse
 
 CHOOSING = ("having", "order")
 """Clauses that choose or sort groups; their aggregates are measured though they are not selected."""
@@ -164,7 +165,11 @@ def _computed(item: exp.Expression, context: ReadingContext, query: Query, place
 def names_of(statement: Statement, attributes: Iterable[str]) -> Names:
     """The attributes of a dataset as a statement may write them."""
     declared = attributes if isinstance(attributes, Domain) else None
-    return Names(tuple(attributes), statement.names, declared, None if declared is None else read_values)
+    listed = tuple(attributes)
+    for name in listed if statement.taken else ():
+        if name.lower() in statement.taken:
+            raise QueryError(f"the query after FROM has two columns {name!r}: choose another alias for the new one")
+    return Names(listed, statement.names, declared, None if declared is None else read_values)
 
 
 def _named(aggregate: Aggregate, item: exp.Expression) -> Aggregate:
@@ -432,7 +437,7 @@ class _Reader:
 
     def _by_alias(self, node: exp.Expression) -> exp.Expression:
         """The selected item that a name stands for, or the node itself."""
-        if isinstance(node, exp.Column):
+        if isinstance(node, exp.Column) and not node.table:
             for item in self.items:
                 if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
                     return item
