@@ -161,7 +161,7 @@ def axes_of(draw: st.DrawFn, domain: Domain, in_order: bool) -> list[Axis]:
         attribute, kinds = domain[name], ["native"]
         if attribute.ordered:
             kinds += ["width", "edges"]
-        if not in_order and not isinstance(attribute, Bins):
+        if not in_order:
             kinds.append("groups")
         kind = draw(st.sampled_from(kinds))
         if kind == "width" and not (isinstance(attribute, Bins) and attribute.width is None):

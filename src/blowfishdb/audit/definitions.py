@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.errors import DomainError, QueryError
+from blowfishdb.errors import QueryError
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import SECONDS, Dates, Duration, Timestamps, find_zone
 from blowfishdb.model.constraints import (
@@ -24,7 +24,7 @@ from blowfishdb.model.constraints import (
     RangeConstraint,
     RowsConstraint,
 )
-from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
+from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Custom, Family, Full, Joint, Line, Partition, Policy, Public, Threshold
 from blowfishdb.model.predicate import Atom, Axis, Both, Comparison, Either, IsNull, Member, Negation, Predicate, atoms
@@ -246,10 +246,15 @@ def members(attribute: Attribute, values: Iterable[object]) -> Iterator[int]:
     """The codes of the values of a named group, some of which may be names of special cells."""
     names = {slot.name: slot.code for slot in attribute.slots}
     for value in values:
-        try:
-            yield attribute.index_of(value)
-        except DomainError:
+        if value in names and not (isinstance(attribute, Categorical) and value in attribute.values):
             yield names[str(value)]
+        elif isinstance(attribute, Bins):
+            yield next(code for code in range(attribute.size) if attribute.edge(code) == Fraction(str(value)))
+        elif isinstance(attribute, Timestamps):
+            begin = datetime.datetime.fromisoformat(str(value))
+            yield next(code for code in range(attribute.size) if begin_of(attribute, code) == begin)
+        else:
+            yield attribute.index_of(value)
 
 
 def group_of(axis: Axis, attribute: Attribute, code: int) -> int | None:

@@ -326,6 +326,12 @@ class Timestamps(Attribute):
             raise DomainError(f"{value} is not between {self.start} and {self.end}")
         return index
 
+    def begins_with(self, value: Value) -> int:
+        index, rest = self.locate(value), self._steps(value)[1]
+        if rest:
+            raise DomainError(f"{value} is inside the {self.by} that begins with {self.moment(index)}; name it by that")
+        return index
+
     def index_of(self, value: Value) -> int:
         raise DomainError(f"{value} is one moment of a {self.by}; ask for a range of whole {self.by}s")
 

@@ -78,10 +78,14 @@ class Attribute(ABC):
     def index_of(self, value: Value) -> int:
         """The index of one declared value; DomainError when the domain does not tell it apart from others."""
 
+    def begins_with(self, value: Value) -> int:
+        """The index of one declared value, or of the bin or period that begins with it."""
+        return self.index_of(value)
+
     def code_of(self, value: Value) -> int:
-        """The code of one declared value, or of the special cell of that name."""
+        """The code of what begins with a value, or of the special cell of that name."""
         try:
-            return self.index_of(value)
+            return self.begins_with(value)
         except DomainError:
             for slot in self.slots:
                 if slot.name == value:
@@ -464,6 +468,14 @@ class Bins(Attribute):
         point = show(value) if isinstance(value, Fraction) else repr(value)
         raise DomainError(f"{point} is one point of a bin; ask for a range between edges")
 
+    def begins_with(self, value: Value) -> int:
+        index = self.locate(value)
+        if self.edge(index) != exact(value, "the value", DomainError):
+            raise DomainError(
+                f"{value} is inside the bin that begins with {show(self.edge(index))}; name the bin by that"
+            )
+        return index
+
     def locate(self, value: Value) -> int:
         number = exact(value, "the value", DomainError)
         if not self.edge(0) <= number < self.edge(self.count):
@@ -551,7 +563,8 @@ class Bins(Attribute):
         return index.astype(np.int64), is_null, is_outside
 
     def value_at(self, index: int) -> Value:
-        return self.edge(index)
+        edge = self.edge(index)
+        return int(edge) if edge.denominator == 1 else edge
 
     def run_label(self, first: int, last: int) -> str:
         return f"[{show(self.edge(first))}, {show(self.edge(last + 1))})"

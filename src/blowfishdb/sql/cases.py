@@ -56,7 +56,7 @@ class _Outcomes:
 
     @property
     def values(self) -> Sequence[object]:
-        """The declared values: days as dates, others as conditions write them."""
+        """The declared values: days as dates, bins and periods by where they begin, others as conditions write them."""
         attribute = self.cuts.attribute
         if isinstance(attribute, Dates):
             return days_of(self.attribute, attribute)
@@ -108,12 +108,6 @@ def _outcomes(node: exp.Expression, names: Names) -> _Outcomes:
     attribute = names.declared.find(name)
     if attribute.size > MOST_LISTED:
         raise QueryError(f"{name} has {attribute.size:,} declared values; bin_edges({name}, ...) groups them by ranges")
-    if isinstance(attribute, Bins):
-        raise QueryError(
-            f"{name} has ranges of values, which a CASE does not group; bin_edges({name}, 0, 50, 100) does"
-        )
-    if isinstance(attribute, Timestamps):
-        raise QueryError(f"{name} has moments, which a CASE does not group; DATE_TRUNC('month', {name}) does")
     cuts = Segments(attribute, np.arange(attribute.size))
     places = np.full(cuts.count, len(conditions))
     for place in reversed(range(len(conditions))):
@@ -166,6 +160,8 @@ def _results(node: exp.Expression) -> list[exp.Expression | None]:
 def read_case_values(node: exp.Expression, names: Names) -> GroupedValues:
     """What a CASE gives, to be compared; QueryError where it is NULL for declared values, or texts and numbers."""
     outcomes = _outcomes(node, names)
+    if isinstance(outcomes.cuts.attribute, Bins | Timestamps):
+        raise QueryError(f"{outcomes.attribute} has ranges of values: compare it with their ends, not a CASE of it")
     given = [outcomes.labels[place] for place in outcomes.places[: outcomes.cuts.attribute.size]]
     if None in given:
         raise QueryError(f"{node_text(node)} gives NULL where no WHEN is true; give it an ELSE to compare it")
