@@ -52,7 +52,8 @@ def answers(db: Session) -> dict[str, Answer]:
         "one": table.count(),
         "quantiles": table.quantiles("age", [0.25, 0.5]),
     }
-    return {name: question.release(alpha=40) for name, question in asked.items()}
+    # Noise in the heat map never hides its counts of 67, so that its scale always has room for an interval.
+    return {name: question.release(alpha=10 if name == "heat" else 40) for name, question in asked.items()}
 
 
 @pytest.mark.parametrize("raw", [False, True])
