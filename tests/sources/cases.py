@@ -70,6 +70,11 @@ NUMERIC = [
     numbers("tenths", {"x": bins(0, 3, width="0.1", outside="cell")}),
     numbers("tenths in ones", {"x": bins(0, 3, width="0.1")}, col("x").bins(1)),
     numbers("hundredths", {"x": FINE}),
+    numbers(
+        "tens in named groups",
+        {"x": bins(0, 100, width=10, outside="cell")},
+        col("x").groups({"low": [0, 20, "NULL"], "high": [30, 90], "far": ["outside"]}),
+    ),
     numbers("thirds from one seventh", {"x": bins("1/7", "22/7", width="1/3", outside="cell")}),
     numbers("ones around zero", {"x": bins(-3, 3, width=1, outside="cell")}),
     numbers("tens from zero", {"x": bins(0, 100, width=10, outside="cell")}),
@@ -147,6 +152,12 @@ TEXTUAL = [
         "odd filters", WORDS, ODD_NAMES, ("select",), col("a b").isin(["o'clock", "back\\slash", "\\'; --", "%s", "a"])
     ),
     Case("named groups", WORDS, ODD_NAMES, (col("a b").groups({"a's": ["a", "A"], "others": ["é", "日本"]}),)),
+    Case(
+        "named groups with NULL",
+        WORDS,
+        ODD_NAMES,
+        (col("a b").groups({"a's": ["a", "A", "NULL"], "others": ["é", "outside"]}), "select"),
+    ),
     Case("others count as a", WORDS, {"a b": categorical(["a", "ß"], null="ß", outside="a")}, ("a b",)),
     Case("a long list", WORDS, {"a b": [*LISTED, *MANY]}, (col("a b").groups({"a": ["a", "é"], "w": MANY[:3]}),)),
 ]
@@ -157,6 +168,12 @@ ZURICH = timestamps("2024-01-01", "2025-01-01", by="hour", zone="Europe/Zurich",
 MONTHS: dict[str, Attribute | list[str]] = {"d": dates("1969-04-01", "2024-06-30", by="month"), "t": HOURS}
 TIMELY = [
     Case("days", MOMENTS, {"d": YEAR}, ("d",)),
+    Case(
+        "hours in named groups",
+        MOMENTS,
+        {"t": HOURS},
+        (col("t").groups({"night": ["2024-03-31T00:00", "2024-03-31T03:00"], "other": ["2024-03-31T12:00", "NULL"]}),),
+    ),
     Case("months", MOMENTS, {"d": YEAR}, (col("d").by("month"),)),
     Case("months beside hours", MOMENTS, {"d": YEAR, "t": HOURS}, (col("d").by("month"), "t")),
     Case("weeks beside hours", MOMENTS, {"d": YEAR, "t": HOURS}, (col("d").by("week"), "t")),
