@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from time import perf_counter
+from time import process_time
 
 import duckdb
 import pytest
@@ -220,11 +220,11 @@ def test_the_statement_of_a_share_names_its_binned_group() -> None:
 
 
 def test_many_casts_are_read_in_no_time() -> None:
-    begin = perf_counter()
+    begin = process_time()
     read(f"SELECT SUM(neg{'::double' * 60}) FROM t")
     with pytest.raises(QueryError):
         read(f"SELECT SUM(cost{'::int' * 60}) FROM t")
-    assert perf_counter() - begin < 5
+    assert process_time() - begin < 5
 
 
 def test_a_share_of_groups_is_the_same_beside_a_mean_of_what_is_grouped(

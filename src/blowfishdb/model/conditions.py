@@ -453,14 +453,15 @@ def _converted(node: exp.Cast) -> ConditionValue | None:
     # A length or a number of places may cut.
     if not isinstance(kind, exp.DataType) or kind.expressions:
         return None
-    if kind.is_type(*exp.DataType.TEXT_TYPES):
+    # Not `is_type`, which makes a tree of every type: casts within casts are read many times.
+    if kind.this in exp.DataType.TEXT_TYPES:
         return value if isinstance(value, str) else None
-    if kind.is_type("boolean"):
+    if kind.this == exp.DType.BOOLEAN:
         return value if isinstance(value, bool) else None
-    if isinstance(value, bool) or not kind.is_type(*exp.DataType.NUMERIC_TYPES):
+    if isinstance(value, bool) or kind.this not in exp.DataType.NUMERIC_TYPES:
         return None
     exactly = number(value) if isinstance(value, str) else value
-    return None if isinstance(exactly, Fraction) and kind.is_type(*exp.DataType.INTEGER_TYPES) else exactly
+    return None if isinstance(exactly, Fraction) and kind.this in exp.DataType.INTEGER_TYPES else exactly
 
 
 def number(text: str) -> int | Fraction:
