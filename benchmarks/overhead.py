@@ -1,8 +1,8 @@
 """CPU of a whole release against the raw GROUP BY on ten million rows: each engine, each grouping.
 
-A release is charged, counted, noised and recorded, after its preview. Both sides take turns, each on a connection of
-its own, and each shows its best round: the CPU seconds of this process and of the engine. Irregular bins stand beside
-regular ones of as many bins. Java compiles what it has run often, so on Spark both sides of all groupings take turns
+A release is charged, counted, noised and recorded, after its preview. Both sides of all groupings take turns, each on a
+connection of its own, and each shows its best round: the CPU seconds of this process and of the engine. Irregular bins
+stand beside regular ones of as many bins. Java compiles what it has run often, so on Spark they take turns for a while
 before any is measured: its figures are those of a server that has counted by the same columns for a minute or two. Each
 first count takes several seconds of CPU on either side. `--rows`, `--engine` and `--grouping` narrow it; `--counts`
 leaves all but counting out.
@@ -335,15 +335,14 @@ def _compared(
 
     for grouping in itertools.islice(itertools.cycle(groupings), place.warming):
         both(grouping)
-    regular = 0.0
-    for grouping in groupings:
-        ours, raw = zip(*(both(grouping) for _ in range(place.counted)), strict=True)
-        best, other = min(ours), min(raw)
-        yield Row(f"{place.name}, {grouping.name}", best, other, best / other, aim=AIM)
-        if grouping.name == REGULAR:
-            regular = best
-        if grouping.name == IRREGULAR and regular:
-            yield Row(f"{place.name}, irregular against regular", best, regular, best / regular, aim=IRREGULAR_AIM)
+    # Machines change their speed within minutes, so that figures of one round alone can be compared.
+    rounds = [{grouping.name: both(grouping) for grouping in groupings} for _ in range(place.counted)]
+    best = {name: tuple(map(min, zip(*(each[name] for each in rounds), strict=True))) for name in prepared}
+    for name, (ours, raw) in best.items():
+        yield Row(f"{place.name}, {name}", ours, raw, ours / raw, aim=AIM)
+    if {REGULAR, IRREGULAR} <= best.keys():
+        ours, regular = best[IRREGULAR][0], best[REGULAR][0]
+        yield Row(f"{place.name}, irregular against regular", ours, regular, ours / regular, aim=IRREGULAR_AIM)
 
 
 def _cpu(place: Place, work: Callable[[], object]) -> float:
