@@ -277,6 +277,21 @@ def test_groups_of_a_case_are_sorted_by_its_branches(places: Places, order: str,
     assert [next(iter(row.values())) for row in answer.rows()] == labels
 
 
+@pytest.mark.parametrize(
+    ("order", "labels"),
+    [
+        ("ward", ["A1", "A2", "B1", "outside", "NULL"]),
+        ("ward DESC", ["NULL", "outside", "B1", "A2", "A1"]),
+        ("ward DESC NULLS FIRST", ["NULL", "outside", "B1", "A2", "A1"]),
+        ("ward NULLS FIRST", ["NULL", "A1", "A2", "B1", "outside"]),
+        ("ward DESC NULLS LAST", ["outside", "B1", "A2", "A1", "NULL"]),
+    ],
+)
+def test_values_outside_are_sorted_behind_the_declared_ones(places: Places, order: str, labels: list[str]) -> None:
+    answer = places[0].sql(f"SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY {order}", epsilon=10)
+    assert [row["ward"] for row in answer.rows()] == labels
+
+
 @pytest.mark.parametrize("order", ["age NULLS FIRST", "age NULLS LAST", "age DESC NULLS LAST", "age DESC NULLS FIRST"])
 def test_null_stands_where_it_is_wanted(places: Places, order: str) -> None:
     session, raw = places
