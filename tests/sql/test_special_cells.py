@@ -218,6 +218,7 @@ def test_values_outside_stand_beside_groups_that_differ_among_them(places: Place
         ("COALESCE(ward, 'none', 'other')", "one value of its kind"),
         ("COALESCE(day, DATE '2024-01-01')", "listed values or whole numbers"),
         ("CAST(nights AS BOOLEAN)", "group by 'nights' itself"),
+        ("CAST(CASE WHEN age < 5 THEN '01' WHEN age < 9 THEN '1' ELSE '2' END AS INTEGER)", "other values together"),
     ],
 )
 def test_groups_that_mean_something_else_are_refused(places: Places, group: str, message: str) -> None:
