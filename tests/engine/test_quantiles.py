@@ -18,7 +18,7 @@ from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.program import QuantilesRelease
 from blowfishdb.engine.release import PartsRelease, PlanRelease, Release, divided
 from blowfishdb.engine.request import Number, accuracy_target, make_request
-from blowfishdb.errors import Declined, DigestMismatch, TooLarge
+from blowfishdb.errors import Declined, DigestMismatch, QueryError, TooLarge
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import Query, query
@@ -252,7 +252,10 @@ def test_counts_and_means_stand_beside_quantiles_of_many_values() -> None:
     assert list(preview.columns) == ["count", "median_x", "mean_age", "median_long"]
     ready.document()
     for mechanism in (None, "auto"):
-        assert isinstance(release(asked, alpha=500, mechanism=mechanism), PartsRelease)  # type: ignore[arg-type]
+        for target in ({"alpha": 500}, {"epsilon": 40}):
+            assert isinstance(release(asked, mechanism=mechanism, **target), PartsRelease)  # type: ignore[arg-type]
+    with pytest.raises(Declined, match="it answers counts"):
+        release(asked, epsilon=40, mechanism="dawa")
 
 
 def test_what_it_does_not_serve_is_declined() -> None:
@@ -270,6 +273,9 @@ def test_what_it_does_not_serve_is_declined() -> None:
     assert isinstance(release(query("quantiles", "age", levels=["0.5"]), exact, epsilon=1), PlanRelease)
     many = query("quantiles", "age", levels=[Fraction(n, 100) for n in range(1, MOST_LEVELS + 2)])
     assert isinstance(release(many, epsilon=1), PlanRelease)
+    either = (bf.col("sex") == "f") | (bf.col("x") > 9)
+    with pytest.raises(QueryError, match="joined with AND"):
+        release(query("table", aggregates=[Aggregate("quantile", ("age",), either, Fraction(1, 2))]), epsilon=1)
 
 
 def test_groups_of_more_values_than_are_planned_for_are_chosen_by_rank(monkeypatch: pytest.MonkeyPatch) -> None:

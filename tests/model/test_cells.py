@@ -14,7 +14,7 @@ from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain, bins, categorical, domain, integers
 from blowfishdb.model.graphs import GridGraph, WindowGraph
 from blowfishdb.model.policy import Policy, full, grid, line, partition, person, public, threshold
-from blowfishdb.model.predicate import col
+from blowfishdb.model.predicate import Axis, col
 
 TABLE = domain(
     {
@@ -220,6 +220,8 @@ def test_a_million_cells_compile() -> None:
         ([col("state").bins(edges=["NC", "VA"])], QueryError, "groups"),
         ([col("state").groups({"a": ["NC"], "b": ["NC"]})], QueryError, "two groups"),
         ([col("state").groups({"a": []})], QueryError, "empty"),
+        ([col("state").groups({"NULL": ["NC"]})], QueryError, "both called 'NULL'"),
+        ([Axis("state", groups=(("a", ("NC",)), ("a", ("VA",))))], QueryError, "both called 'a'"),
         ([col("state").groups({"a": ["XX"]})], QueryError, "no value"),
         ([col("age").by("month")], QueryError, "not a date"),
         ([col("week").by("month")], QueryError, "whole months"),

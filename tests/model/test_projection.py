@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -22,6 +23,9 @@ from blowfishdb.model.groups import AxisCells
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Grid, ListedWindow, Policy, custom, joint, line, partition, threshold
 from blowfishdb.model.predicate import Axis, Member, Predicate, atoms, col
+from blowfishdb.model.workload import Sparse
+from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.plan import Measurement, Plan
 from tests.effort import effort
 from tests.model import cases
 
@@ -185,6 +189,24 @@ def test_groups_that_hold_null_move_as_null_does(
     labels = list(compile_cells(table, policy, axis).labels[0])
     assert labels[:3] == ["ends", "one", "two"]
     assert sorted(labels[3:]) == sorted({"NULL", "outside"} - {*beside, *alone} | ({"missing"} if alone else set()))
+
+
+def test_a_cell_that_the_filter_empties_makes_no_certificate_tight() -> None:
+    """The graph on the cells moves z in every cell of x and y, also in (1, 1), which has no record that counts."""
+    table = domain({name: integers(0, 1, null=0) for name in "xyz"})
+    policy = Policy(composition="attribute", joint=[joint("xy", partition([[(0, 0), (0, 1)], [(1, 0), (1, 1)]]))])
+    axes, where = [Axis(name) for name in "xyz"], ~((col("x") == 1) & (col("y") == 1))
+    compare(table, policy, axes, where, exact=False)
+    assert compile_cells(table, policy, axes).graph.is_exact
+    cells = compile_cells(table, policy, axes, where)
+    empty = cells.cell_of({"x": np.array([1]), "y": np.array([0]), "z": np.array([1])}) + 2
+    row = np.zeros(cells.graph.cells, dtype=np.int64)
+    row[empty] = 1
+    proof = certify(
+        Plan(Fraction(1), (Measurement(Sparse(row.reshape(1, -1)), np.ones(1, dtype=np.int64)),)), cells.graph
+    )
+    assert proof.epsilon == 1
+    assert not proof.is_tight
 
 
 def test_a_filter_cuts_the_moves_of_a_listed_joint_graph() -> None:

@@ -17,7 +17,7 @@ from blowfishdb.sql import parse, query_of, write_statement
 ROWS = """CREATE TABLE visits AS SELECT
     CASE WHEN i % 11 = 0 THEN NULL ELSE i % 20 END AS age,
     (ARRAY['A1', 'A2', 'B1', NULL, 'Z'])[1 + i % 5] AS ward,
-    i % 5 + 1 AS nights, i % 2 AS number, i % 10 AS cost,
+    i % 5 + 1 AS nights, i % 2 AS number, i % 10 AS cost, i % 13 - 2 AS score,
     CASE WHEN i % 13 = 0 THEN NULL ELSE DATE '2023-11-01' + CAST(i % 200 AS INTEGER) END AS day,
     TIMESTAMP '2024-12-30 00:00:00' + INTERVAL (i % 90) HOUR AS moment FROM range(1000) AS t(i)"""
 DOMAIN = {
@@ -26,6 +26,7 @@ DOMAIN = {
     "nights": bf.integers(1, 5, null=1),
     "number": bf.categorical([0, 1]),
     "cost": bf.bins(0, 10, width=5),
+    "score": bf.integers(0, 9, outside="cell"),
     "day": bf.dates("2023-11-01", "2024-05-31"),
     "moment": bf.timestamps("2024-12-30", "2025-01-04", by="hour"),
 }
@@ -157,6 +158,15 @@ def test_groups_mean_what_they_mean_in_a_database(places: Places, text: str) -> 
         ("age IS NULL", "COUNT(*)", "COALESCE(ward, 'B1') <> 'B1'"),
         ("nights", "COUNT(*)", "COALESCE(age, 5) < 7"),
         ("IF(ward = 'A1', 'one', 'other')", "COUNT(*)", "nights > 0"),
+        ("ward", "COUNT(*)", "COALESCE(ward, 'none') > 'n' OR ward = 'A1'"),
+        ("CASE WHEN score = 3 OR 4 = score THEN 'some' ELSE 'other' END", "COUNT(*)", "nights > 0"),
+        (
+            "CASE WHEN NOT score IN (1, 2) THEN 'some' ELSE 'other' END",
+            "COUNT(*)",
+            "age > 3",
+        ),
+        ("CASE WHEN NOT score IN (1, 2) THEN 'some' WHEN score < 2 THEN 'one' ELSE 'two' END", "COUNT(*)", "age > 3"),
+        ("CASE WHEN (CASE WHEN ward = 'A1' THEN 1 ELSE 2 END) = 2 THEN 'two' ELSE 'one' END", "COUNT(*)", "nights > 0"),
     ],
 )
 def test_null_and_outside_are_in_the_group_that_a_case_gives_them(
@@ -170,9 +180,36 @@ def test_null_and_outside_are_in_the_group_that_a_case_gives_them(
 
 
 @pytest.mark.parametrize(
+    "group",
+    [
+        "CASE WHEN score < 5 THEN 'low' ELSE 'high' END",
+        "CASE WHEN score = 5 THEN 'five' WHEN score BETWEEN 2 AND 3 THEN 'low' END",
+        "IF(5 <= score, 1, 2)",
+        "score > 3",
+        "CASE WHEN ward LIKE 'A%' THEN 'A' ELSE 'other' END",
+        "CASE WHEN LEFT(ward, 1) = 'A' THEN 'A' ELSE 'other' END",
+        "COALESCE(score, 3)",
+    ],
+)
+def test_values_outside_stand_beside_groups_that_differ_among_them(places: Places, group: str) -> None:
+    session, raw = places
+    outside = "ward = 'Z'" if "ward" in group else "score NOT BETWEEN 0 AND 9"
+    apart = f"CASE WHEN {outside} THEN 'outside' ELSE CAST({group} AS TEXT) END"
+    listed = raw.execute(f"SELECT {apart} AS g, COUNT(*) FROM visits GROUP BY g").fetchall()
+    truths = {str(label or "NULL").lower(): count for label, count in listed}
+    answer = session.sql(f"SELECT {group} AS g, COUNT(*) FROM visits GROUP BY g", epsilon=1000)
+    counts = {str(label).lower(): count for label, count, *_ in (row.values() for row in answer.rows())}
+    assert truths["outside"] > 0
+    # Groups in which there is nobody are listed as well.
+    assert {label: count for label, count in counts.items() if count} == pytest.approx(truths, abs=0.06)
+
+
+@pytest.mark.parametrize(
     ("group", "message"),
     [
         ("CASE WHEN age < 10 THEN 'NULL' END", "gives NULL and the text 'NULL'"),
+        ("CASE WHEN score < 5 THEN 'outside' ELSE 'low' END", "'outside' is the row of all values of score"),
+        ("COALESCE(ward, 'outside')", "'outside' is the row of all values of ward"),
         ("CASE WHEN cost < 3 THEN 'cheap' ELSE 'dear' END", "3 is inside a bin; the nearest edges are 0 and 5"),
         ("moment < '2025-01-01 00:30'", "would cut a hour in two"),
         ("COALESCE(ward, 1)", "one value of its kind"),
@@ -181,6 +218,7 @@ def test_null_and_outside_are_in_the_group_that_a_case_gives_them(
         ("COALESCE(ward, 'none', 'other')", "one value of its kind"),
         ("COALESCE(day, DATE '2024-01-01')", "listed values or whole numbers"),
         ("CAST(nights AS BOOLEAN)", "group by 'nights' itself"),
+        ("CAST(CASE WHEN age < 5 THEN '01' WHEN age < 9 THEN '1' ELSE '2' END AS INTEGER)", "other values together"),
     ],
 )
 def test_groups_that_mean_something_else_are_refused(places: Places, group: str, message: str) -> None:
@@ -211,6 +249,9 @@ def test_groups_that_mean_something_else_are_refused(places: Places, group: str,
         ("number = '1'", "no value '1'; write 1 without quotes"),
         ("cost = 2.5", "cost: 2.5 is one point of a bin"),
         ("CASE WHEN cost < 5 THEN 'cheap' ELSE 'dear' END = 'dear'", "compare it with their ends"),
+        ("CASE WHEN score < 5 THEN 'low' ELSE 'high' END = 'high'", "may differ among the undeclared values of score"),
+        ("(score < 5) = FALSE", "compare score itself"),
+        ("COALESCE(score, 3) < 5", "compare score itself"),
         ("YEAR(day) = 9999", "a number such as 2024"),
         ("YEAR(CAST(day AS TIME)) = 2024", "not an attribute"),
         ("MONTH(moment) = 12", "compared by ranges"),
@@ -235,6 +276,21 @@ def test_groups_of_a_case_are_sorted_by_its_branches(places: Places, order: str,
     case = "CASE WHEN age < 5 THEN 'young' WHEN age IS NULL THEN 'missing' WHEN age < 10 THEN 'grown' END"
     answer = places[0].sql(f"SELECT {case} AS g, COUNT(*) FROM visits GROUP BY g ORDER BY {order}", epsilon=10)
     assert [next(iter(row.values())) for row in answer.rows()] == labels
+
+
+@pytest.mark.parametrize(
+    ("order", "labels"),
+    [
+        ("ward", ["A1", "A2", "B1", "outside", "NULL"]),
+        ("ward DESC", ["NULL", "outside", "B1", "A2", "A1"]),
+        ("ward DESC NULLS FIRST", ["NULL", "outside", "B1", "A2", "A1"]),
+        ("ward NULLS FIRST", ["NULL", "A1", "A2", "B1", "outside"]),
+        ("ward DESC NULLS LAST", ["outside", "B1", "A2", "A1", "NULL"]),
+    ],
+)
+def test_values_outside_are_sorted_behind_the_declared_ones(places: Places, order: str, labels: list[str]) -> None:
+    answer = places[0].sql(f"SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY {order}", epsilon=10)
+    assert [row["ward"] for row in answer.rows()] == labels
 
 
 @pytest.mark.parametrize("order", ["age NULLS FIRST", "age NULLS LAST", "age DESC NULLS LAST", "age DESC NULLS FIRST"])

@@ -103,6 +103,10 @@ def prepare(handle: DatasetHandle, request: Request) -> Release:
         query = with_tolerances(query, target.alpha)
         tables = divided(handle.domain, handle.policy, query)
         if len(tables) > 1:
+            if target.is_data_aware:
+                # Declined, as it is for one of the parts alone.
+                return program_release(handle.compile(tables[0]), target)
+            target = target.by(None) if target.mechanism == AUTO else target
             return parts_release(handle, query, tables, target, quantiles_release)
         compiled = handle.compile(query)
         if query.kind == "selection":

@@ -487,6 +487,8 @@ class _Builder:
                     shifted = np.floor_divide(2 * shifted + step, 2 * step)
                 values = {name: (shifted**block.power, scale)}
         masks, rest = self._masks(block.where)
+        if block.is_running and rest is not None:
+            raise QueryError("a quantile is filtered by conditions on single attributes, joined with AND; use WHERE")
         factors = [self._factor(block, name, values, masks) for name in names]
         rows: Rows = Identity(1)
         if factors:

@@ -189,7 +189,7 @@ def _graph(domain: Domain, policy: Policy, verdict: Verdict, layout: Mapping[str
         outside=leaving_cells(domain, policy, verdict, layout).reshape(-1),
         presence=policy.presence,
         rows_per_person=policy.rows_per_person,
-        is_exact=is_exact(policy, verdict, factors),
+        is_exact=is_exact(policy, verdict, factors, layout),
     )
 
 

@@ -493,7 +493,7 @@ def constrained_graph(
     # Atoms that hold too many cells to be listed are put together, and then hold more than their own.
     is_own = atoms.settled and moves.members.size < MOST_MEMBERS // max(1, atoms.count)
     factors = _factors(moves, shape)
-    exact = is_own and is_exact(policy, verdict, factors)
+    exact = is_own and is_exact(policy, verdict, factors, layout)
     return CellGraph(factors, "record", outside, "public", moves.most, moves, is_exact=exact)
 
 

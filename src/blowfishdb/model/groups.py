@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -148,8 +149,12 @@ def _named_groups(axis: Axis, attribute: Attribute) -> Grouping:
             if member.setdefault(attribute.code_of(value), number) != number:
                 raise DomainError(f"the value {value!r} is in two groups")
     special = {slot.code: member.pop(slot.code) for slot in attribute.slots if slot.code in member}
-    runs = _runs_of(member, attribute.size, LEFT_OUT)
-    return Grouping(runs, len(axis.groups), tuple(name for name, _ in axis.groups), special)
+    names = tuple(name for name, _ in axis.groups)
+    shown = Counter([*names, *(slot.name for slot in attribute.slots if slot.code not in special)])
+    for name in names:
+        if shown[name] > 1:
+            raise DomainError(f"a group and another, or a separate cell, are both called {name!r}; rename the group")
+    return Grouping(_runs_of(member, attribute.size, LEFT_OUT), len(axis.groups), names, special)
 
 
 @dataclass(frozen=True, eq=False)

@@ -324,12 +324,13 @@ def evaluate(
     return Verdict(names, accepted, cuts)
 
 
-def is_exact(policy: Policy, verdict: Verdict, factors: Sequence[Factor]) -> bool:
+def is_exact(policy: Policy, verdict: Verdict, factors: Sequence[Factor], layout: Mapping[str, AxisCells]) -> bool:
     """Whether every edge of the projected graph is the move of some record, so that a loss on it is attained.
 
-    It is where the filter decides attribute by attribute (those of a listed joint graph together): a record then keeps
-    what it has beside the axes that it moves along. Otherwise all accepted records of two joined cells may differ in
-    more than one move changes. Numbers that constraints give may say that a cell is empty.
+    It is where the filter decides attribute by attribute (those of a listed joint graph together, which then leaves a
+    record in every cell of theirs): a record keeps what it has beside the axes that it moves along. Otherwise all
+    accepted records of two joined cells may differ in more than one move changes. Numbers that constraints give may
+    say that a cell is empty.
     """
     if verdict.accepted is None or any(isinstance(factor, Unlisted | UnlistedJoint) for factor in factors):
         return False
@@ -346,7 +347,12 @@ def is_exact(policy: Policy, verdict: Verdict, factors: Sequence[Factor]) -> boo
             return False
         for part in [places] if isinstance(joint, Joint) else [[place] for place in places]:
             others = tuple(other for other in range(accepted.ndim) if other not in part)
-            by_part = by_part & accepted.any(axis=others, keepdims=True)
+            alone: Bools = np.asarray(accepted.any(axis=others, keepdims=True))
+            if isinstance(joint, Joint):
+                tied = [name for name in verdict.names if name in names]
+                if not by_cell(np.asarray(alone.any(axis=others)), tied, layout).all():
+                    return False
+            by_part = by_part & alone
     return bool(np.all(by_part == accepted))
 
 

@@ -18,7 +18,7 @@ from blowfishdb.model.conditions import ConditionValue, GroupedValues, Names, no
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers, Slot
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import show
-from blowfishdb.model.predicate import Axis, Negation, atoms, truth
+from blowfishdb.model.predicate import Axis, Negation, Predicate, atoms, truth
 
 T = TypeVar("T")
 Label = TypeVar("Label")
@@ -26,6 +26,7 @@ MOST_LISTED = 20_000
 """Declared values that are sorted into named groups one by one."""
 ELSE = "NULL"
 """The group of what a CASE without ELSE leaves over."""
+OUTSIDE = "outside"
 
 
 def is_case(node: exp.Expression) -> bool:
@@ -41,18 +42,25 @@ class _Outcomes:
     """What a CASE gives for each declared value of the attribute it looks at, and then for each special cell.
 
     Outcomes are places in `labels`; the label None is NULL, which a CASE without ELSE gives where no WHEN is true.
+    Special cells `beside` give different things for different records, and belong to none of them.
     """
 
     attribute: str
     labels: tuple[ConditionValue | None, ...]
     places: tuple[int, ...]
     cuts: Segments
+    beside: tuple[str, ...]
+
+    @property
+    def given(self) -> list[ConditionValue | None]:
+        """What is given for each declared value."""
+        return [self.labels[place] for place in self.places[: self.cuts.attribute.size]]
 
     @property
     def of_slots(self) -> list[tuple[Slot, ConditionValue | None]]:
-        """The special cells, with what they give."""
-        size = self.cuts.attribute.size
-        return [(slot, self.labels[place]) for slot, place in zip(self.cuts.slots, self.places[size:], strict=True)]
+        """The special cells that belong to what they give, with that."""
+        cells = zip(self.cuts.slots, self.places[self.cuts.attribute.size :], strict=True)
+        return [(slot, self.labels[place]) for slot, place in cells if slot.name not in self.beside]
 
     @property
     def values(self) -> Sequence[object]:
@@ -66,9 +74,9 @@ class _Outcomes:
     def groups(self) -> tuple[tuple[str, tuple[object, ...]], ...]:
         """The declared values, and special cells by name, by the text of what they give; in the order of the labels."""
         members: dict[str, list[object]] = {_label_text(label): [] for label in self.labels}
-        slots = (slot.name for slot in self.cuts.slots)
-        for value, place in zip([*self.values, *slots], self.places, strict=True):
-            members[_label_text(self.labels[place])].append(value)
+        special = ((slot.name, label) for slot, label in self.of_slots)
+        for value, label in [*zip(self.values, self.given, strict=True), *special]:
+            members[_label_text(label)].append(value)
         return tuple((label, tuple(values)) for label, values in members.items() if values)
 
 
@@ -99,7 +107,7 @@ def _outcomes(node: exp.Expression, names: Names) -> _Outcomes:
         ]
         conditions, labels = [read_condition(test, names) for test in tests], [*labels, other]
     else:
-        condition = read_condition(node, names)
+        tests, condition = [node], read_condition(node, names)
         conditions, labels = [condition, Negation(condition)], [True, False, None]
     about = {atom.attribute for condition in conditions for atom in atoms(condition)}
     if len(about) != 1 or names.declared is None:
@@ -112,7 +120,39 @@ def _outcomes(node: exp.Expression, names: Names) -> _Outcomes:
     places = np.full(cuts.count, len(conditions))
     for place in reversed(range(len(conditions))):
         places[truth(conditions[place], cuts.truth)[0]] = place
-    return _Outcomes(name, tuple(labels), tuple(places.tolist()), cuts)
+    beside = () if _tells_of_outside(tests, conditions, cuts) else (OUTSIDE,)
+    return _Outcomes(name, tuple(labels), tuple(places.tolist()), cuts, beside)
+
+
+def _tells_of_outside(tests: Sequence[exp.Expression], conditions: Sequence[Predicate], cuts: Segments) -> bool:
+    """Whether the tests go the same way for all values outside: they equal no declared value, and are not NULL.
+
+    How they are ordered, and what a function makes of them, differs from one to the other.
+    """
+    if all(slot.name != OUTSIDE for slot in cuts.slots):
+        return True
+    for test, condition in zip(tests, conditions, strict=False):
+        is_true, is_false = (bool(cells[-1]) for cells in truth(condition, cuts.truth))
+        if not (is_true or is_false) or not all(map(_is_direct, test.find_all(exp.Column))):
+            return False
+        if is_true:
+            return True
+    return True
+
+
+DIRECT = (
+    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is),
+    *(exp.And, exp.Or, exp.Not, exp.If),
+)
+"""What looks at a column itself; at truth values alone, the last four do."""
+
+
+def _is_direct(column: exp.Expression) -> bool:
+    """Whether a column is compared as it is, and not what a function or a pattern makes of it."""
+    user = column.parent
+    while isinstance(user, exp.Paren):
+        user = user.parent
+    return isinstance(user, DIRECT) or (isinstance(user, exp.Anonymous) and user.name.upper() == "OUTSIDE")
 
 
 def _coalesced(node: exp.Coalesce, names: Names) -> _Outcomes:
@@ -127,18 +167,25 @@ def _coalesced(node: exp.Coalesce, names: Names) -> _Outcomes:
     if type(given[0]) is not type(labels[0]):
         raise QueryError(usage)
     cuts = Segments(attribute, np.arange(attribute.size))
-    labels += [given[0] if slot.name == "NULL" else slot.name for slot in cuts.slots]
+    labels += [given[0] for _ in cuts.slots]
     places: dict[ConditionValue | None, int] = {}
     first = tuple(places.setdefault(label, place) for place, label in enumerate(labels))
-    return _Outcomes(name, tuple(labels), first, cuts)
+    # Values outside give themselves.
+    beside = tuple(slot.name for slot in cuts.slots if slot.name == OUTSIDE)
+    return _Outcomes(name, tuple(labels), first, cuts, beside)
 
 
 def read_case(node: exp.Expression, names: Names) -> Axis:
     """Named groups of the values of one attribute, and of its special cells by their names."""
     outcomes = _outcomes(node, names)
-    if {None, ELSE} <= {outcomes.labels[place] for place in outcomes.places}:
+    if {None, ELSE} <= {*outcomes.given, *(label for _, label in outcomes.of_slots)}:
         raise QueryError("a CASE that gives NULL and the text 'NULL' has two groups of one name; rename the text")
     _check_names(outcomes.attribute, outcomes.cuts.attribute, outcomes.values)
+    for shared in {label for label, _ in outcomes.groups}.intersection(outcomes.beside):
+        raise QueryError(
+            f"{shared!r} is the row of all values of {outcomes.attribute} that are not declared, and {node_text(node)} "
+            "gives the same text; rename it"
+        )
     slots = {slot.name for slot in outcomes.cuts.slots}
     # A special cell that is alone under its own name stands beside the groups anyway.
     groups = [(label, values) for label, values in outcomes.groups if values != (label,) or label not in slots]
@@ -162,15 +209,20 @@ def read_case_values(node: exp.Expression, names: Names) -> GroupedValues:
     outcomes = _outcomes(node, names)
     if isinstance(outcomes.cuts.attribute, Bins | Timestamps):
         raise QueryError(f"{outcomes.attribute} has ranges of values: compare it with their ends, not a CASE of it")
-    given = [outcomes.labels[place] for place in outcomes.places[: outcomes.cuts.attribute.size]]
-    if None in given:
+    if None in outcomes.given:
         raise QueryError(f"{node_text(node)} gives NULL where no WHEN is true; give it an ELSE to compare it")
+    is_list = isinstance(node, exp.Coalesce) and isinstance(outcomes.cuts.attribute, Categorical)
+    if outcomes.beside and not is_list:
+        raise QueryError(
+            f"{node_text(node)} may differ among the undeclared values of {outcomes.attribute}; compare "
+            f"{outcomes.attribute} itself"
+        )
     if any(isinstance(result, exp.Cast) for result in _results(node)):
         raise QueryError("a CASE that is compared gives plain texts or numbers, without CAST and DATE")
     kinds = {Fraction if type(label) is int else type(label) for label in outcomes.labels if label is not None}
     if len(kinds) > 1:
         raise QueryError("a CASE that is compared gives texts only, or numbers only")
-    pairs = sorted_by(zip(given, outcomes.values, strict=True), itemgetter(0))
+    pairs = sorted_by(zip(outcomes.given, outcomes.values, strict=True), itemgetter(0))
     groups = tuple((label, tuple(value for _, value in listed)) for label, listed in pairs)
     special = tuple((slot.name, label) for slot, label in outcomes.of_slots)
     return GroupedValues(outcomes.attribute, node_text(node), groups, special)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,7 +17,6 @@ from blowfishdb.errors import QueryError
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.conditions import (
     KEEP_DATES,
-    WHOLE,
     GroupedValues,
     Names,
     node_text,
@@ -157,6 +157,8 @@ def _cast(node: exp.Cast, names: Names) -> Axis | None:
 REAL_TYPES = (exp.DType.DOUBLE, exp.DType.FLOAT)
 NUMBER_TYPES = (*exp.DataType.INTEGER_TYPES, *REAL_TYPES, exp.DType.DECIMAL)
 TRUTH_TYPES = (exp.DType.BOOLEAN,)
+AS_NUMBER = re.compile("0|-?[1-9][0-9]*")
+"""A whole number as it is written alone: '01' and '1' are two texts and one number."""
 
 
 def _types_of_part(part: str) -> tuple[exp.DType, ...]:
@@ -171,7 +173,7 @@ def _types_of(axis: Axis, attribute: Attribute) -> tuple[exp.DType, ...]:
     """The types that keep every value of a group, and its order among the others."""
     texts = tuple(exp.DataType.TEXT_TYPES)
     if axis.groups:
-        return NUMBER_TYPES if all(WHOLE.fullmatch(label) for label, _ in axis.groups) else texts
+        return NUMBER_TYPES if all(AS_NUMBER.fullmatch(label) for label, _ in axis.groups) else texts
     if isinstance(attribute, Dates | Timestamps):
         return (*KEEP_DATES, *texts) if isinstance(attribute, Dates) else (*KEEP_DATES[1:], *texts)
     if axis != Axis(axis.attribute):

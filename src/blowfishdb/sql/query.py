@@ -20,7 +20,7 @@ from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.predicate import Axis, Predicate, as_axes, condition_text, condition_words, name_text, value_text
 from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.sql.aggregates import ReadingContext, bare, is_formula, read_aggregates, read_formula, summed
-from blowfishdb.sql.cases import ELSE
+from blowfishdb.sql.cases import ELSE, OUTSIDE
 from blowfishdb.sql.groups import read_axis, read_groups, read_values
 from blowfishdb.sql.refusals import FUNCTIONS, JOINS, refuse
 from blowfishdb.sql.statement import Statement, parse
@@ -397,15 +397,22 @@ class _Reader:
             return SortKey(column, descending)
         axis = read_axis(bare(self._by_alias(inner)), self.names)
         if axis is not None and self._sorts(axis):
-            # Without a word on NULL it is the largest, as in PostgreSQL; a cell of its own comes last anyway.
-            nulls_first, is_cell = bool(node.args.get("nulls_first")), ELSE not in dict(axis.groups)
-            return SortKey(axis.attribute, descending, None if is_cell and nulls_first == descending else nulls_first)
+            # Without a word on NULL it is the largest, as in PostgreSQL.
+            nulls_first = bool(node.args.get("nulls_first"))
+            is_told = nulls_first == descending and self._ends_with_null(axis)
+            return SortKey(axis.attribute, descending, None if is_told else nulls_first)
         raise QueryError(f"ORDER BY names what is selected, not {node_text(node.this)}")
 
     def _sorts(self, axis: Axis) -> bool:
         """Whether groups are sorted as this is: it is one of them, or the attribute of groups of values in order."""
         grouped = next((one for one in self.query.axes if one.attribute == axis.attribute), None)
         return axis == grouped or (grouped is not None and axis == Axis(axis.attribute) and not grouped.groups)
+
+    def _ends_with_null(self, axis: Axis) -> bool:
+        """Whether NULL is the last group as it is: in no named group, and with no values outside behind it."""
+        declared = self.names.declared
+        slots = () if declared is None else declared.find(axis.attribute).slots
+        return ELSE not in dict(axis.groups) and all(slot.name != OUTSIDE for slot in slots)
 
     def condition(self, node: exp.Expression) -> ColumnThreshold | AllOf:
         """What HAVING demands."""
