@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from blowfishdb.errors import BlowfishError, LedgerCorrupt
 from blowfishdb.ledger.amounts import SUM, ClassLosses
@@ -37,6 +36,7 @@ class Checkpoint:
     state: LedgerState
 
 
+T = TypeVar("T")
 VerifyProgress = Callable[[int, int], None]
 """Called with the number of entries checked and the number there are."""
 STRIDE = 500
@@ -160,7 +160,7 @@ READ_AHEAD = 64
 """Entries, or stored answers, that are read together: quicker than one by one, and few enough for a small memory."""
 
 
-def _in_pieces(rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+def _in_pieces(rows: Iterator[T]) -> Iterator[T]:
     """The same rows, some of them read at once."""
     return itertools.chain.from_iterable(iter(lambda: list(itertools.islice(rows, READ_AHEAD)), []))
 
@@ -173,18 +173,21 @@ class StoredAnswers:
     after: int
     _untold: dict[int, StoredAnswer] = field(default_factory=dict)
     _rows: Iterator[tuple[int, StoredAnswer]] = field(init=False)
-    _reached: float = 0
 
     def __post_init__(self) -> None:
-        self._rows = self.cursor.stored_answers("charge > ? ORDER BY charge", self.after)
+        self._rows = _in_pieces(self.cursor.stored_answers("charge > ? ORDER BY charge", self.after))
 
     def take(self, entry: int) -> StoredAnswer:
         """What is stored as the answer that this entry tells of, once; its charge came before the entry."""
-        while self._reached < entry:
-            piece = list(itertools.islice(self._rows, READ_AHEAD))
-            self._reached = piece[-1][1][0] if piece else math.inf
-            self._untold.update(piece)
-        return self._untold.pop(entry, NO_ANSWER)
+        if entry in self._untold:
+            return self._untold.pop(entry)
+        for told_by, stored in self._rows:
+            if told_by == entry:
+                return stored
+            self._untold[told_by] = stored
+            if stored[0] >= entry:
+                break
+        return NO_ANSWER
 
 
 def _check_answer(cursor: LedgerCursor, sequence: int, fields: Mapping[str, Any]) -> None:
