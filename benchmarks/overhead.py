@@ -36,7 +36,7 @@ from blowfishdb.sources import open_source
 from tools.database_servers import ServerFailed, postgres_server
 
 ROWS = 10_000_000
-ROUNDS = 5
+ROUNDS = 12
 BUDGET = "1000"
 AIM, IRREGULAR_AIM = 1.2, 1.0
 """The most that a release may cost of the raw GROUP BY, and irregular bins of regular ones."""
@@ -195,7 +195,7 @@ def postgres_place(folder: Path, rows: int) -> Iterator[Place]:
             return time.process_time() + _of_process(number)
 
         searched = f"width_bucket(price, ARRAY[{', '.join(irregular_edges())}]::double precision[])"
-        yield Place("PostgreSQL", f"{server.url}#people", "people", raw, spent, counted=3, searched=searched)
+        yield Place("PostgreSQL", f"{server.url}#people", "people", raw, spent, counted=8, searched=searched)
 
 
 @contextmanager
@@ -226,7 +226,7 @@ def spark_place(folder: Path, rows: int) -> Iterator[Place]:
         "people",
         lambda sql: session.sql(sql).collect(),
         spent,
-        counted=8,
+        counted=16,
         warming=240,
     )
     session.stop()

@@ -61,7 +61,7 @@ PUBLISHED: Mapping[str, Mapping[str, float]] = {
 }
 """Mean absolute errors of the published code; its kd-tree is DPCube, its cells are called Identity."""
 HELD_TO = {"dawa", "adaptive-tree"}
-MADE_UP_DRAWS, MADE_UP_TRIALS = 3, 2
+MADE_UP_DRAWS, MADE_UP_TRIALS = 3, 8
 """Tables of each kind and size, and releases of each."""
 
 Answers = Callable[[Ints, Fraction, Rectangles], Floats]
