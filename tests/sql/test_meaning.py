@@ -227,6 +227,13 @@ def test_many_casts_are_read_in_no_time() -> None:
     assert process_time() - begin < 5
 
 
+@pytest.mark.parametrize("clause", ["ORDER BY n{}", "ORDER BY age{}", "HAVING COUNT(*){} > 5"])
+def test_casts_beyond_what_python_follows_are_refused(clause: str) -> None:
+    # Deeper ones are refused by the parser.
+    with pytest.raises(QueryError):
+        read(f"SELECT age, COUNT(*) AS n FROM t GROUP BY age {clause.format('::int' * 900)}")
+
+
 def test_a_share_of_groups_is_the_same_beside_a_mean_of_what_is_grouped(
     places: tuple[bf.Session, duckdb.DuckDBPyConnection],
 ) -> None:

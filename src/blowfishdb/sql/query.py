@@ -22,20 +22,17 @@ from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.sql.aggregates import ReadingContext, bare, is_formula, read_aggregates, read_formula, summed
 from blowfishdb.sql.cases import ELSE, OUTSIDE
 from blowfishdb.sql.groups import read_axis, read_groups, read_values
-from blowfishdb.sql.refusals import FUNCTIONS, JOINS, refuse
+from blowfishdb.sql.refusals import FUNCTIONS, JOINS, nesting_refused, refuse
 from blowfishdb.sql.statement import Statement, parse
 
 CHOOSING = ("having", "order")
 """Clauses that choose or sort groups; their aggregates are measured though they are not selected."""
 
 
+@nesting_refused()
 def query_of(statement: Statement, attributes: Iterable[str]) -> Query:
     """The query of a dataset with these attributes; QueryError with the nearest thing that works."""
-    names = names_of(statement, attributes)
-    try:
-        return _query(statement, names)
-    except RecursionError:
-        raise QueryError("the statement is nested too deeply; write conditions side by side with AND and OR") from None
+    return _query(statement, names_of(statement, attributes))
 
 
 def _query(statement: Statement, names: Names) -> Query:
@@ -310,6 +307,7 @@ def _piece(before: str, text: str, after: str, attributes: Iterable[str], advice
 HAVING_HELP = "HAVING compares an aggregate of the statement with a number: HAVING COUNT(*) > 100"
 
 
+@nesting_refused()
 def selection_of(statement: Statement, names: Names, query: Query) -> Selection:
     """What the statement does to the answer of its query; QueryError where it names something that is not selected."""
     select = statement.select

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from blowfishdb.errors import QueryError
@@ -39,3 +41,12 @@ FUNCTIONS = {
 def refuse(reason: str, table: str = "<dataset>") -> NoReturn:
     """Refuses, and says what works."""
     raise QueryError(f"{reason}. What works: {SHAPE.format(table=table)}.")
+
+
+@contextmanager
+def nesting_refused() -> Iterator[None]:
+    """Refuses what is nested more deeply than Python follows."""
+    try:
+        yield
+    except RecursionError:
+        raise QueryError("the statement is nested too deeply; write conditions side by side with AND and OR") from None

@@ -25,7 +25,7 @@ from blowfishdb.model.domain import is_storable
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.sources.base import Join
 from blowfishdb.sql.nested import flattened, table_alias
-from blowfishdb.sql.refusals import CLAUSES, JOINS, refuse
+from blowfishdb.sql.refusals import CLAUSES, JOINS, nesting_refused, refuse
 
 EXAMPLE = "OPTIONS (alpha = 50, beta = 0.05)"
 ALIASES = {"within": "alpha", "accuracy": "alpha"}
@@ -202,6 +202,7 @@ class Statement:
     """The SELECT as it was written, without EXPLAIN and OPTIONS."""
 
 
+@nesting_refused()
 def parse(text: str) -> Statement:
     """The statement that the text writes; QueryError with the nearest thing that works."""
     if not isinstance(text, str) or not text.strip():
@@ -210,10 +211,7 @@ def parse(text: str) -> Statement:
         raise QueryError("a statement is text without NUL and without half of a surrogate pair")
     if len(text) > LONGEST_STATEMENT:
         raise QueryError(f"a statement has at most {LONGEST_STATEMENT:,} characters, not {len(text):,}")
-    try:
-        return _cached(text) if len(text) <= LONGEST_CACHED else _parsed(text)
-    except RecursionError:
-        raise QueryError("the statement is nested too deeply; write conditions side by side with AND and OR") from None
+    return _cached(text) if len(text) <= LONGEST_CACHED else _parsed(text)
 
 
 def _parsed(text: str) -> Statement:
