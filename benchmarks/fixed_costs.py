@@ -29,7 +29,7 @@ from blowfishdb.session import Table
 
 ROUNDS, MOST_ROUNDS = 5, 100
 SECONDS = 4.0
-"""How long work is repeated, in so many rounds: shared machines are slow for a second or two at a time."""
+"""How long work is repeated, within these numbers of rounds: a shared machine may be slow for a second or two."""
 IMPORTS = {
     "import blowfishdb, against numpy": ("import blowfishdb", "import numpy"),
     "blowfish --help, against typer": (

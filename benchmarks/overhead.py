@@ -335,7 +335,7 @@ def _compared(
 
     for grouping in itertools.islice(itertools.cycle(groupings), place.warming):
         both(grouping)
-    # Machines change their speed within minutes, so that figures of one round alone can be compared.
+    # Machines change their speed within minutes, so only figures of the same round can be compared.
     rounds = [{grouping.name: both(grouping) for grouping in groupings} for _ in range(place.counted)]
     best = {name: tuple(map(min, zip(*(each[name] for each in rounds), strict=True))) for name in prepared}
     for name, (ours, raw) in best.items():
