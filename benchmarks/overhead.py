@@ -33,6 +33,7 @@ from blowfishdb.model.domain import bins, categorical, domain, integers
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import Axis, Predicate, col
 from blowfishdb.sources import open_source
+from blowfishdb.sources.spark import OWN_SESSION
 from tools.database_servers import ServerFailed, postgres_server
 
 ROWS = 10_000_000
@@ -206,8 +207,8 @@ def spark_place(folder: Path, rows: int) -> Iterator[Place]:
     builder = SparkSession.builder.master("local[*]").config("spark.driver.memory", "2g")
     for name in ("spark.driver.bindAddress", "spark.driver.host"):
         builder = builder.config(name, "127.0.0.1")
-    for name, value in (("ui.enabled", "false"), ("ui.showConsoleProgress", "false"), ("sql.shuffle.partitions", "4")):
-        builder = builder.config(f"spark.{name}", value)
+    for name, value in {**OWN_SESSION, "spark.sql.shuffle.partitions": "4"}.items():
+        builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     gateway: Any = session.sparkContext._gateway

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -67,6 +69,39 @@ def test_spark_counts_like_every_other_engine(tmp_path: Path, cases: tuple[Case,
         check_delta(f"sc://127.0.0.1:{port}", tmp_path / "delta by connect")
         if cases == CASES:
             check_catalog(f"sc://127.0.0.1:{port}", session, tmp_path)
+
+
+OWN_SESSION = """
+import sys
+from pyspark.sql import SparkSession
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.domain import domain, integers
+from blowfishdb.model.policy import Policy
+from blowfishdb.sources import open_source
+
+source = open_source(f"spark://local{sys.argv[1]}?spark.driver.bindAddress=127.0.0.1&spark.driver.host=127.0.0.1")
+questions = [compile_cells(domain({"i": integers(0, 9 + number)}), Policy(), ["i"]) for number in range(60)]
+def ask():
+    for cells in questions:
+        assert source.prepare(cells).run().tolist()[:3] == [0, 1, 2]
+
+ask()
+java = SparkSession.getActiveSession().sparkContext._jvm
+compiled = java.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+before = compiled.getCount()
+ask()
+print(before, compiled.getCount() - before)
+"""
+
+
+@pytest.mark.java
+@pytest.mark.nightly
+def test_a_session_of_its_own_compiles_many_questions_once(tmp_path: Path) -> None:
+    duckdb.sql("SELECT unnest([1, 2, 2]) AS i").write_parquet(str(tmp_path / "rows.parquet"))
+    command = [sys.executable, "-c", OWN_SESSION, str(tmp_path)]
+    at_first, again = map(int, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    assert at_first > 100
+    assert again == 0
 
 
 def check_folder(folder: Path) -> None:

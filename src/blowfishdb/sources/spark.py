@@ -49,6 +49,14 @@ FOLDER = TableName("blowfish_rows")
 PATTERN = re.compile(r"[*?{\[\\]")
 """What makes a path the pattern of several."""
 _STARTING = threading.Lock()
+OWN_SESSION = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Each statement is compiled in about four parts. Spark keeps 100 by itself: asked in turn, the questions of a
+    # dataset would then be compiled anew every time.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+}
+"""Settings of a session that is started here; those of the address come after them."""
 PORT = 15002
 """Where a Spark Connect server listens by itself."""
 SLACK = 5.0
@@ -268,7 +276,7 @@ class Spark(Engine):
         if local:
             for name in ("spark.driver.bindAddress", "spark.driver.host"):
                 builder = builder.config(name, "127.0.0.1")
-        for name, value in (("spark.ui.enabled", "false"), ("spark.ui.showConsoleProgress", "false"), *where.options):
+        for name, value in (*OWN_SESSION.items(), *where.options):
             builder = builder.config(name, value)
         session: SparkSession = builder.getOrCreate()
         return session
