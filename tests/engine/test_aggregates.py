@@ -25,7 +25,7 @@ from blowfishdb.mechanisms import joint
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.aggregates import Aggregate, column_alpha
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.predicate import Predicate
+from blowfishdb.model.predicate import Axis, Predicate
 from blowfishdb.model.query import Query, query
 from blowfishdb.model.workload import Identity, Kronecker
 from blowfishdb.plan.certificate import certify
@@ -216,6 +216,33 @@ def test_running_counts_of_groups() -> None:
     counts = made(compiled)
     answer = answered(compiled, counts, 500)
     assert np.round(answer.values).reshape(3, 2).tolist() == np.cumsum(counts.reshape(3, 2), axis=1).tolist()
+
+
+@pytest.mark.parametrize(
+    "groups", ["x", bf.col("x").bins(2), bf.col("x").groups({"low": [-2, -1, "NULL"], "high": [0, 1]})]
+)
+def test_a_quantile_by_groups_of_its_own_attribute_is_refused_before_it_is_charged(groups: str | Axis) -> None:
+    """Its running counts are over all values, and there would be no number for each group."""
+    for aggregates in ([MEDIAN], [Aggregate("count"), MEDIAN]):
+        for by in (groups, ("ward", groups)):
+            with pytest.raises(QueryError, match="by groups of x itself"):
+                compile_query(DOMAIN, POLICIES["full"], query("table", by, None, aggregates=aggregates))
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        bf.col("x").bins(2),
+        bf.col("x").groups({"low": [-2, -1], "high": [0, 1]}),
+        bf.col("x").groups({"d": [1], "c": [0], "b": [-1], "a": [-2]}),
+        bf.col("x").groups({"a": [-2], "b": [-1], "c": [0], "d": [1, "NULL"]}),
+    ],
+)
+def test_running_counts_beside_other_groups_than_the_values_in_order_are_refused(groups: Axis) -> None:
+    """They would stand beside the names of other groups, or there would be more of them than groups."""
+    for aggregates in ([Aggregate("running", ("x",))], [Aggregate("count"), Aggregate("running", ("x",))]):
+        with pytest.raises(QueryError, match="over its declared values, in order"):
+            compile_query(DOMAIN, POLICIES["full"], query("table", groups, None, aggregates=aggregates))
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,15 @@ def synopsis(session: Session) -> bf.Synopsis:
     return session["visits"].histogram(col("age").bins(5), "ward").publish(epsilon=1000)
 
 
+def test_one_of_almost_no_noise_is_published_and_answers(tmp_path: Path) -> None:
+    """The variance of its noise is smaller than any number of the computer."""
+    terms = visits(bf.Policy(presence="only"), epsilon="100000")
+    with bf.connect(make_fixture(tmp_path, terms), analyst="ana") as db:
+        published = db["visits"].histogram("ward").publish(epsilon=900)
+        assert published.histogram("ward").values.tolist() == [1000, 1000, 1000]
+        assert np.all(np.isfinite(published.histogram("ward").bounds.high))
+
+
 def test_it_is_charged_once_and_replayed(session: Session) -> None:
     before = session.budget("visits").spent
     one = session["visits"].histogram("ward").publish(epsilon="0.5")

@@ -160,11 +160,15 @@ def noise_of_finding(finding: Finding) -> CellNoise:
     return CellNoise(deviations, finding.buckets, alone, running)
 
 
+LEAST_VARIANCE = 1e-200
+"""Variances of very small scales count as this one: theirs may be too small to be told from 0."""
+
+
 def _noise_of_plan(release: PlanRelease) -> CellNoise:
     """Bounds for sums of cells are proven for continuous noise, which varies more than whole-number noise."""
     best, is_one_axis = release.best, len(release.compiled.cells.axes) == 1
     scales = float(best.plan.unit) / best.plan.weights.astype(np.float64)
-    discrete = np.asarray(variance(scales))
+    discrete = np.maximum(variance(scales), LEAST_VARIANCE)
     factor = float(np.max(2.0 * scales**2 / discrete, initial=1.0))
     deviations = np.sqrt(factor * best.strategy.answer_variances(discrete))
     alone = np.sqrt(factor * best.strategy.own_variances(discrete))

@@ -527,7 +527,7 @@ class _Builder:
             # What is in no group is in no total of groups either.
             mask &= self.group_of(name) >= 0
         if block.is_running and name in block.factors:
-            return self._running(name, mask)
+            return self._running(block, name, mask)
         entries = mask.astype(np.int64)
         if name in values:
             entries[: axis.plain] *= values[name][0]
@@ -540,8 +540,12 @@ class _Builder:
         held = np.flatnonzero(group >= 0)
         return Sparse(csr_array((entries[held], (group[held], held)), shape=(count, axis.cells)))
 
-    def _running(self, name: str, mask: Bools) -> Rows:
-        axis = self.cells.layout[name]
+    def _running(self, block: Block, name: str, mask: Bools) -> Rows:
+        axis, groups = self.cells.layout[name], self.groups.layout.get(name)
+        if name in block.by:
+            raise QueryError(f"a quantile of {name} cannot be by groups of {name} itself: ask each with WHERE")
+        if groups is not None and not np.array_equal(self.group_of(name), np.arange(groups.cells)):
+            raise QueryError(f"running counts of {name} are over its declared values, in order: group by {name} alone")
         if not axis.segments.attribute.ordered or not axis.in_order or axis.plain == 0:
             raise QueryError(f"{name} has no order here, so quantiles and running counts mean nothing")
         if not bool(np.all(mask[: axis.plain])):
