@@ -315,6 +315,14 @@ def test_null_is_the_largest_without_a_word(places: Places) -> None:
         (LIFE, "OR age IS NULL THEN 'adult'"),
         (BANDS, "WHEN age IS NULL THEN '5'"),
         ("CASE WHEN ward = 'A1' THEN 'one' END", "OR ward IS NULL OR OUTSIDE(ward) THEN 'NULL'"),
+        (LIFE, "CASE WHEN age < 10 THEN"),
+        ("CASE WHEN nights IN (2, 4) THEN 'even' ELSE 'odd' END", "nights IN (1, 3, 5)"),
+        ("CASE WHEN age BETWEEN 5 AND 9 OR age > 14 THEN 1 ELSE 2 END", "age >= 5 AND age < 10 OR age >= 15 THEN"),
+        ("CASE WHEN score < 3 THEN 'low' ELSE 'high' END", "score IN (0, 1, 2)"),
+        ("CASE WHEN cost < 5 THEN 'cheap' ELSE 'dear' END", "WHEN cost < 5 THEN 'cheap' WHEN cost >= 5 OR"),
+        ("CASE WHEN day < '2024-01-01' THEN 'old' END", "WHEN day < '2024-01-01' THEN 'old'"),
+        ("EXTRACT(MONTH FROM day)", "WHEN day >= '2024-01-01' AND day < '2024-02-01' THEN '01'"),
+        ("CASE WHEN moment < '2025-01-01' THEN 'old' ELSE 'new' END", "WHEN moment < '2025-01-01T00:00' THEN 'old'"),
     ],
 )
 def test_named_groups_are_written_as_a_statement_where_outside_is_a_cell(group: str, part: str) -> None:

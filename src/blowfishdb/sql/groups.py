@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import itemgetter
-from typing import Literal, TypeGuard, TypeVar
+from typing import Literal, TypeGuard
 
 from sqlglot import exp
 
@@ -28,12 +28,10 @@ from blowfishdb.model.conditions import (
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.numbers import show
 from blowfishdb.model.predicate import Axis
-from blowfishdb.sql.cases import MOST_LISTED, days_of, is_case, read_case, read_case_values, sorted_by
+from blowfishdb.sql.cases import MOST_LISTED, T, days_of, is_case, named_axis, read_case, read_case_values, sorted_by
 
 GROUPS_HELP = "groups are attributes, bin(x, 10), bin_edges(x, 0, 18, 65) or DATE_TRUNC('month', x)"
 MOST_GROUPS = 16
-T = TypeVar("T")
-Label = TypeVar("Label")
 
 
 def read_axis(node: exp.Expression, names: Names) -> Axis | None:
@@ -186,12 +184,6 @@ def _types_of(axis: Axis, attribute: Attribute) -> tuple[exp.DType, ...]:
         if isinstance(attribute, Categorical) and all(type(value) is kind for value in attribute.values):
             return types
     return ()
-
-
-def _named_groups(name: str, values: Iterable[T], label: Callable[[T], str]) -> Axis:
-    """Groups of the values of an attribute that have a label in common, in the order in which labels come first."""
-    groups = sorted_by(values, label)
-    return Axis(name, groups=groups)
 
 
 def read_groups(select: exp.Select, names: Names, measures: Sequence[exp.Expression]) -> tuple[Axis, ...]:
@@ -355,7 +347,8 @@ def _date_part(part: str, node: exp.Expression, names: Names) -> Axis:
     def label(day: datetime.date) -> str:
         return f"{read(day):0{digits}}"
 
-    return _named_groups(name, sorted(_declared_days(name, names.declared), key=label), label)
+    groups = sorted_by(sorted(_declared_days(name, names.declared), key=label), label)
+    return Axis(name, groups=groups)
 
 
 def _declared_days(name: str, declared: Domain) -> list[datetime.date]:
@@ -513,4 +506,4 @@ def _texts(node: exp.Left | exp.Substring | exp.Upper | exp.Lower, declared: Dom
         start, *length = numbers if isinstance(node, exp.Substring) else (1, *numbers)
         begin = int(str(start)) - 1
         part = itemgetter(slice(begin, begin + int(str(length[0])) if length else None))
-    return _named_groups(name, attribute.values, lambda value: part(str(value)))
+    return named_axis(name, sorted_by(attribute.values, lambda value: part(str(value))), node)

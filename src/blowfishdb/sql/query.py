@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import cast
 
+import numpy as np
 from sqlglot import exp
 
 from blowfishdb.engine.postprocess import AllOf, ColumnOp, ColumnThreshold, Computed, Selection, SortKey, formula_words
 from blowfishdb.engine.request import Relative
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.aggregates import Aggregate
+from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.conditions import COMPARED, TURNED, Names, node_text, only, read_condition, value_of
-from blowfishdb.model.domain import Domain
+from blowfishdb.model.domain import CELL, Attribute, Bins, Domain, Integers
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.predicate import Axis, Predicate, as_axes, condition_text, condition_words, name_text, value_text
 from blowfishdb.model.query import Kind, Query, query
@@ -529,17 +531,42 @@ def _group(axis: Axis, declared: Domain | None) -> str:
 def _case(axis: Axis, declared: Domain | None) -> str:
     """Named groups as a CASE; NULL that is in none of them needs no WHEN."""
     name, groups = name_text(axis.attribute), [*axis.groups]
-    slots = [] if declared is None else [slot.name for slot in declared.find(axis.attribute).slots]
+    attribute = None if declared is None else declared.find(axis.attribute)
+    slots = [] if attribute is None else [slot.name for slot in attribute.slots]
     if "outside" in slots and not any("outside" in values for _, values in groups):
         groups.append(("outside", ("outside",)))
     is_special = {"NULL": f"{name} IS NULL", "outside": f"OUTSIDE({name})"}
     cases = []
     for label, values in groups:
-        plain = ", ".join(_literal(value) for value in values if value not in slots)
-        tests = [f"{name} IN ({plain})"] if plain else []
+        tests = _members(name, [value for value in values if value not in slots], attribute)
         tests += [is_special[slot] for slot in slots if slot in values]
         cases.append(f"WHEN {' OR '.join(tests)} THEN {value_text(label)}")
     return f"CASE {' '.join(cases)} END"
+
+
+SCATTERED = 3
+"""A list is as short as ranges of so few values each."""
+
+
+def _members(name: str, values: Sequence[object], attribute: Attribute | None) -> list[str]:
+    """Conditions that declared values meet: ranges where they are bins or moments, or many in a row, else a list."""
+    if not values:
+        return []
+    if isinstance(attribute, Bins | Timestamps | Integers | Dates):
+        places = np.sort([attribute.begins_with(value) for value in values])
+        firsts, lasts = places[np.diff(places, prepend=-2) > 1], places[np.diff(places, append=attribute.size + 1) > 1]
+        # For values outside a range is unknown, while they are in no list.
+        is_shorter = attribute.outside != CELL and SCATTERED * firsts.size <= places.size
+        if is_shorter or isinstance(attribute, Bins | Timestamps):
+            return [_range(name, attribute, *ends) for ends in zip(firsts.tolist(), lasts.tolist(), strict=True)]
+    return [f"{name} IN ({', '.join(map(_literal, values))})"]
+
+
+def _range(name: str, attribute: Attribute, first: int, last: int) -> str:
+    """The condition that the declared values from one index to another meet."""
+    low = f"{name} >= {_literal(attribute.value_at(first))}"
+    high = f"{name} < {_literal(attribute.value_at(last + 1))}" if last + 1 < attribute.size else ""
+    return f"{low} AND {high}" if first and high else high or low
 
 
 def _literal(value: object) -> str:
