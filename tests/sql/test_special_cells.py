@@ -17,12 +17,14 @@ from blowfishdb.sql import parse, query_of, write_statement
 ROWS = """CREATE TABLE visits AS SELECT
     CASE WHEN i % 11 = 0 THEN NULL ELSE i % 20 END AS age,
     (ARRAY['A1', 'A2', 'B1', NULL, 'Z'])[1 + i % 5] AS ward,
+    CASE WHEN i % 7 = 0 THEN NULL ELSE i % 3 = 0 END AS flag,
     i % 5 + 1 AS nights, i % 2 AS number, i % 10 AS cost, i % 13 - 2 AS score,
     CASE WHEN i % 13 = 0 THEN NULL ELSE DATE '2023-11-01' + CAST(i % 200 AS INTEGER) END AS day,
     TIMESTAMP '2024-12-30 00:00:00' + INTERVAL (i % 90) HOUR AS moment FROM range(1000) AS t(i)"""
 DOMAIN = {
     "age": bf.integers(0, 19),
     "ward": bf.categorical(["A1", "A2", "B1"]),
+    "flag": bf.categorical([True, False]),
     "nights": bf.integers(1, 5, null=1),
     "number": bf.categorical([0, 1]),
     "cost": bf.bins(0, 10, width=5),
@@ -94,6 +96,13 @@ BANDS = "CASE WHEN age < 10 THEN 1 WHEN age IS NULL THEN 5 ELSE 2 END"
         "YEAR(moment) = 2024",
         "YEAR(moment) <> 2024",
         "YEAR(CAST(moment AS DATE)) <= 2024",
+        "flag IS TRUE",
+        "flag IS FALSE",
+        "flag IS NOT TRUE",
+        "NOT (flag IS NOT FALSE AND nights > 2)",
+        "1 = 1 AND flag",
+        "TRUE AND (nights > 2 OR flag) AND (1=1)",
+        "STRFTIME('%Y', day) = '2023'",
     ],
 )
 def test_conditions_mean_what_they_mean_in_a_database(places: Places, condition: str) -> None:
@@ -117,6 +126,10 @@ def test_conditions_mean_what_they_mean_in_a_database(places: Places, condition:
         "SELECT CAST(moment AS DATE) AS g, COUNT(*) FROM visits GROUP BY g",
         "SELECT CAST(nights AS BIGINT) AS g, COUNT(*) FROM visits GROUP BY g",
         "SELECT CAST(FLOOR(nights / 2) AS INTEGER) AS g, COUNT(*) FROM visits GROUP BY g",
+        "SELECT flag IS NOT TRUE AS g, COUNT(*) FROM visits GROUP BY g",
+        "SELECT STRFTIME('%Y-%m', day) AS g, COUNT(*) FROM visits GROUP BY g",
+        "SELECT g, n FROM (SELECT nights AS g, COUNT(*) AS n FROM visits GROUP BY nights) WHERE n > 100",
+        "WITH a AS (SELECT nights AS g, COUNT(*) AS n FROM visits GROUP BY 1) SELECT a.g, a.n FROM a ORDER BY n",
     ],
 )
 def test_groups_mean_what_they_mean_in_a_database(places: Places, text: str) -> None:
@@ -124,6 +137,33 @@ def test_groups_mean_what_they_mean_in_a_database(places: Places, text: str) -> 
     truths = sorted(count for _, count in raw.execute(text).fetchall())
     counts = sorted(row["count"] for row in session.sql(text, epsilon=1000).rows() if row["count"])
     assert counts == pytest.approx(truths, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        "SUM(flag::int)",
+        "AVG(CAST(flag AS INTEGER))",
+        "AVG(flag::double) FILTER (WHERE nights > 2)",
+        "1 - AVG(flag::int)",
+        "AVG((flag IS NOT TRUE)::int)",
+        "SUM(COALESCE(age, 0))",
+        "SUM(COALESCE(age * nights, 0)) / COUNT(*)",
+    ],
+)
+def test_truth_values_and_missing_ones_are_added_up_as_in_a_database(places: Places, measure: str) -> None:
+    session, raw = places
+    text = f"SELECT {measure} AS m FROM visits"
+    (truth,) = raw.execute(text).fetchall()[0]
+    (row,) = session.sql(text, epsilon=1000).rows()
+    assert row["m" if "m" in row else "sum"] == pytest.approx(truth, rel=2e-3, abs=0.01)
+
+
+def test_truth_values_are_added_up_without_a_cast(places: Places) -> None:
+    session, _ = places
+    for call in ("SUM", "AVG"):
+        plain, cast = (session.sql(f"SELECT {call}({x}) AS m FROM visits", epsilon=9) for x in ("flag", "flag::int"))
+        assert plain.to_json() == cast.to_json()
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.domain import Categorical, Domain
+from blowfishdb.model.domain import CELL, Categorical, Domain
 from blowfishdb.model.numbers import exact, suggest
 from blowfishdb.model.predicate import (
     KEYWORDS,
@@ -62,7 +62,7 @@ def read_condition(node: exp.Expression, names: Names) -> Predicate:
     if isinstance(node, exp.Paren):
         return read_condition(node.this, names)
     if isinstance(node, exp.And | exp.Or):
-        parts = [read_condition(part, names) for part in _chain(node)]
+        parts = [read_condition(part, names) for part in chain(node)]
         if len(parts) > MOST_CONDITIONS:
             raise QueryError(f"at most {MOST_CONDITIONS} conditions are joined in one row; use IN (...)")
         joined = Both if isinstance(node, exp.And) else Either
@@ -78,19 +78,17 @@ def read_condition(node: exp.Expression, names: Names) -> Predicate:
     if isinstance(node, exp.In):
         return _member(node, names)
     if isinstance(node, exp.Is):
-        if not isinstance(node.args["expression"], exp.Null):
-            raise QueryError("IS is followed by NULL or NOT NULL; for truth values write x = TRUE")
-        return IsNull(names.attribute(node.this, CONDITIONS_HELP))
+        return _is(node, names)
     if isinstance(node, exp.Like | exp.ILike | exp.StartsWith) and names.declared is not None:
         return _like(node, names.declared, names)
-    if names.declared is not None and isinstance(node, exp.Column) and _is_truth(names.find(node), names.declared):
+    if names.declared is not None and isinstance(node, exp.Column) and is_truth(names.find(node), names.declared):
         return Comparison(names.attribute(node, CONDITIONS_HELP), "==", True)
     if isinstance(node, exp.Anonymous) and str(node.this).upper() == "OUTSIDE" and len(node.expressions) == 1:
         return IsOutside(names.attribute(node.expressions[0], CONDITIONS_HELP))
     return _refuse(node, names)
 
 
-def _chain(node: exp.Expression) -> list[exp.Expression]:
+def chain(node: exp.Expression) -> list[exp.Expression]:
     """The operands of a run of ANDs, or of ORs, from left to right; the parser leans such runs to the left."""
     kind, parts = type(node), []
     while type(node) is kind:
@@ -321,7 +319,21 @@ def _grouped_values(node: exp.Expression, names: Names) -> GroupedValues | None:
     return names.groups_of(node, names)
 
 
-def _is_truth(name: str | None, declared: Domain) -> bool:
+def _is(node: exp.Is, names: Names) -> Predicate:
+    """IS NULL; and of truth values IS TRUE and IS FALSE, which are never unknown."""
+    value, declared = node.args["expression"], names.declared
+    if not isinstance(value, exp.Null | exp.Boolean) or (
+        isinstance(value, exp.Boolean) and (declared is None or not is_truth(names.find(node.this), declared))
+    ):
+        raise QueryError("IS is followed by NULL or NOT NULL, or by TRUE or FALSE where an attribute has truth values")
+    name = names.attribute(node.this, CONDITIONS_HELP)
+    if declared is None or isinstance(value, exp.Null):
+        return IsNull(name)
+    holds = Comparison(name, "==", bool(value.this))
+    return Both(holds, Negation(IsNull(name))) if declared.find(name).null == CELL else holds
+
+
+def is_truth(name: str | None, declared: Domain) -> bool:
     """Whether an attribute has truth values, so that its name alone is a condition."""
     attribute = None if name is None else declared.find(name)
     return isinstance(attribute, Categorical) and all(isinstance(value, bool) for value in attribute.values)

@@ -323,8 +323,11 @@ def _part_of_date(node: exp.Expression) -> tuple[str, exp.Expression] | None:
         return f"format {WRITTEN_OUT.get(node.args['format'].this, '')}", node.this
     if isinstance(node, exp.TimeToStr) and isinstance(node.args.get("format"), exp.Literal) and only(node, *FORMATTED):
         return f"format {node.args['format'].this}", node.this
-    if isinstance(node, exp.Anonymous) and str(node.this).upper() == "STRFTIME" and len(node.expressions) == 2:
-        return f"format {node.expressions[1].name}", node.expressions[0]
+    called = str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
+    if called in ("STRFTIME", "DATE_FORMAT") and len(node.expressions) == 2:
+        # SQLite writes the format first.
+        date, form = sorted(node.expressions, key=lambda part: isinstance(part, exp.Literal))
+        return f"format {form.name}", date
     return None
 
 

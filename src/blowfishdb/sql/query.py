@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 from typing import cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from blowfishdb.engine.request import Relative
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.aggregates import Aggregate
 from blowfishdb.model.calendar import Dates, Timestamps
-from blowfishdb.model.conditions import COMPARED, TURNED, Names, node_text, only, read_condition, value_of
+from blowfishdb.model.conditions import COMPARED, TURNED, Names, chain, node_text, only, read_condition, value_of
 from blowfishdb.model.domain import CELL, Attribute, Bins, Domain, Integers
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.predicate import Axis, Predicate, as_axes, condition_text, condition_words, name_text, value_text
@@ -53,7 +54,7 @@ def _query(statement: Statement, names: Names) -> Query:
     if any(isinstance(bare(item), exp.Window) for item in measures):
         raise QueryError(f"{FUNCTIONS['window']}.")
     where = select.args.get("where")
-    condition = read_condition(where.this, names) if where is not None else None
+    condition = None if where is None else _condition(where.this, names)
     groups = read_groups(select, names, [_without_alias(item) for item in measures])
     running = [item for item in measures if _called(_without_alias(item)) == "CDF"]
     if running:
@@ -71,6 +72,23 @@ def _query(statement: Statement, names: Names) -> Query:
         return replace(plain, rows=statement.columns.rows)
     columns = _with_own_accuracy(_distinct(aggregates), statement.columns.within)
     return query("table", groups, condition, aggregates=columns, rows=statement.columns.rows)
+
+
+ALWAYS = (exp.true(), exp.EQ(this=exp.Literal.number(1), expression=exp.Literal.number(1)))
+"""Conditions that tools write before AND, and that are true of every record."""
+
+
+def _condition(node: exp.Expression, names: Names) -> Predicate | None:
+    """The condition of WHERE without parts that are always true; None where nothing is left."""
+    parts = chain(node) if isinstance(node, exp.And) else [node]
+    kept = [part.copy() for part in parts if part.unnest() not in ALWAYS]
+    if len(kept) == len(parts):
+        return read_condition(node, names)
+    return read_condition(reduce(_both, kept), names) if kept else None
+
+
+def _both(one: exp.Expression, two: exp.Expression) -> exp.Expression:
+    return exp.And(this=one, expression=two)
 
 
 @dataclass(frozen=True)
