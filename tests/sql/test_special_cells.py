@@ -103,6 +103,15 @@ BANDS = "CASE WHEN age < 10 THEN 1 WHEN age IS NULL THEN 5 ELSE 2 END"
         "1 = 1 AND flag",
         "TRUE AND (nights > 2 OR flag) AND (1=1)",
         "STRFTIME('%Y', day) = '2023'",
+        "CAST(moment AS DATE) = '2024-12-31'",
+        "CAST(moment AS DATE) <> '2024-12-31'",
+        "moment::date <= DATE '2024-12-31'",
+        "CAST(moment AS DATE) IN ('2024-12-30', '2025-01-01')",
+        "NOT CAST(moment AS DATE) BETWEEN '2024-12-31' AND '2025-01-01'",
+        "DATE_TRUNC('month', moment) = '2025-01-01'",
+        "DATE_TRUNC('year', moment) < DATE '2024-06-30'",
+        "CAST(day AS DATE) > '2024-02-29'",
+        "moment < CAST('2024-12-31 13:00' AS DATE)",
     ],
 )
 def test_conditions_mean_what_they_mean_in_a_database(places: Places, condition: str) -> None:
@@ -157,6 +166,28 @@ def test_truth_values_and_missing_ones_are_added_up_as_in_a_database(places: Pla
     (truth,) = raw.execute(text).fetchall()[0]
     (row,) = session.sql(text, epsilon=1000).rows()
     assert row["m" if "m" in row else "sum"] == pytest.approx(truth, rel=2e-3, abs=0.01)
+
+
+def test_a_day_may_be_written_with_the_function_of_other_databases(places: Places) -> None:
+    declared = bf.domain(DOMAIN)
+    asked = "SELECT {0} AS d, COUNT(*) FROM visits WHERE {0} >= {1} GROUP BY d"
+    ours, theirs = (("DATE(moment)", "DATE('2024-12-31')"), ("CAST(moment AS DATE)", "DATE '2024-12-31'"))
+    assert query_of(parse(asked.format(*ours)), declared) == query_of(parse(asked.format(*theirs)), declared)
+    assert query_of(parse("SELECT COUNT(*) FROM visits WHERE YEAR(DATE(day)) = 2024"), declared).where is not None
+    assert [
+        query_of(parse(f"SELECT COUNT(*) FROM visits WHERE moment < DATE('2024-12-31{time}')"), declared)
+        for time in ("", " 13:00", "T13:00:00")
+    ] == [query_of(parse("SELECT COUNT(*) FROM visits WHERE moment < '2024-12-31'"), declared)] * 3
+
+
+def test_many_separate_days_of_moments_are_too_many() -> None:
+    declared = bf.domain({"moment": bf.timestamps("2000-01-01", "2024-01-01", by="hour")})
+    days = ", ".join(f"'{year}-{month:02}-05'" for year in range(2000, 2011) for month in range(1, 13))
+    with pytest.raises(QueryError, match="at most 128 separate days of moment"):
+        query_of(parse(f"SELECT COUNT(*) FROM visits WHERE CAST(moment AS DATE) IN ({days})"), declared)
+    with pytest.raises(QueryError, match="declared days; compare it with the first"):
+        wide = bf.domain({"moment": bf.timestamps("1900-01-01", "2024-01-01", by="hour")})
+        query_of(parse("SELECT COUNT(*) FROM visits WHERE CAST(moment AS DATE) = '1999-01-01'"), wide)
 
 
 def test_truth_values_are_added_up_without_a_cast(places: Places) -> None:
@@ -295,7 +326,9 @@ def test_groups_that_mean_something_else_are_refused(places: Places, group: str,
         ("YEAR(day) = 9999", "a number such as 2024"),
         ("YEAR(CAST(day AS TIME)) = 2024", "not an attribute"),
         ("MONTH(moment) = 12", "compared by ranges"),
-        ("CAST(moment AS DATE) = '2024-12-31'", "not an attribute"),
+        ("CAST(moment AS DATE) = '2025-12-31'", "no declared value of moment matches"),
+        ("DATE(moment) = 3", "a value such as DATE '2024-12-30', not with a number"),
+        ("DATE(age) = '2024-12-31'", "group by 'age' itself"),
     ],
 )
 def test_comparisons_that_mean_something_else_are_refused(places: Places, condition: str, message: str) -> None:

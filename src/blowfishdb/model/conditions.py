@@ -141,7 +141,9 @@ def _year(node: exp.Expression, names: Names) -> str | None:
 def without_date_cast(node: exp.Expression) -> exp.Expression:
     """What is cast to a date or a moment, which keeps the parts of its date; other nodes as they are."""
     while isinstance(node, exp.Paren | exp.TsOrDsToDate) or (
-        isinstance(node, exp.Cast) and only(node, "this", "to", "safe") and node.to.is_type(*KEEP_DATES)
+        isinstance(node, exp.Cast | exp.Date)
+        and only(node, "this", "to", "safe")
+        and (isinstance(node, exp.Date) or node.to.is_type(*KEEP_DATES))
     ):
         node = node.this
     return node
@@ -296,12 +298,26 @@ def _in_runs(name: str, values: list[object]) -> Predicate:
     """A condition for listed values; days that follow each other become ranges."""
     days = sorted(value for value in values if isinstance(value, datetime.date))
     starts = _starts(days)
+    if days and isinstance(days[0], datetime.datetime):
+        return _in_moments(name, days, starts)
     if len(days) < len(values) or 2 * len(starts) > len(days) or len(starts) > MOST_CONDITIONS:
         plain = (value.isoformat() if isinstance(value, datetime.date) else value for value in values)
         return Member(name, tuple(plain))
     ends = [days[place - 1] for place in starts[1:]] + days[-1:]
     ranges: list[Predicate] = [
         Both(Comparison(name, ">=", days[place].isoformat()), Comparison(name, "<=", end.isoformat()))
+        for place, end in zip(starts, ends, strict=True)
+    ]
+    return _balanced(ranges, Either)
+
+
+def _in_moments(name: str, midnights: list[datetime.date], starts: list[int]) -> Predicate:
+    """A condition for the moments of days: ranges of days that follow each other, up to the midnight after them."""
+    if len(starts) > MOST_CONDITIONS:
+        raise QueryError(f"at most {MOST_CONDITIONS} separate days of {name} are compared; ask for a range of days")
+    ends = [midnights[place - 1] for place in starts[1:]] + midnights[-1:]
+    ranges: list[Predicate] = [
+        Both(Comparison(name, ">=", midnights[place].isoformat()), Comparison(name, "<", (end + ONE_DAY).isoformat()))
         for place, end in zip(starts, ends, strict=True)
     ]
     return _balanced(ranges, Either)
@@ -443,6 +459,8 @@ def value_of(node: exp.Expression, *, plain: bool = False) -> ConditionValue | N
         return -inner if isinstance(inner, int | Fraction) and not isinstance(inner, bool) else None
     if isinstance(node, exp.Boolean):
         return bool(node.this)
+    if isinstance(node, exp.Date) and only(node, "this") and isinstance(node.this, exp.Literal) and not plain:
+        return _day_text(str(node.this.this)) if node.this.is_string else None
     if isinstance(node, exp.Cast):
         moment = _moment(node)
         return _converted(node) if moment is None else moment
@@ -505,7 +523,15 @@ def _moment(node: exp.Cast) -> str | None:
     inner = node.this
     if not isinstance(kind, exp.DataType) or not isinstance(inner, exp.Literal) or not inner.is_string:
         return None
+    if kind.this == exp.DType.DATE:
+        return _day_text(str(inner.this))
     return _text(str(inner.this)) if kind.this.name in DATE_TYPES else None
+
+
+def _day_text(text: str) -> str:
+    """The text of a date, without the time of day that a moment has."""
+    match = MOMENT.fullmatch(text.strip())
+    return _text(text) if match is None else text.strip()[: match.end(3)]
 
 
 def _moved(start: ConditionValue | None, interval: exp.Interval, sign: int) -> str | None:

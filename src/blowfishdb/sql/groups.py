@@ -38,6 +38,8 @@ def read_axis(node: exp.Expression, names: Names) -> Axis | None:
     """The groups that a node writes, or None where it writes none."""
     if isinstance(node, exp.Paren):
         return read_axis(node.this, names)
+    if isinstance(node, exp.Date) and only(node, "this"):
+        return _cast(exp.Cast(this=node.this.copy(), to=exp.DataType.build("date")), names)
     if isinstance(node, exp.Cast):
         return _cast(node, names)
     if isinstance(node, exp.Column):
@@ -81,20 +83,43 @@ def read_values(node: exp.Expression, names: Names) -> GroupedValues | None:
     """
     if isinstance(node, exp.Paren):
         return read_values(node.this, names)
-    if isinstance(node, exp.Cast):
+    day = _day_of(node, names)
+    if isinstance(node, exp.Cast) and day is None:
         return _cast_values(node, names)
     if is_case(node):
         return read_case_values(node, names)
     part = _part_of_date(node)
     if part is not None and names.declared is not None:
         return _part_values(node, *part, names, names.declared)
-    axis = read_axis(node, names)
+    axis = read_axis(node, names) if day is None else Axis(day, unit="day")
     if axis is None or names.declared is None:
         return None
     if axis.unit in STARTS:
-        start, days = STARTS[axis.unit], _declared_days(axis.attribute, names.declared)
+        start, days = STARTS[axis.unit], _periods_of_days(axis.attribute, names.declared)
         return _made(axis.attribute, node, days, lambda day: datetime.datetime.combine(start(day), datetime.time()))
     return GroupedValues(axis.attribute, node_text(node), axis.groups) if axis.groups else None
+
+
+def _day_of(node: exp.Expression, names: Names) -> str | None:
+    """The attribute with dates or moments whose day a node is: CAST(x AS DATE), DATE(x)."""
+    is_cast = isinstance(node, exp.Cast) and only(node, "this", "to", "safe") and node.to.is_type("date")
+    is_day = is_cast or (isinstance(node, exp.Date) and only(node, "this"))
+    name = names.find(node.this) if is_day else None
+    if name is None or names.declared is None:
+        return None
+    return name if isinstance(names.declared.find(name), Dates | Timestamps) else None
+
+
+def _periods_of_days(name: str, declared: Domain) -> Sequence[datetime.date]:
+    """The declared days; of an attribute that has moments their midnights."""
+    attribute = declared.find(name)
+    if not isinstance(attribute, Timestamps):
+        return _declared_days(name, declared)
+    first = datetime.datetime.combine(attribute.start, datetime.time())
+    count = (attribute.end - first - datetime.timedelta(microseconds=1)).days + 1
+    if count > MOST_LISTED:
+        raise QueryError(f"{name} has {count:,} declared days; compare it with the first and the last moment")
+    return [first + datetime.timedelta(days=day) for day in range(count)]
 
 
 def _made(
