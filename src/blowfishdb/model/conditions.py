@@ -384,6 +384,10 @@ def is_like(text: str, pattern: str) -> bool:
     return len(text) in reached
 
 
+CLOCKS = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentDatetime)
+CLOCK_CALLS = frozenset(["NOW", "TODAY", "GETDATE", "SYSDATE"])
+
+
 def _value(node: exp.Expression, names: Names) -> ConditionValue:
     if isinstance(node, exp.Null):
         raise QueryError("nothing equals NULL; write x IS NULL or x IS NOT NULL")
@@ -394,7 +398,8 @@ def _value(node: exp.Expression, names: Names) -> ConditionValue:
         value = _worked_out(node)
     if value is not None:
         return value
-    if node.find(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentDatetime) is not None:
+    calls = [str(call.this).upper() for call in node.find_all(exp.Anonymous)]
+    if node.find(*CLOCKS) is not None or not CLOCK_CALLS.isdisjoint(calls):
         raise QueryError("the same question has the same answer on any day: write the day, DATE '2024-03-01'")
     if names.find(node) is not None:
         raise QueryError(f"{node_text(node)} is another attribute; {CONDITIONS_HELP}")

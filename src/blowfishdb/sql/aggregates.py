@@ -597,7 +597,7 @@ def _refuse(node: exp.Expression, context: ReadingContext) -> NoReturn:
     if node.find(exp.Mode) is not None:
         raise QueryError(f"{FUNCTIONS['mode']}.")
     if node.find(exp.Select) is not None:
-        refuse("Subqueries are known after FROM only", context.table)
+        refuse("Subqueries are known after FROM only; the total of all groups is SUM(COUNT(*)) OVER ()", context.table)
     raise QueryError(
         f"{node_text(node)} is not known here. Between SELECT and FROM stand attributes, bin(x, 10), "
         f"DATE_TRUNC('month', x), and {AGGREGATES}."

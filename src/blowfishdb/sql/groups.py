@@ -214,6 +214,8 @@ def _types_of(axis: Axis, attribute: Attribute) -> tuple[exp.DType, ...]:
 def read_groups(select: exp.Select, names: Names, measures: Sequence[exp.Expression]) -> tuple[Axis, ...]:
     """The groups of a SELECT, each once; what is selected and what is grouped must be the same."""
     selected = _selected(select, names, measures)
+    chosen = tuple(axis for _, axis, _ in selected)
+    _check_parts_of_dates([axis.attribute for axis in chosen], names.declared)
     group = select.args.get("group")
     if group is None:
         if selected:
@@ -223,7 +225,7 @@ def read_groups(select: exp.Select, names: Names, measures: Sequence[exp.Express
     if not only(group, "expressions", "all"):
         raise QueryError(f"only plain groups are known; {GROUPS_HELP}")
     if group.args.get("all"):
-        return tuple(axis for _, axis, _ in selected)
+        return chosen
     grouped = [_grouped(node, select, selected, names) for node in group.expressions]
     if len(grouped) > MOST_GROUPS:
         raise QueryError(f"a question has at most {MOST_GROUPS} groups, not {len(grouped)}")
@@ -231,9 +233,19 @@ def read_groups(select: exp.Select, names: Names, measures: Sequence[exp.Express
         if axis not in grouped:
             raise QueryError(f"{node_text(item)} is selected but not grouped: add it to GROUP BY as it stands")
     for axis in grouped:
-        if axis not in [chosen for _, chosen, _ in selected]:
+        if axis not in chosen:
             raise QueryError(f"{shown(axis.attribute)} is grouped but not selected: add it after SELECT as it stands")
-    return tuple(axis for _, axis, _ in selected)
+    return chosen
+
+
+def _check_parts_of_dates(attributes: Sequence[str], declared: Domain | None) -> None:
+    """QueryError where two parts of a date are grouped side by side."""
+    for name in dict.fromkeys(attributes):
+        is_date = declared is not None and isinstance(declared.find(name), Dates | Timestamps)
+        if is_date and attributes.count(name) > 1:
+            raise QueryError(
+                f"{name} is grouped twice; the months of each year are one group: DATE_TRUNC('month', {name})"
+            )
 
 
 def _selected(
