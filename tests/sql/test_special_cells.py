@@ -157,6 +157,7 @@ def test_groups_mean_what_they_mean_in_a_database(places: Places, text: str) -> 
         "1 - AVG(flag::int)",
         "AVG((flag IS NOT TRUE)::int)",
         "SUM(COALESCE(age, 0))",
+        "SUM(COALESCE(CASE WHEN ward = 'A1' THEN age END, 0))",
         "SUM(COALESCE(age * nights, 0)) / COUNT(*)",
     ],
 )

@@ -268,6 +268,11 @@ def _people(node: exp.Distinct) -> Aggregate:
 
 def _total(node: exp.Sum | exp.Avg, context: ReadingContext) -> Aggregate:
     inner, is_mean = _inside(node.this, context), isinstance(node, exp.Avg)
+    if isinstance(inner, exp.Coalesce) and [value_of(part) for part in inner.expressions] == [0]:
+        if is_mean:
+            raise QueryError("AVG leaves NULL out: write AVG(x), or SUM(x) / COUNT(*) where NULL counts as 0")
+        # NULL, which is left out, adds 0.
+        inner = _inside(inner.this, context)
     if isinstance(inner, exp.Case | exp.If):
         condition, value, other = _branches(inner, context)
         if value is None:
@@ -281,11 +286,6 @@ def _total(node: exp.Sum | exp.Avg, context: ReadingContext) -> Aggregate:
         if is_mean and other == 0:
             raise QueryError("leave ELSE 0 out: AVG then takes the mean over the records of the condition")
         return _product_of("mean" if is_mean else "sum", value, context, condition)
-    if isinstance(inner, exp.Coalesce) and [value_of(part) for part in inner.expressions] == [0]:
-        if is_mean:
-            raise QueryError("AVG leaves NULL out: write AVG(x), or SUM(x) / COUNT(*) where NULL counts as 0")
-        # NULL, which is left out, adds 0.
-        inner = _inside(inner.this, context)
     if _is_yes_or_no(inner, context):
         # True adds 1.
         condition = read_condition(inner, context.names)
