@@ -5,15 +5,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
+from blowfishdb.accuracy.candidates import Candidate
 from blowfishdb.accuracy.intervals import Assessment, intervals
 from blowfishdb.accuracy.quote import ALIKE, accuracy_at, is_behind, quote
-from blowfishdb.accuracy.ranking import UNPRICED_EDGES, shortlist
+from blowfishdb.accuracy.ranking import UNPRICED_EDGES, RoughPrice, shortlist
 from blowfishdb.accuracy.tails import least_alpha
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.graphs import CellGraph, WindowGraph
-from blowfishdb.model.workload import AllRanges, Identity, Prefix
+from blowfishdb.model.workload import AllRanges, Identity, Prefix, Sparse
 from blowfishdb.plan.plan import Problem
 from tests.accuracy.cases import certified, on_threshold, threshold
 from tests.effort import effort
@@ -156,3 +158,11 @@ def test_a_promise_that_was_simulated_is_not_simulated_again():
     again, known = (intervals(candidate, 0.1, shown) for shown in (None, offer.shown))
     assert known.simultaneous == pytest.approx(again.simultaneous, rel=1e-6)
     np.testing.assert_allclose(known.per_answer, again.per_answer)
+
+
+@pytest.mark.parametrize("mechanism", ["identity", "ordered", "hierarchy", "optimized", "edge-transform"])
+def test_answers_that_are_always_0_have_no_price(mechanism):
+    problem = on_threshold(Sparse(csr_array((2, 24), dtype=np.int64)), 5)
+    strategy = MECHANISMS[mechanism](problem)
+    assert RoughPrice(Candidate(problem, strategy, strategy.plan(Fraction(1)))).price_per_loss == 0.0
+    assert quote(problem, 5.0, 0.05).best.epsilon == 0

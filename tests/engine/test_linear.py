@@ -49,6 +49,14 @@ def test_intervals_may_lie_below_0_and_are_as_wide_as_quoted() -> None:
     assert answer.title == "2 weighted sums of age"
 
 
+@pytest.mark.parametrize("policy", POLICIES[:2])
+@pytest.mark.parametrize("weights", [[[0] * 12], [[0] * 12, [1] * 12]])
+def test_what_is_known_without_noise_is_free(policy: bf.Policy, weights: list[list[int]]) -> None:
+    """Rows of zeros, and the number of records where it is public."""
+    compiled = compile_query(DOMAIN, policy, query("linear", "age", linear=weights))
+    assert quotes_for(compiled, accuracy_target(alpha=5)).best.epsilon == 0
+
+
 def test_a_wider_weight_costs_more() -> None:
     def price(weight: int) -> Fraction:
         compiled = compile_query(DOMAIN, bf.Policy(), query("linear", "age", linear=[[weight] + [0] * 11]))

@@ -97,7 +97,7 @@ def test_misuse_is_refused_when_written(make: Any, says: str) -> None:
         (col("age") > None, "must be a number"),
         (col("income") < 15, "10 and 20"),
         (col("income") == 10, "range between edges"),
-        (col("income").between(10, 20), "left edge only"),
+        (col("income").between(10, 20), "each bin is counted as a whole"),
         (col("income").is_null(), "no cell of its own"),
         (col("income").is_outside(), "no cell of its own"),
         (col("day") == "2020-03-01", "whole months"),

@@ -205,6 +205,13 @@ count | SELECT COUNT(*) FROM visits WHERE EXTRACT(DOW FROM day) IN (0, 6) AND QU
 count | SELECT COUNT(*) FROM visits WHERE DATE_TRUNC('month', day) = DATE '2024-03-01'
 count | SELECT COUNT(*) FROM visits WHERE day >= DATE '2024-03-31' - INTERVAL '1 month'
 count | SELECT COUNT(*) FROM visits WHERE LEFT(ward, 1) = 'B'
+count | SELECT COUNT(*) FROM visits WHERE 1 = 1 AND insured IS NOT TRUE
+count | SELECT COUNT(*) FROM visits WHERE CAST(day AS DATE) >= DATE '2024-03-01'
+histogram | SELECT STRFTIME('%Y-%m', day) AS month, COUNT(*) FROM visits GROUP BY month
+histogram | WITH w AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT w.ward, w.n FROM w WHERE n > 10
+sum | SELECT SUM(COALESCE(cost, 0)) FROM visits
+table | SELECT ward, SUM(insured::int) AS insured, COUNT(*) AS n FROM visits GROUP BY ward
+table | SELECT ward, AVG(CAST(insured AS INTEGER)) AS rate FROM visits GROUP BY ward ORDER BY rate DESC
 table | SELECT COUNT(DISTINCT patient) FROM visits
 table | SELECT COUNT(DISTINCT patient) AS patients FROM visits WHERE age >= 65
 table | SELECT ward, COUNT(DISTINCT patient) AS patients FROM visits GROUP BY ward ORDER BY patients DESC
@@ -256,6 +263,7 @@ may be 0 | SELECT AVG(cost) / AVG(nights) FROM visits
 no declared value | SELECT COUNT(*) FROM visits WHERE MONTH(day) = 13
 two columns | SELECT SUM(cost + nights) FROM visits
 divided by numbers | SELECT SUM(cost / nights) FROM visits
+one group: DATE_TRUNC | SELECT YEAR(day) AS y, MONTH(day) AS m, COUNT(*) FROM visits GROUP BY y, m
 no declared value | SELECT COUNT(*) FROM visits WHERE ward LIKE 'Z%'
 what is selected | SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY CASE WHEN ward = 'B1' THEN 0 ELSE 1 END
 what is selected | SELECT nights, COUNT(*) FROM visits GROUP BY nights ORDER BY nights > 2 DESC, nights

@@ -17,12 +17,14 @@ from blowfishdb.sql import parse, query_of, write_statement
 ROWS = """CREATE TABLE visits AS SELECT
     CASE WHEN i % 11 = 0 THEN NULL ELSE i % 20 END AS age,
     (ARRAY['A1', 'A2', 'B1', NULL, 'Z'])[1 + i % 5] AS ward,
+    CASE WHEN i % 7 = 0 THEN NULL ELSE i % 3 = 0 END AS flag,
     i % 5 + 1 AS nights, i % 2 AS number, i % 10 AS cost, i % 13 - 2 AS score,
     CASE WHEN i % 13 = 0 THEN NULL ELSE DATE '2023-11-01' + CAST(i % 200 AS INTEGER) END AS day,
     TIMESTAMP '2024-12-30 00:00:00' + INTERVAL (i % 90) HOUR AS moment FROM range(1000) AS t(i)"""
 DOMAIN = {
     "age": bf.integers(0, 19),
     "ward": bf.categorical(["A1", "A2", "B1"]),
+    "flag": bf.categorical([True, False]),
     "nights": bf.integers(1, 5, null=1),
     "number": bf.categorical([0, 1]),
     "cost": bf.bins(0, 10, width=5),
@@ -94,6 +96,22 @@ BANDS = "CASE WHEN age < 10 THEN 1 WHEN age IS NULL THEN 5 ELSE 2 END"
         "YEAR(moment) = 2024",
         "YEAR(moment) <> 2024",
         "YEAR(CAST(moment AS DATE)) <= 2024",
+        "flag IS TRUE",
+        "flag IS FALSE",
+        "flag IS NOT TRUE",
+        "NOT (flag IS NOT FALSE AND nights > 2)",
+        "1 = 1 AND flag",
+        "TRUE AND (nights > 2 OR flag) AND (1=1)",
+        "STRFTIME('%Y', day) = '2023'",
+        "CAST(moment AS DATE) = '2024-12-31'",
+        "CAST(moment AS DATE) <> '2024-12-31'",
+        "moment::date <= DATE '2024-12-31'",
+        "CAST(moment AS DATE) IN ('2024-12-30', '2025-01-01')",
+        "NOT CAST(moment AS DATE) BETWEEN '2024-12-31' AND '2025-01-01'",
+        "DATE_TRUNC('month', moment) = '2025-01-01'",
+        "DATE_TRUNC('year', moment) < DATE '2024-06-30'",
+        "CAST(day AS DATE) > '2024-02-29'",
+        "moment < CAST('2024-12-31 13:00' AS DATE)",
     ],
 )
 def test_conditions_mean_what_they_mean_in_a_database(places: Places, condition: str) -> None:
@@ -117,6 +135,10 @@ def test_conditions_mean_what_they_mean_in_a_database(places: Places, condition:
         "SELECT CAST(moment AS DATE) AS g, COUNT(*) FROM visits GROUP BY g",
         "SELECT CAST(nights AS BIGINT) AS g, COUNT(*) FROM visits GROUP BY g",
         "SELECT CAST(FLOOR(nights / 2) AS INTEGER) AS g, COUNT(*) FROM visits GROUP BY g",
+        "SELECT flag IS NOT TRUE AS g, COUNT(*) FROM visits GROUP BY g",
+        "SELECT STRFTIME('%Y-%m', day) AS g, COUNT(*) FROM visits GROUP BY g",
+        "SELECT g, n FROM (SELECT nights AS g, COUNT(*) AS n FROM visits GROUP BY nights) WHERE n > 100",
+        "WITH a AS (SELECT nights AS g, COUNT(*) AS n FROM visits GROUP BY 1) SELECT a.g, a.n FROM a ORDER BY n",
     ],
 )
 def test_groups_mean_what_they_mean_in_a_database(places: Places, text: str) -> None:
@@ -124,6 +146,56 @@ def test_groups_mean_what_they_mean_in_a_database(places: Places, text: str) -> 
     truths = sorted(count for _, count in raw.execute(text).fetchall())
     counts = sorted(row["count"] for row in session.sql(text, epsilon=1000).rows() if row["count"])
     assert counts == pytest.approx(truths, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        "SUM(flag::int)",
+        "AVG(CAST(flag AS INTEGER))",
+        "AVG(flag::double) FILTER (WHERE nights > 2)",
+        "1 - AVG(flag::int)",
+        "AVG((flag IS NOT TRUE)::int)",
+        "SUM(COALESCE(age, 0))",
+        "SUM(COALESCE(CASE WHEN ward = 'A1' THEN age END, 0))",
+        "SUM(COALESCE(age * nights, 0)) / COUNT(*)",
+    ],
+)
+def test_truth_values_and_missing_ones_are_added_up_as_in_a_database(places: Places, measure: str) -> None:
+    session, raw = places
+    text = f"SELECT {measure} AS m FROM visits"
+    (truth,) = raw.execute(text).fetchall()[0]
+    (row,) = session.sql(text, epsilon=1000).rows()
+    assert row["m" if "m" in row else "sum"] == pytest.approx(truth, rel=2e-3, abs=0.01)
+
+
+def test_a_day_may_be_written_with_the_function_of_other_databases(places: Places) -> None:
+    declared = bf.domain(DOMAIN)
+    asked = "SELECT {0} AS d, COUNT(*) FROM visits WHERE {0} >= {1} GROUP BY d"
+    ours, theirs = (("DATE(moment)", "DATE('2024-12-31')"), ("CAST(moment AS DATE)", "DATE '2024-12-31'"))
+    assert query_of(parse(asked.format(*ours)), declared) == query_of(parse(asked.format(*theirs)), declared)
+    assert query_of(parse("SELECT COUNT(*) FROM visits WHERE YEAR(DATE(day)) = 2024"), declared).where is not None
+    assert [
+        query_of(parse(f"SELECT COUNT(*) FROM visits WHERE moment < DATE('2024-12-31{time}')"), declared)
+        for time in ("", " 13:00", "T13:00:00")
+    ] == [query_of(parse("SELECT COUNT(*) FROM visits WHERE moment < '2024-12-31'"), declared)] * 3
+
+
+def test_many_separate_days_of_moments_are_too_many() -> None:
+    declared = bf.domain({"moment": bf.timestamps("2000-01-01", "2024-01-01", by="hour")})
+    days = ", ".join(f"'{year}-{month:02}-05'" for year in range(2000, 2011) for month in range(1, 13))
+    with pytest.raises(QueryError, match="at most 128 separate days of moment"):
+        query_of(parse(f"SELECT COUNT(*) FROM visits WHERE CAST(moment AS DATE) IN ({days})"), declared)
+    with pytest.raises(QueryError, match="declared days; compare it with the first"):
+        wide = bf.domain({"moment": bf.timestamps("1900-01-01", "2024-01-01", by="hour")})
+        query_of(parse("SELECT COUNT(*) FROM visits WHERE CAST(moment AS DATE) = '1999-01-01'"), wide)
+
+
+def test_truth_values_are_added_up_without_a_cast(places: Places) -> None:
+    session, _ = places
+    for call in ("SUM", "AVG"):
+        plain, cast = (session.sql(f"SELECT {call}({x}) AS m FROM visits", epsilon=9) for x in ("flag", "flag::int"))
+        assert plain.to_json() == cast.to_json()
 
 
 @pytest.mark.parametrize(
@@ -211,7 +283,7 @@ def test_values_outside_stand_beside_groups_that_differ_among_them(places: Place
         ("CASE WHEN score < 5 THEN 'outside' ELSE 'low' END", "'outside' is the row of all values of score"),
         ("COALESCE(ward, 'outside')", "'outside' is the row of all values of ward"),
         ("CASE WHEN cost < 3 THEN 'cheap' ELSE 'dear' END", "3 is inside a bin; the nearest edges are 0 and 5"),
-        ("moment < '2025-01-01 00:30'", "would cut a hour in two"),
+        ("moment < '2025-01-01 00:30'", "would cut one hour in two"),
         ("COALESCE(ward, 1)", "one value of its kind"),
         ("COALESCE(age, 'none')", "one value of its kind"),
         ("COALESCE(ward, age)", "one value of its kind"),
@@ -248,6 +320,9 @@ def test_groups_that_mean_something_else_are_refused(places: Places, group: str,
         ("CAST(MONTH(day) AS TEXT) < '3'", "may be another value"),
         ("number = '1'", "no value '1'; write 1 without quotes"),
         ("cost = 2.5", "cost: 2.5 is one point of a bin"),
+        ("cost > 5", "each bin is counted as a whole: compare by < or >= with 5 or 10$"),
+        ("cost <= 0", "compare by < or >= with 0 or 5$"),
+        ("moment > '2025-01-01'", "each hour is counted as a whole.*with 2025-01-01T00:00 or 2025-01-01T01:00$"),
         ("CASE WHEN cost < 5 THEN 'cheap' ELSE 'dear' END = 'dear'", "compare it with their ends"),
         ("CASE WHEN score < 5 THEN 'low' ELSE 'high' END = 'high'", "may differ among the undeclared values of score"),
         ("(score < 5) = FALSE", "compare score itself"),
@@ -255,7 +330,9 @@ def test_groups_that_mean_something_else_are_refused(places: Places, group: str,
         ("YEAR(day) = 9999", "a number such as 2024"),
         ("YEAR(CAST(day AS TIME)) = 2024", "not an attribute"),
         ("MONTH(moment) = 12", "compared by ranges"),
-        ("CAST(moment AS DATE) = '2024-12-31'", "not an attribute"),
+        ("CAST(moment AS DATE) = '2025-12-31'", "no declared value of moment matches"),
+        ("DATE(moment) = 3", "a value such as DATE '2024-12-30', not with a number"),
+        ("DATE(age) = '2024-12-31'", "group by 'age' itself"),
     ],
 )
 def test_comparisons_that_mean_something_else_are_refused(places: Places, condition: str, message: str) -> None:
@@ -315,6 +392,14 @@ def test_null_is_the_largest_without_a_word(places: Places) -> None:
         (LIFE, "OR age IS NULL THEN 'adult'"),
         (BANDS, "WHEN age IS NULL THEN '5'"),
         ("CASE WHEN ward = 'A1' THEN 'one' END", "OR ward IS NULL OR OUTSIDE(ward) THEN 'NULL'"),
+        (LIFE, "CASE WHEN age < 10 THEN"),
+        ("CASE WHEN nights IN (2, 4) THEN 'even' ELSE 'odd' END", "nights IN (1, 3, 5)"),
+        ("CASE WHEN age BETWEEN 5 AND 9 OR age > 14 THEN 1 ELSE 2 END", "age >= 5 AND age < 10 OR age >= 15 THEN"),
+        ("CASE WHEN score < 3 THEN 'low' ELSE 'high' END", "score IN (0, 1, 2)"),
+        ("CASE WHEN cost < 5 THEN 'cheap' ELSE 'dear' END", "WHEN cost < 5 THEN 'cheap' WHEN cost >= 5 OR"),
+        ("CASE WHEN day < '2024-01-01' THEN 'old' END", "WHEN day < '2024-01-01' THEN 'old'"),
+        ("EXTRACT(MONTH FROM day)", "WHEN day >= '2024-01-01' AND day < '2024-02-01' THEN '01'"),
+        ("CASE WHEN moment < '2025-01-01' THEN 'old' ELSE 'new' END", "WHEN moment < '2025-01-01T00:00' THEN 'old'"),
     ],
 )
 def test_named_groups_are_written_as_a_statement_where_outside_is_a_cell(group: str, part: str) -> None:

@@ -214,6 +214,9 @@ class RoughPrice:
             return LIKELY_LARGEST * math.sqrt(typical) / unit
         chosen, variances = self._variances
         worst = int(variances.argmax())
+        if variances[worst] == 0:
+            # Answers that are 0 whatever the table has carry no noise.
+            return 0.0
         if not isinstance(strategy, EstimatingStrategy):
             return LIKELY_LARGEST * math.sqrt(float(variances[worst])) / unit
         relative = variances[worst] / np.maximum(variances, variances[worst] / 100.0)

@@ -327,7 +327,9 @@ class ExactTails:
         return float(distribution.tail(scales, alpha).max(initial=0.0))
 
     def least_epsilon(self, alpha: float, beta: float) -> Fraction:
-        """The least grid epsilon that keeps the promise."""
+        """The least grid epsilon that keeps the promise; the least that is served where no noise reaches an answer."""
+        if self._groups[0].size == 0:
+            return self.candidate.served()[0]
         guess = self.candidate.plan.unit / Fraction(max(alpha, 1.0))
         return least_passing(lambda epsilon: self.holds(epsilon, alpha, beta), guess)
 

@@ -430,7 +430,7 @@ def _exactly(part: object, kinds: tuple[type, ...]) -> None:
 
 def _write_text(name: object) -> str:
     if type(name) is not str or not 0 < len(name) <= LONGEST_TEXT:
-        raise QueryError("names are texts")
+        raise QueryError(f"a name is a text of 1 to {LONGEST_TEXT:,} characters")
     return name
 
 

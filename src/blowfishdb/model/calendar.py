@@ -333,19 +333,20 @@ class Timestamps(Attribute):
         return index
 
     def index_of(self, value: Value) -> int:
-        raise DomainError(f"{value} is one moment of a {self.by}; ask for a range of whole {self.by}s")
+        raise DomainError(f"{value} lies within one {self.by}; ask for a range of whole {self.by}s")
 
     def below(self, value: Value) -> int:
         index, rest = self._steps(value)
         if 0 <= index < self.size and rest:
             near = f"{self.moment(index)} and {self.moment(index + 1)}"
-            raise DomainError(f"{value} would cut a {self.by} in two; the nearest edges are {near}")
+            raise DomainError(f"{value} would cut one {self.by} in two; the nearest edges are {near}")
         return min(max(index, 0), self.size)
 
     def up_to(self, value: Value) -> int:
         index, _ = self._steps(value)
         if 0 <= index < self.size:
-            raise DomainError(f"a {self.by} includes its first moment only: ask for < {self.moment(index + 1)}")
+            edges = f"{self.moment(index)} or {self.moment(index + 1)}"
+            raise DomainError(f"each {self.by} is counted as a whole: compare by < or >= with {edges}")
         return min(max(index, 0), self.size)
 
     def moment(self, index: int) -> str:

@@ -24,7 +24,7 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.domain import Categorical, Domain
+from blowfishdb.model.domain import CELL, Categorical, Domain
 from blowfishdb.model.numbers import exact, suggest
 from blowfishdb.model.predicate import (
     KEYWORDS,
@@ -62,7 +62,7 @@ def read_condition(node: exp.Expression, names: Names) -> Predicate:
     if isinstance(node, exp.Paren):
         return read_condition(node.this, names)
     if isinstance(node, exp.And | exp.Or):
-        parts = [read_condition(part, names) for part in _chain(node)]
+        parts = [read_condition(part, names) for part in chain(node)]
         if len(parts) > MOST_CONDITIONS:
             raise QueryError(f"at most {MOST_CONDITIONS} conditions are joined in one row; use IN (...)")
         joined = Both if isinstance(node, exp.And) else Either
@@ -78,19 +78,17 @@ def read_condition(node: exp.Expression, names: Names) -> Predicate:
     if isinstance(node, exp.In):
         return _member(node, names)
     if isinstance(node, exp.Is):
-        if not isinstance(node.args["expression"], exp.Null):
-            raise QueryError("IS is followed by NULL or NOT NULL; for truth values write x = TRUE")
-        return IsNull(names.attribute(node.this, CONDITIONS_HELP))
+        return _is(node, names)
     if isinstance(node, exp.Like | exp.ILike | exp.StartsWith) and names.declared is not None:
         return _like(node, names.declared, names)
-    if names.declared is not None and isinstance(node, exp.Column) and _is_truth(names.find(node), names.declared):
+    if names.declared is not None and isinstance(node, exp.Column) and is_truth(names.find(node), names.declared):
         return Comparison(names.attribute(node, CONDITIONS_HELP), "==", True)
     if isinstance(node, exp.Anonymous) and str(node.this).upper() == "OUTSIDE" and len(node.expressions) == 1:
         return IsOutside(names.attribute(node.expressions[0], CONDITIONS_HELP))
     return _refuse(node, names)
 
 
-def _chain(node: exp.Expression) -> list[exp.Expression]:
+def chain(node: exp.Expression) -> list[exp.Expression]:
     """The operands of a run of ANDs, or of ORs, from left to right; the parser leans such runs to the left."""
     kind, parts = type(node), []
     while type(node) is kind:
@@ -143,7 +141,9 @@ def _year(node: exp.Expression, names: Names) -> str | None:
 def without_date_cast(node: exp.Expression) -> exp.Expression:
     """What is cast to a date or a moment, which keeps the parts of its date; other nodes as they are."""
     while isinstance(node, exp.Paren | exp.TsOrDsToDate) or (
-        isinstance(node, exp.Cast) and only(node, "this", "to", "safe") and node.to.is_type(*KEEP_DATES)
+        isinstance(node, exp.Cast | exp.Date)
+        and only(node, "this", "to", "safe")
+        and (isinstance(node, exp.Date) or node.to.is_type(*KEEP_DATES))
     ):
         node = node.this
     return node
@@ -298,12 +298,26 @@ def _in_runs(name: str, values: list[object]) -> Predicate:
     """A condition for listed values; days that follow each other become ranges."""
     days = sorted(value for value in values if isinstance(value, datetime.date))
     starts = _starts(days)
+    if days and isinstance(days[0], datetime.datetime):
+        return _in_moments(name, days, starts)
     if len(days) < len(values) or 2 * len(starts) > len(days) or len(starts) > MOST_CONDITIONS:
         plain = (value.isoformat() if isinstance(value, datetime.date) else value for value in values)
         return Member(name, tuple(plain))
     ends = [days[place - 1] for place in starts[1:]] + days[-1:]
     ranges: list[Predicate] = [
         Both(Comparison(name, ">=", days[place].isoformat()), Comparison(name, "<=", end.isoformat()))
+        for place, end in zip(starts, ends, strict=True)
+    ]
+    return _balanced(ranges, Either)
+
+
+def _in_moments(name: str, midnights: list[datetime.date], starts: list[int]) -> Predicate:
+    """A condition for the moments of days: ranges of days that follow each other, up to the midnight after them."""
+    if len(starts) > MOST_CONDITIONS:
+        raise QueryError(f"at most {MOST_CONDITIONS} separate days of {name} are compared; ask for a range of days")
+    ends = [midnights[place - 1] for place in starts[1:]] + midnights[-1:]
+    ranges: list[Predicate] = [
+        Both(Comparison(name, ">=", midnights[place].isoformat()), Comparison(name, "<", (end + ONE_DAY).isoformat()))
         for place, end in zip(starts, ends, strict=True)
     ]
     return _balanced(ranges, Either)
@@ -321,7 +335,21 @@ def _grouped_values(node: exp.Expression, names: Names) -> GroupedValues | None:
     return names.groups_of(node, names)
 
 
-def _is_truth(name: str | None, declared: Domain) -> bool:
+def _is(node: exp.Is, names: Names) -> Predicate:
+    """IS NULL; and of truth values IS TRUE and IS FALSE, which are never unknown."""
+    value, declared = node.args["expression"], names.declared
+    if not isinstance(value, exp.Null | exp.Boolean) or (
+        isinstance(value, exp.Boolean) and (declared is None or not is_truth(names.find(node.this), declared))
+    ):
+        raise QueryError("IS is followed by NULL or NOT NULL, or by TRUE or FALSE where an attribute has truth values")
+    name = names.attribute(node.this, CONDITIONS_HELP)
+    if declared is None or isinstance(value, exp.Null):
+        return IsNull(name)
+    holds = Comparison(name, "==", bool(value.this))
+    return Both(holds, Negation(IsNull(name))) if declared.find(name).null == CELL else holds
+
+
+def is_truth(name: str | None, declared: Domain) -> bool:
     """Whether an attribute has truth values, so that its name alone is a condition."""
     attribute = None if name is None else declared.find(name)
     return isinstance(attribute, Categorical) and all(isinstance(value, bool) for value in attribute.values)
@@ -356,6 +384,10 @@ def is_like(text: str, pattern: str) -> bool:
     return len(text) in reached
 
 
+CLOCKS = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentDatetime)
+CLOCK_CALLS = frozenset(["NOW", "TODAY", "GETDATE", "SYSDATE"])
+
+
 def _value(node: exp.Expression, names: Names) -> ConditionValue:
     if isinstance(node, exp.Null):
         raise QueryError("nothing equals NULL; write x IS NULL or x IS NOT NULL")
@@ -366,7 +398,8 @@ def _value(node: exp.Expression, names: Names) -> ConditionValue:
         value = _worked_out(node)
     if value is not None:
         return value
-    if node.find(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentDatetime) is not None:
+    calls = [str(call.this).upper() for call in node.find_all(exp.Anonymous)]
+    if node.find(*CLOCKS) is not None or not CLOCK_CALLS.isdisjoint(calls):
         raise QueryError("the same question has the same answer on any day: write the day, DATE '2024-03-01'")
     if names.find(node) is not None:
         raise QueryError(f"{node_text(node)} is another attribute; {CONDITIONS_HELP}")
@@ -431,6 +464,8 @@ def value_of(node: exp.Expression, *, plain: bool = False) -> ConditionValue | N
         return -inner if isinstance(inner, int | Fraction) and not isinstance(inner, bool) else None
     if isinstance(node, exp.Boolean):
         return bool(node.this)
+    if isinstance(node, exp.Date) and only(node, "this") and isinstance(node.this, exp.Literal) and not plain:
+        return _day_text(str(node.this.this)) if node.this.is_string else None
     if isinstance(node, exp.Cast):
         moment = _moment(node)
         return _converted(node) if moment is None else moment
@@ -493,7 +528,15 @@ def _moment(node: exp.Cast) -> str | None:
     inner = node.this
     if not isinstance(kind, exp.DataType) or not isinstance(inner, exp.Literal) or not inner.is_string:
         return None
+    if kind.this == exp.DType.DATE:
+        return _day_text(str(inner.this))
     return _text(str(inner.this)) if kind.this.name in DATE_TYPES else None
+
+
+def _day_text(text: str) -> str:
+    """The text of a date, without the time of day that a moment has."""
+    match = MOMENT.fullmatch(text.strip())
+    return _text(text) if match is None else text.strip()[: match.end(3)]
 
 
 def _moved(start: ConditionValue | None, interval: exp.Interval, sign: int) -> str | None:

@@ -494,7 +494,8 @@ class Bins(Attribute):
         number = exact(value, "the value", DomainError)
         low = self.below(number)
         if self.edge(0) <= number < self.edge(self.count):
-            raise DomainError(f"bins include their left edge only: ask for < {show(number)} or for < the next edge")
+            edges = f"{show(number)} or {show(self.edge(low + 1))}"
+            raise DomainError(f"each bin is counted as a whole: compare by < or >= with {edges}")
         return low
 
     def _around(self, number: Fraction) -> tuple[int, int]:

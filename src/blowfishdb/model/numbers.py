@@ -76,11 +76,11 @@ def _decimal_places(denominator: int) -> int | None:
 
 def suggest(wrong: object, known: Iterable[object]) -> str:
     """A half-sentence that names the nearest known names, or lists a few."""
-    names = [str(name) for name in known]
+    names = {str(name): repr(name) if isinstance(name, str) else str(name) for name in known}
     near = difflib.get_close_matches(str(wrong), names, n=3, cutoff=0.6)
     if near:
-        return f"did you mean {' or '.join(repr(name) for name in near)}?"
-    few = ", ".join(repr(name) for name in names[:8])
+        return f"did you mean {' or '.join(names[name] for name in near)}?"
+    few = ", ".join([*names.values()][:8])
     return f"known are {few}{', ...' if len(names) > 8 else ''}" if few else "none is known"
 
 

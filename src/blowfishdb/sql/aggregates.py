@@ -14,7 +14,7 @@ from sqlglot import exp
 from blowfishdb.engine.postprocess import Arithmetic, Formula, Total
 from blowfishdb.errors import QueryError
 from blowfishdb.model.aggregates import UNCHANGED, Affine, Aggregate, Function
-from blowfishdb.model.conditions import Names, node_text, only, read_condition, value_of
+from blowfishdb.model.conditions import Names, is_truth, node_text, only, read_condition, value_of
 from blowfishdb.model.domain import CELL, Attribute, Bins, Domain, Integers
 from blowfishdb.model.predicate import (
     Axis,
@@ -268,6 +268,11 @@ def _people(node: exp.Distinct) -> Aggregate:
 
 def _total(node: exp.Sum | exp.Avg, context: ReadingContext) -> Aggregate:
     inner, is_mean = _inside(node.this, context), isinstance(node, exp.Avg)
+    if isinstance(inner, exp.Coalesce) and [value_of(part) for part in inner.expressions] == [0]:
+        if is_mean:
+            raise QueryError("AVG leaves NULL out: write AVG(x), or SUM(x) / COUNT(*) where NULL counts as 0")
+        # NULL, which is left out, adds 0.
+        inner = _inside(inner.this, context)
     if isinstance(inner, exp.Case | exp.If):
         condition, value, other = _branches(inner, context)
         if value is None:
@@ -281,7 +286,7 @@ def _total(node: exp.Sum | exp.Avg, context: ReadingContext) -> Aggregate:
         if is_mean and other == 0:
             raise QueryError("leave ELSE 0 out: AVG then takes the mean over the records of the condition")
         return _product_of("mean" if is_mean else "sum", value, context, condition)
-    if isinstance(inner, YES_OR_NO):
+    if _is_yes_or_no(inner, context):
         # True adds 1.
         condition = read_condition(inner, context.names)
         if not is_mean:
@@ -292,7 +297,13 @@ def _total(node: exp.Sum | exp.Avg, context: ReadingContext) -> Aggregate:
     return _product_of("mean" if is_mean else "sum", inner, context)
 
 
-YES_OR_NO = (exp.Predicate, exp.Connector, exp.Not)
+def _is_yes_or_no(node: exp.Expression, context: ReadingContext) -> bool:
+    """Whether a node is a condition, or an attribute of truth values."""
+    names = context.names
+    is_condition = isinstance(node, exp.Predicate | exp.Connector | exp.Not)
+    return is_condition or (names.declared is not None and is_truth(names.find(node), names.declared))
+
+
 QUOTIENTS = (
     "AVG of a condition over some records of a group is worked out of two counts: select it as a column with a name, "
     "and use the name; or write COUNT(*) FILTER (WHERE ...) / COUNT(*) FILTER (WHERE ...)"
@@ -314,7 +325,7 @@ def _quotient(node: exp.Expression, context: ReadingContext) -> tuple[Aggregate,
         condition, value, other = _branches(inner, context)
         if value is None or value_of(value) != 1 or other != 0:
             return None
-    elif isinstance(inner, YES_OR_NO):
+    elif _is_yes_or_no(inner, context):
         condition = read_condition(inner, context.names)
         among += _known(condition, context)
     else:
@@ -380,7 +391,7 @@ def _keeps_values(kind: exp.Expression, inner: exp.Expression, context: ReadingC
         inner = _inside(_branches(inner, context)[1] or inner, context)
     name = context.names.find(inner)
     is_whole = isinstance(value_of(inner), int) or (name is not None and isinstance(context.attribute(name), Integers))
-    return is_whole or isinstance(inner, YES_OR_NO)
+    return is_whole or _is_yes_or_no(inner, context)
 
 
 SUMMED = "SUM and AVG take an attribute, or a product of such: SUM(price * units), SUM(price * (1 - discount))"
@@ -586,7 +597,7 @@ def _refuse(node: exp.Expression, context: ReadingContext) -> NoReturn:
     if node.find(exp.Mode) is not None:
         raise QueryError(f"{FUNCTIONS['mode']}.")
     if node.find(exp.Select) is not None:
-        refuse("Subqueries are known after FROM only", context.table)
+        refuse("Subqueries are known after FROM only; the total of all groups is SUM(COUNT(*)) OVER ()", context.table)
     raise QueryError(
         f"{node_text(node)} is not known here. Between SELECT and FROM stand attributes, bin(x, 10), "
         f"DATE_TRUNC('month', x), and {AGGREGATES}."

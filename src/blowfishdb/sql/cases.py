@@ -189,7 +189,17 @@ def read_case(node: exp.Expression, names: Names) -> Axis:
     slots = {slot.name for slot in outcomes.cuts.slots}
     # A special cell that is alone under its own name stands beside the groups anyway.
     groups = [(label, values) for label, values in outcomes.groups if values != (label,) or label not in slots]
-    return Axis(outcomes.attribute, groups=tuple(groups))
+    return named_axis(outcomes.attribute, groups, node)
+
+
+def named_axis(name: str, groups: Iterable[tuple[str, tuple[object, ...]]], node: exp.Expression) -> Axis:
+    """Named groups that a node writes; QueryError where a name is empty."""
+    axis = Axis(name, groups=tuple(groups))
+    if any(not label for label, _ in axis.groups):
+        raise QueryError(
+            f"{node_text(node)} gives an empty text, and a group needs a name: let a CASE give a text such as 'none'"
+        )
+    return axis
 
 
 def _check_names(name: str, attribute: Attribute, values: Iterable[object]) -> None:

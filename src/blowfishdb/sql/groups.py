@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import itemgetter
-from typing import Literal, TypeGuard, TypeVar
+from typing import Literal, TypeGuard
 
 from sqlglot import exp
 
@@ -28,18 +28,18 @@ from blowfishdb.model.conditions import (
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.numbers import show
 from blowfishdb.model.predicate import Axis
-from blowfishdb.sql.cases import MOST_LISTED, days_of, is_case, read_case, read_case_values, sorted_by
+from blowfishdb.sql.cases import MOST_LISTED, T, days_of, is_case, named_axis, read_case, read_case_values, sorted_by
 
 GROUPS_HELP = "groups are attributes, bin(x, 10), bin_edges(x, 0, 18, 65) or DATE_TRUNC('month', x)"
 MOST_GROUPS = 16
-T = TypeVar("T")
-Label = TypeVar("Label")
 
 
 def read_axis(node: exp.Expression, names: Names) -> Axis | None:
     """The groups that a node writes, or None where it writes none."""
     if isinstance(node, exp.Paren):
         return read_axis(node.this, names)
+    if isinstance(node, exp.Date) and only(node, "this"):
+        return _cast(exp.Cast(this=node.this.copy(), to=exp.DataType.build("date")), names)
     if isinstance(node, exp.Cast):
         return _cast(node, names)
     if isinstance(node, exp.Column):
@@ -83,20 +83,43 @@ def read_values(node: exp.Expression, names: Names) -> GroupedValues | None:
     """
     if isinstance(node, exp.Paren):
         return read_values(node.this, names)
-    if isinstance(node, exp.Cast):
+    day = _day_of(node, names)
+    if isinstance(node, exp.Cast) and day is None:
         return _cast_values(node, names)
     if is_case(node):
         return read_case_values(node, names)
     part = _part_of_date(node)
     if part is not None and names.declared is not None:
         return _part_values(node, *part, names, names.declared)
-    axis = read_axis(node, names)
+    axis = read_axis(node, names) if day is None else Axis(day, unit="day")
     if axis is None or names.declared is None:
         return None
     if axis.unit in STARTS:
-        start, days = STARTS[axis.unit], _declared_days(axis.attribute, names.declared)
+        start, days = STARTS[axis.unit], _periods_of_days(axis.attribute, names.declared)
         return _made(axis.attribute, node, days, lambda day: datetime.datetime.combine(start(day), datetime.time()))
     return GroupedValues(axis.attribute, node_text(node), axis.groups) if axis.groups else None
+
+
+def _day_of(node: exp.Expression, names: Names) -> str | None:
+    """The attribute with dates or moments whose day a node is: CAST(x AS DATE), DATE(x)."""
+    is_cast = isinstance(node, exp.Cast) and only(node, "this", "to", "safe") and node.to.is_type("date")
+    is_day = is_cast or (isinstance(node, exp.Date) and only(node, "this"))
+    name = names.find(node.this) if is_day else None
+    if name is None or names.declared is None:
+        return None
+    return name if isinstance(names.declared.find(name), Dates | Timestamps) else None
+
+
+def _periods_of_days(name: str, declared: Domain) -> Sequence[datetime.date]:
+    """The declared days; of an attribute that has moments their midnights."""
+    attribute = declared.find(name)
+    if not isinstance(attribute, Timestamps):
+        return _declared_days(name, declared)
+    first = datetime.datetime.combine(attribute.start, datetime.time())
+    count = (attribute.end - first - datetime.timedelta(microseconds=1)).days + 1
+    if count > MOST_LISTED:
+        raise QueryError(f"{name} has {count:,} declared days; compare it with the first and the last moment")
+    return [first + datetime.timedelta(days=day) for day in range(count)]
 
 
 def _made(
@@ -188,15 +211,11 @@ def _types_of(axis: Axis, attribute: Attribute) -> tuple[exp.DType, ...]:
     return ()
 
 
-def _named_groups(name: str, values: Iterable[T], label: Callable[[T], str]) -> Axis:
-    """Groups of the values of an attribute that have a label in common, in the order in which labels come first."""
-    groups = sorted_by(values, label)
-    return Axis(name, groups=groups)
-
-
 def read_groups(select: exp.Select, names: Names, measures: Sequence[exp.Expression]) -> tuple[Axis, ...]:
     """The groups of a SELECT, each once; what is selected and what is grouped must be the same."""
     selected = _selected(select, names, measures)
+    chosen = tuple(axis for _, axis, _ in selected)
+    _check_parts_of_dates([axis.attribute for axis in chosen], names.declared)
     group = select.args.get("group")
     if group is None:
         if selected:
@@ -206,7 +225,7 @@ def read_groups(select: exp.Select, names: Names, measures: Sequence[exp.Express
     if not only(group, "expressions", "all"):
         raise QueryError(f"only plain groups are known; {GROUPS_HELP}")
     if group.args.get("all"):
-        return tuple(axis for _, axis, _ in selected)
+        return chosen
     grouped = [_grouped(node, select, selected, names) for node in group.expressions]
     if len(grouped) > MOST_GROUPS:
         raise QueryError(f"a question has at most {MOST_GROUPS} groups, not {len(grouped)}")
@@ -214,9 +233,19 @@ def read_groups(select: exp.Select, names: Names, measures: Sequence[exp.Express
         if axis not in grouped:
             raise QueryError(f"{node_text(item)} is selected but not grouped: add it to GROUP BY as it stands")
     for axis in grouped:
-        if axis not in [chosen for _, chosen, _ in selected]:
+        if axis not in chosen:
             raise QueryError(f"{shown(axis.attribute)} is grouped but not selected: add it after SELECT as it stands")
-    return tuple(axis for _, axis, _ in selected)
+    return chosen
+
+
+def _check_parts_of_dates(attributes: Sequence[str], declared: Domain | None) -> None:
+    """QueryError where two parts of a date are grouped side by side."""
+    for name in dict.fromkeys(attributes):
+        is_date = declared is not None and isinstance(declared.find(name), Dates | Timestamps)
+        if is_date and attributes.count(name) > 1:
+            raise QueryError(
+                f"{name} is grouped twice; the months of each year are one group: DATE_TRUNC('month', {name})"
+            )
 
 
 def _selected(
@@ -331,8 +360,11 @@ def _part_of_date(node: exp.Expression) -> tuple[str, exp.Expression] | None:
         return f"format {WRITTEN_OUT.get(node.args['format'].this, '')}", node.this
     if isinstance(node, exp.TimeToStr) and isinstance(node.args.get("format"), exp.Literal) and only(node, *FORMATTED):
         return f"format {node.args['format'].this}", node.this
-    if isinstance(node, exp.Anonymous) and str(node.this).upper() == "STRFTIME" and len(node.expressions) == 2:
-        return f"format {node.expressions[1].name}", node.expressions[0]
+    called = str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
+    if called in ("STRFTIME", "DATE_FORMAT") and len(node.expressions) == 2:
+        # SQLite writes the format first.
+        date, form = sorted(node.expressions, key=lambda part: isinstance(part, exp.Literal))
+        return f"format {form.name}", date
     return None
 
 
@@ -355,7 +387,8 @@ def _date_part(part: str, node: exp.Expression, names: Names) -> Axis:
     def label(day: datetime.date) -> str:
         return f"{read(day):0{digits}}"
 
-    return _named_groups(name, sorted(_declared_days(name, names.declared), key=label), label)
+    groups = sorted_by(sorted(_declared_days(name, names.declared), key=label), label)
+    return Axis(name, groups=groups)
 
 
 def _declared_days(name: str, declared: Domain) -> list[datetime.date]:
@@ -513,4 +546,4 @@ def _texts(node: exp.Left | exp.Substring | exp.Upper | exp.Lower, declared: Dom
         start, *length = numbers if isinstance(node, exp.Substring) else (1, *numbers)
         begin = int(str(start)) - 1
         part = itemgetter(slice(begin, begin + int(str(length[0])) if length else None))
-    return _named_groups(name, attribute.values, lambda value: part(str(value)))
+    return named_axis(name, sorted_by(attribute.values, lambda value: part(str(value))), node)

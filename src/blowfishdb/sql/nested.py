@@ -14,7 +14,8 @@ from blowfishdb.sql.refusals import JOINS, refuse
 DEEPEST = 8
 NESTED = (
     "A query after FROM, or in WITH, chooses and filters columns of one dataset. Aggregates, groups and limits stand "
-    "in the outer query; where the inner one has them, the outer one selects *, filters and sorts"
+    "in the outer query; where the inner one has them, the outer one selects * or all of its columns in their order, "
+    "filters and sorts"
 )
 INNER = ("expressions", "from_", "where")
 OUTER = ("expressions", "from_", "where", "order", "limit", "offset")
@@ -227,9 +228,12 @@ def _columns(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
 def _shown(outer: exp.Select, query: InnerQuery) -> exp.Select:
     """A statement with groups whose rows an outer SELECT * filters, sorts and cuts."""
     inner = query.select
-    is_star = len(outer.expressions) == 1 and isinstance(outer.expressions[0], exp.Star)
+    listed, columns = outer.expressions, [item.alias_or_name.lower() for item in inner.expressions]
+    is_star = len(listed) == 1 and isinstance(listed[0], exp.Star)
+    # The names of all columns in their order are a * as well.
+    is_all = all(isinstance(item, exp.Column) for item in listed) and [item.name.lower() for item in listed] == columns
     twice = [key for key in ("order", "limit", "offset") if outer.args.get(key) and inner.args.get(key)]
-    if not is_star or not only(outer, *OUTER) or twice:
+    if not (is_star or is_all) or not only(outer, *OUTER) or twice:
         raise QueryError(NESTED)
     is_cut = any(inner.args.get(key) for key in ("limit", "offset"))
     if is_cut and any(outer.args.get(key) for key in ("where", "order", "offset")):
@@ -253,7 +257,8 @@ def _shown(outer: exp.Select, query: InnerQuery) -> exp.Select:
 def _check_shown(outer: exp.Select, query: InnerQuery) -> None:
     """QueryError where the outer query names anything but columns of the inner one."""
     columns = [item.alias_or_name.lower() for item in query.select.expressions]
-    for clause in (outer.args[key] for key in ("where", "order") if outer.args.get(key)):
+    listed = [item for item in outer.expressions if isinstance(item, exp.Column)]
+    for clause in [*listed, *(outer.args[key] for key in ("where", "order") if outer.args.get(key))]:
         if clause.find(exp.AggFunc):
             raise QueryError("aggregates of the query after FROM are named by their aliases in the outer query")
         for node in list(clause.find_all(exp.Column)):

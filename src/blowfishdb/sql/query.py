@@ -6,16 +6,19 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 from typing import cast
 
+import numpy as np
 from sqlglot import exp
 
 from blowfishdb.engine.postprocess import AllOf, ColumnOp, ColumnThreshold, Computed, Selection, SortKey, formula_words
 from blowfishdb.engine.request import Relative
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.aggregates import Aggregate
-from blowfishdb.model.conditions import COMPARED, TURNED, Names, node_text, only, read_condition, value_of
-from blowfishdb.model.domain import Domain
+from blowfishdb.model.calendar import Dates, Timestamps
+from blowfishdb.model.conditions import COMPARED, TURNED, Names, chain, node_text, only, read_condition, value_of
+from blowfishdb.model.domain import CELL, Attribute, Bins, Domain, Integers
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.predicate import Axis, Predicate, as_axes, condition_text, condition_words, name_text, value_text
 from blowfishdb.model.query import Kind, Query, query
@@ -51,7 +54,7 @@ def _query(statement: Statement, names: Names) -> Query:
     if any(isinstance(bare(item), exp.Window) for item in measures):
         raise QueryError(f"{FUNCTIONS['window']}.")
     where = select.args.get("where")
-    condition = read_condition(where.this, names) if where is not None else None
+    condition = None if where is None else _condition(where.this, names)
     groups = read_groups(select, names, [_without_alias(item) for item in measures])
     running = [item for item in measures if _called(_without_alias(item)) == "CDF"]
     if running:
@@ -69,6 +72,23 @@ def _query(statement: Statement, names: Names) -> Query:
         return replace(plain, rows=statement.columns.rows)
     columns = _with_own_accuracy(_distinct(aggregates), statement.columns.within)
     return query("table", groups, condition, aggregates=columns, rows=statement.columns.rows)
+
+
+ALWAYS = (exp.true(), exp.EQ(this=exp.Literal.number(1), expression=exp.Literal.number(1)))
+"""Conditions that tools write before AND, and that are true of every record."""
+
+
+def _condition(node: exp.Expression, names: Names) -> Predicate | None:
+    """The condition of WHERE without parts that are always true; None where nothing is left."""
+    parts = chain(node) if isinstance(node, exp.And) else [node]
+    kept = [part.copy() for part in parts if part.unnest() not in ALWAYS]
+    if len(kept) == len(parts):
+        return read_condition(node, names)
+    return read_condition(reduce(_both, kept), names) if kept else None
+
+
+def _both(one: exp.Expression, two: exp.Expression) -> exp.Expression:
+    return exp.And(this=one, expression=two)
 
 
 @dataclass(frozen=True)
@@ -529,17 +549,42 @@ def _group(axis: Axis, declared: Domain | None) -> str:
 def _case(axis: Axis, declared: Domain | None) -> str:
     """Named groups as a CASE; NULL that is in none of them needs no WHEN."""
     name, groups = name_text(axis.attribute), [*axis.groups]
-    slots = [] if declared is None else [slot.name for slot in declared.find(axis.attribute).slots]
+    attribute = None if declared is None else declared.find(axis.attribute)
+    slots = [] if attribute is None else [slot.name for slot in attribute.slots]
     if "outside" in slots and not any("outside" in values for _, values in groups):
         groups.append(("outside", ("outside",)))
     is_special = {"NULL": f"{name} IS NULL", "outside": f"OUTSIDE({name})"}
     cases = []
     for label, values in groups:
-        plain = ", ".join(_literal(value) for value in values if value not in slots)
-        tests = [f"{name} IN ({plain})"] if plain else []
+        tests = _members(name, [value for value in values if value not in slots], attribute)
         tests += [is_special[slot] for slot in slots if slot in values]
         cases.append(f"WHEN {' OR '.join(tests)} THEN {value_text(label)}")
     return f"CASE {' '.join(cases)} END"
+
+
+SCATTERED = 3
+"""A list is as short as ranges of so few values each."""
+
+
+def _members(name: str, values: Sequence[object], attribute: Attribute | None) -> list[str]:
+    """Conditions that declared values meet: ranges where they are bins or moments, or many in a row, else a list."""
+    if not values:
+        return []
+    if isinstance(attribute, Bins | Timestamps | Integers | Dates):
+        places = np.sort([attribute.begins_with(value) for value in values])
+        firsts, lasts = places[np.diff(places, prepend=-2) > 1], places[np.diff(places, append=attribute.size + 1) > 1]
+        # For values outside a range is unknown, while they are in no list.
+        is_shorter = attribute.outside != CELL and SCATTERED * firsts.size <= places.size
+        if is_shorter or isinstance(attribute, Bins | Timestamps):
+            return [_range(name, attribute, *ends) for ends in zip(firsts.tolist(), lasts.tolist(), strict=True)]
+    return [f"{name} IN ({', '.join(map(_literal, values))})"]
+
+
+def _range(name: str, attribute: Attribute, first: int, last: int) -> str:
+    """The condition that the declared values from one index to another meet."""
+    low = f"{name} >= {_literal(attribute.value_at(first))}"
+    high = f"{name} < {_literal(attribute.value_at(last + 1))}" if last + 1 < attribute.size else ""
+    return f"{low} AND {high}" if first and high else high or low
 
 
 def _literal(value: object) -> str:
