@@ -250,8 +250,9 @@ def _heat(chart: Chart, top: float | None) -> Options:
     without_numbers = [{"label": {"show": False}}, {"symbolOffset": [0, 0]}]
     narrow: Options = {"yAxis": {"axisLabel": _room(13)}, "series": without_numbers}
     down["axisLabel"] |= wide["yAxis"]["axisLabel"]
-    wide["xAxis"] = {"axisLabel": {"hideOverlap": "rotate" not in across["axisLabel"]}}
-    narrow["xAxis"] = {"axisLabel": {"hideOverlap": True}}
+    is_slanted = "rotate" in across["axisLabel"]
+    wide["xAxis"] = {"axisLabel": {"hideOverlap": not is_slanted, "interval": 0 if is_slanted else "auto"}}
+    narrow["xAxis"] = {"axisLabel": {"hideOverlap": True, "interval": "auto"}}
     return _sheet(
         TIP,
         grid={"left": 12, "right": 78, "top": 30, "bottom": 36, "containLabel": True},
