@@ -74,6 +74,8 @@ def test_every_page_of_a_hidden_dataset_is_that_of_a_missing_one(
 def test_a_curator_grants_and_is_asked_first(page: Page, lab: Place) -> None:
     state = lab.app_state
     sign_in(page, lab, "cora", then=f"/access?dataset={HIDDEN}")
+    page.get_by_test_id("grant").click()
+    expect(page.get_by_text("Choose a user or a group.")).to_be_visible()
     page.get_by_test_id("holder").click()
     page.get_by_role("option", name="lea", exact=True).click()
     page.get_by_test_id("limit").fill("1/2")

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, Route, WebSocket, expect
 
 import blowfishdb as bf
 from blowfishdb.engine import measure
+from blowfishdb.present.chart_echarts import UPRIGHT
 from blowfishdb.present.words import readable
 from blowfishdb.server.pages import history
 from tests.browser.fixture import (
@@ -97,6 +98,9 @@ def test_from_sign_in_to_files(page: Page, place: Place) -> None:
     expect(page.locator("pre.bf-code")).to_contain_text('.histogram("ward")'.replace('"', "'"))
     expect(page.get_by_test_id("shared")).to_contain_text("It costs nothing: what entry")
     expect(page.get_by_test_id("shared").get_by_role("link", name="Open it")).to_be_visible()
+    page.get_by_test_id("run").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text("nothing is charged")
+    page.get_by_role("button", name="Cancel").click()
 
     for words, start in (("CSV", b"ward,count,low"), ("Parquet", b"PAR1"), ("PNG", b"\x89PNG"), ("SVG", b"<svg")):
         page.get_by_role("button", name="Download").click()
@@ -272,6 +276,12 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place, monkeypat
     page.get_by_role("radio", name="Several").click()
     page.get_by_label("Spend epsilon").fill("0.05")
     shoot(page, "synopses-publish")
+    page.get_by_label("Spend epsilon").fill("100")
+    page.get_by_role("button", name="Publish").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text("more than you have")
+    expect(page.get_by_test_id("confirm")).to_be_disabled()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_label("Spend epsilon").fill("0.05")
     page.get_by_role("button", name="Publish").click()
     expect(page.get_by_role("alertdialog")).to_contain_text("Spend epsilon 0.05?")
     expect(page.get_by_role("table", name="What it will answer")).to_contain_text("Number of records")
@@ -311,6 +321,12 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place, monkeypat
     expect(page.get_by_test_id("left").first).to_have_text(f"{float(1 - spent):g}")
     expect(page.get_by_text("CDF of cost")).to_be_visible()
     shoot(page, "budget")
+    page.get_by_label("Within").first.fill("-3")
+    expect(page.get_by_text("The width is a number")).to_be_visible()
+    expect(page.get_by_text("CDF of cost")).to_have_count(0)
+    expect(page.get_by_text("Working out the prices")).to_have_count(0)
+    page.get_by_label("Within").first.fill("300")
+    expect(page.get_by_text("CDF of cost")).to_be_visible()
 
     open_page(page, place, "/synopses")
     page.get_by_role("button", name="Ask it, free").first.click()
@@ -319,6 +335,17 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place, monkeypat
     expect(page.get_by_role("heading", name="CDF of age")).to_be_visible()
     shoot(page, "synopsis")
     assert session.budget("clinic").spent == spent, "looking back and asking synopses is free"
+
+
+def test_intervals_of_very_narrow_bars_do_not_cover_the_bars(page: Page) -> None:
+    look = f"""width => {{
+      const api = {{value: (place) => [3, 10, 20][place], coord: (point) => point, size: () => [width, 1]}};
+      const {{ children }} = ({UPRIGHT})({{}}, api);
+      return [children.length, children[0].style.opacity, children[0].style.lineWidth <= width];
+    }}"""
+    assert page.evaluate(look, 40) == [3, 1, True], "a line with two caps"
+    lines, opacity, is_within = page.evaluate(look, 0.7)
+    assert (lines, is_within) == (1, True) and opacity < 0.5, "no caps, and a line that the bar is seen through"
 
 
 @pytest.mark.nightly
@@ -402,6 +429,16 @@ def test_the_budget_runs_out(page: Page, place: Place) -> None:
     page.get_by_test_id("ask-instead").click()
     settle(page)
     expect(page.get_by_test_id("run")).to_be_enabled()
+    page.get_by_role("radio", name="SQL", exact=True).click()
+    page.get_by_label("Statement").fill("SELECT ward, COUNT(*) AS n, SUM(cost) FROM clinic GROUP BY ward")
+    page.get_by_label("Within ±").fill("50")
+    settle(page)
+    expect(page.get_by_text("more than you have")).to_be_visible()
+    # The columns have units of their own: the count alone says nothing of the sum, and no one number asks for both.
+    expect(page.get_by_test_id("instead")).to_contain_text(re.compile(r"would bring n within [\d.,]+, sum_cost within"))
+    expect(page.get_by_test_id("ask-instead")).to_have_count(0)
+    expect(page.locator(".bf-offer").first).to_contain_text("by column")
+    page.get_by_role("radio", name="Histogram", exact=True).click()
     ask_wards(page, "100")
     page.get_by_test_id("run").click()
     # Meanwhile the rest is spent on another question: the ledger refuses, whatever this page was told.

@@ -269,6 +269,22 @@ POINT = """([line, place]) => {
 }"""
 
 
+def test_on_a_phone_no_choice_is_cut_off(page: Page, lab: Place) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    sign_in(page, lab, "cora", then="/datasets/add")
+    page.get_by_test_id("address").fill("duckdb:///lab.duckdb")
+    page.get_by_test_id("read-columns").click()
+    pick(page, "table", "samples")
+    expect(page.get_by_role("radio", name="Anything else")).to_be_visible()
+    cut = "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth + 1).map(box => box.innerText)"
+    assert page.locator(".bf-choice").evaluate_all(cut) == []
+    open_page(page, lab, "/datasets/add")
+    afresh = page.get_by_test_id("afresh")
+    assert afresh.evaluate("button => button.scrollWidth <= button.clientWidth && button.clientWidth > 90")
+    afresh.click()
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+
 @pytest.mark.nightly
 def test_a_click_on_a_curve_shows_that_point(page: Page, lab: Place) -> None:
     sign_in(page, lab, "cora", then="/trade-off?dataset=depot")

@@ -103,7 +103,7 @@ def test_names_and_words() -> None:
 
 def test_a_declared_attribute_in_words() -> None:
     assert attribute_words(integers(0, 9, null=0), full()) == "10 values: 0 … 9; NULL counts as 0"
-    assert "NULL hidden, outside hidden" in attribute_words(categorical(["a", "b"]), full())
+    assert attribute_words(categorical(["a", "b"]), full()) == "2 values: a, b; NULL hidden, outside hidden"
     assert "NULL public, outside public" in attribute_words(categorical(["a", "b"]), public())
     assert "NULL hidden by presence alone" in attribute_words(categorical(["a", "b"]), public(), "secret")
 

@@ -113,6 +113,12 @@ def test_files_hold_all_of_the_answer(answers: dict[str, Answer]) -> None:
     assert name_of(answer, "csv") == "clinic-histogram-of-ward.csv"
 
 
+def test_a_narrow_heat_map_leaves_out_names_that_have_no_room(answers: dict[str, Answer]) -> None:
+    narrow, wide = (case["option"]["xAxis"]["axisLabel"] for case in options_of(answers["heat"])["media"])
+    assert narrow == {"hideOverlap": True, "interval": "auto"}, "also where all names are written in a wide one"
+    assert wide["interval"] in (0, "auto")
+
+
 def test_a_heat_map_names_both_its_axes_and_its_largest_number(answers: dict[str, Answer]) -> None:
     answer = answers["heat"]
     drawn = options_of(answer)

@@ -174,8 +174,8 @@ def test_what_is_left_buys_what_it_says(db: Session) -> None:
     expensive = runnable_query(db, draft, "")
     assert expensive.preview().epsilon > 1
     within = expensive.within(Fraction(1, 3))
-    assert within is not None
-    again = runnable_query(db, replace(draft, accuracy=AccuracyDraft(alpha=str(within))), "").preview()
+    assert within is not None and within.alpha is not None
+    again = runnable_query(db, replace(draft, accuracy=AccuracyDraft(alpha=str(within.alpha))), "").preview()
     assert again.epsilon <= Fraction(1, 3)
     assert expensive.within(Fraction(1, 10_000)) is None, "less than any price"
 

@@ -50,6 +50,13 @@ def test_statements(statement: tuple[str, str]) -> None:
         query_of(parse(one), ATTRIBUTES)
 
 
+def test_scripts_of_too_few_and_too_many_statements_are_refused() -> None:
+    with pytest.raises(QueryError, match="there is no statement yet"):
+        split(" ; ")
+    with pytest.raises(QueryError, match="at most 32 statements are priced together, not 33"):
+        split("SELECT COUNT(*) FROM visits;" * 33)
+
+
 PATIENTS = bf.Policy(unit=bf.person("patient", at_most=3, order_by="nr"))
 
 

@@ -571,7 +571,8 @@ def attribute_words(attribute: Attribute, family: Family, presence: Presence = "
     """A declared attribute in few words; nothing about a public one is hidden but whether a record is there."""
     open_to_all, public = isinstance(family, Public), "public" if presence == "public" else "hidden by presence alone"
     first, last = attribute.run_label(0, 0), attribute.run_label(attribute.size - 1, attribute.size - 1)
-    values = first if attribute.size == 1 else f"{first} … {last}"
+    between = ", " if attribute.size == len((first, last)) else " … "
+    values = first if attribute.size == 1 else f"{first}{between}{last}"
     sides = [f"NULL counts as {attribute.null}"]
     if attribute.null == CELL:
         sides = [f"NULL {public if attribute.null_public or open_to_all else 'hidden'}"]

@@ -46,10 +46,13 @@ UPRIGHT = f"""(params, api) => {{
   const [x, low, high] = [api.value(0), api.value(1), api.value(2)];
   const [top, end] = [api.coord([x, high]), api.coord([x, low])];
   const half = Math.min(api.size([1, 0])[0] * 0.22, 7);
-  const style = {{ stroke: '{WHISKER}', lineWidth: half < 2 ? 1 : 1.6, opacity: half < 2 ? 0.8 : 1 }};
+  // Of bars a few pixels wide: one veil without caps, through which the bars are seen.
+  const [narrow, wide] = [half < 2, Math.min(half / 0.22, 1)];
+  const style = {{ stroke: '{WHISKER}', lineWidth: narrow ? wide : 1.6, opacity: narrow ? 0.4 : 1 }};
   const line = (x1, y1, x2, y2) => ({{ type: 'line', shape: {{ x1, y1, x2, y2 }}, style }});
   const cap = (point) => line(point[0] - half, point[1], point[0] + half, point[1]);
-  return {{ type: 'group', children: [line(top[0], top[1], end[0], end[1]), cap(top), cap(end)] }};
+  const caps = narrow ? [] : [cap(top), cap(end)];
+  return {{ type: 'group', children: [line(top[0], top[1], end[0], end[1]), ...caps] }};
 }}"""
 WHISKERS = f"""(params, api) => {{
   const [y, low, high] = [api.value(0), api.value(1), api.value(2)];
@@ -247,8 +250,9 @@ def _heat(chart: Chart, top: float | None) -> Options:
     without_numbers = [{"label": {"show": False}}, {"symbolOffset": [0, 0]}]
     narrow: Options = {"yAxis": {"axisLabel": _room(13)}, "series": without_numbers}
     down["axisLabel"] |= wide["yAxis"]["axisLabel"]
-    wide["xAxis"] = {"axisLabel": {"hideOverlap": "rotate" not in across["axisLabel"]}}
-    narrow["xAxis"] = {"axisLabel": {"hideOverlap": True}}
+    is_slanted = "rotate" in across["axisLabel"]
+    wide["xAxis"] = {"axisLabel": {"hideOverlap": not is_slanted, "interval": 0 if is_slanted else "auto"}}
+    narrow["xAxis"] = {"axisLabel": {"hideOverlap": True, "interval": "auto"}}
     return _sheet(
         TIP,
         grid={"left": 12, "right": 78, "top": 30, "bottom": 36, "containLabel": True},

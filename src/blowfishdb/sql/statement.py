@@ -246,8 +246,10 @@ def split(text: str) -> list[str]:
     ends = [token.start for token in _tokens(text) if token.token_type == TokenType.SEMICOLON]
     pieces = [text[start:end] for start, end in pairwise([0, *(end + 1 for end in ends), len(text) + 1])]
     statements = [piece.rstrip().removesuffix(";") for piece in pieces if piece.strip().strip(";").strip()]
-    if not 0 < len(statements) <= MOST_STATEMENTS:
-        refuse(f"1 to {MOST_STATEMENTS} statements are expected, not {len(statements)}")
+    if not statements:
+        refuse("there is no statement yet")
+    if len(statements) > MOST_STATEMENTS:
+        refuse(f"at most {MOST_STATEMENTS} statements are priced together, not {len(statements)}")
     return statements
 
 

@@ -19,6 +19,7 @@ from blowfishdb.server.pages.controls import (
     TableCell,
     ask_after_warning,
     ask_text,
+    blame,
     blaming,
     called,
     card,
@@ -132,6 +133,9 @@ def _form(context: PageContext, name: str, holders: list[str]) -> None:
         role.props('data-testid="role"')
 
         async def grant() -> None:
+            if not who.value:
+                blame(who, "Choose a user or a group.")
+                return
             typed = (limit.value or "").strip() if role.value == "analyst" else ""
             sent = rest.NewGrant(role=role.value, epsilon=typed or None)
             with blaming(limit if typed else who):

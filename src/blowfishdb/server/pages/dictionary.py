@@ -307,15 +307,18 @@ def _budget(context: PageContext, budget: Budget) -> None:
         within = ui.input(value="100").props('debounce=300 aria-label="Within"').style("width:96px")
         small("with 95 % confidence")
     box = ui.element("div").style("min-height:120px").props("aria-live=polite")
-    with box:
-        small("Working out the prices …")
 
     async def price() -> None:
         session, alpha = context.session(), str(within.value or "")
         with blaming(within):
             AccuracyTarget(short_number(alpha, "the width"), None)
+            redraw(box, partial(small, "Working out the prices …"))
             rows = await context.run(lambda: typical(session, budget.dataset, alpha))
-            redraw(box, partial(plain_table, PRICES, rows, "Typical questions"))
+            if alpha == str(within.value or ""):
+                redraw(box, partial(plain_table, PRICES, rows, "Typical questions"))
+            return
+        # What stands there is about another width.
+        box.clear()
 
     within.on_value_change(price)
     ui.timer(0.05, price, once=True)

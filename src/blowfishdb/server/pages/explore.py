@@ -78,16 +78,17 @@ class RunnableQuery:
         """The price; reads nothing secret."""
         return expect(self.question.preview_at(self.target), Preview)
 
-    def within(self, left: Fraction) -> float | None:
-        """How near the truth the answers would be for what is left of a budget; None where nobody can promise it."""
+    def within(self, left: Fraction) -> Preview | None:
+        """The price list for what is left of a budget; None where nobody can promise an accuracy for that."""
         epsilon = Fraction(math.floor(left * SPARED * SHORT), SHORT)
         if epsilon <= 0:
             return None
         try:
             target = AccuracyTarget(None, epsilon, self.target.beta, self.target.guarantee)
-            return expect(self.question.preview_at(target), Preview).alpha
+            preview = expect(self.question.preview_at(target), Preview)
         except BlowfishError:
             return None
+        return None if preview.alpha is None else preview
 
 
 class SeveralStatements(QueryError):
@@ -122,14 +123,14 @@ SHOWN_OFFERS = 6
 class QuotedQuery:
     """A query with its quote and the budget that pays it.
 
-    `instead` is the accuracy that what is left would buy, where the query costs more than that. `waits_above` is the
-    price above which a curator is asked first, where the query costs more.
+    `instead` promises the accuracy that what is left would buy, where the query costs more than that. `waits_above` is
+    the price above which a curator is asked first, where the query costs more.
     """
 
     query: RunnableQuery
     preview: Preview
     budget: Budget
-    instead: float | None
+    instead: Preview | None
     waits_above: Fraction | None = None
 
 
@@ -169,9 +170,12 @@ def show_quote(
             earlier = answer_link(preview.dataset, preview.shared.entry)
             ui.link("Open it", earlier).classes("bf-small").style("white-space:nowrap")
     if priced.instead is not None:
-        near = readable(upper_end(priced.instead))
-        with notice(f"What is left would bring it within ±{near}.", "is-accent", "lightbulb") as instead:
-            if preview.accuracy_target.epsilon is None:
+        near = readable(upper_end(priced.instead.alpha or 0.0))
+        # Columns are as near as their own units say: no one number asks for all of them.
+        is_one = len(priced.instead.columns) <= 1
+        words = f"bring it within ±{near}" if is_one else f"bring {priced.instead.column_words()}"
+        with notice(f"What is left would {words}.", "is-accent", "lightbulb") as instead:
+            if is_one and preview.accuracy_target.epsilon is None:
                 ask = ui.button("Ask for that", on_click=lambda: on_instead(near.replace(",", "")))
                 ask.props('flat dense no-wrap data-testid="ask-instead"')
         instead.style("margin-top:12px").props('data-testid="instead"')
@@ -231,6 +235,7 @@ def _offers(preview: Preview) -> None:
                     ui.element("div").style(f"width:{max(100 * size / top, 1):.1f}%")
                 ui.label(figure(offer.epsilon)).classes("is-number")
                 error = "varies" if offer.alpha is None else f"±{readable(upper_end(offer.alpha, 3))}"
+                error = "by column" if len(preview.columns) > 1 else error
                 ui.label("no counts" if preview.kind == "selection" else error).classes("is-number bf-quiet")
         more = len(preview.offers) - SHOWN_OFFERS
         text = [sentence(preview.why)]

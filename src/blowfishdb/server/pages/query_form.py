@@ -180,7 +180,8 @@ class QueryForm:
             return
         usable = usable_attributes(draft.template, self.domain)
         if len(usable) < form.least:
-            small("This dataset has no attribute for that.", "margin-top:14px")
+            text = "no attribute for that" if form.least == 1 else "one attribute only, and this takes two"
+            small(f"This dataset has {text}.", "margin-top:14px")
             return
         if form.is_measured:
             self._measure()

@@ -402,22 +402,32 @@ async def confirmed(
     what: str, price: Fraction, left: Fraction | None, more: Callable[[], object] | None = None
 ) -> bool:
     """Whether they agree to the price; nothing is spent without this step. `more` draws what else they should see."""
-    rest = "" if left is None else f" You have {figure(left)}; this leaves {figure(left - price)}."
-    text = (
-        f"It is charged before any data is read, and there is no refund.{rest} What you asked before in the same way "
-        "is given again, free."
-    )
+    is_too_much = left is not None and price > left
+    title, action = f"Spend epsilon {figure(price)}?", f"Spend {figure(price)} and run"
+    if left is not None and is_too_much:
+        text = f"That is more than you have, which is {figure(left)}. Choose less epsilon, or less accuracy."
+    elif price:
+        rest = "" if left is None else f" You have {figure(left)}; this leaves {figure(left - price)}."
+        text = (
+            f"It is charged before any data is read, and there is no refund.{rest} What you asked before in the same "
+            "way is given again, free."
+        )
+    else:
+        title, action, text = "Run it, free?", "Run it", "It costs nothing, and nothing is charged."
     named = 'aria-label="Confirm the price"'
     with ui.dialog().props(named) as dialog, ui.card().props(f'role="alertdialog" {named}'):
-        ui.label(f"Spend epsilon {figure(price)}?").classes("bf-title").style("font-size:18px")
+        ui.label(title).classes("bf-title").style("font-size:18px")
         ui.label(what).style("margin-top:6px")
         if more is not None:
             more()
-        small(text, "margin-top:8px")
+        if is_too_much:
+            notice(text, "is-bad", "error").style("margin-top:12px")
+        else:
+            small(text, "margin-top:8px")
         with ui.element("div").classes("bf-row bf-ends"):
             ui.button("Cancel", on_click=lambda: dialog.submit("no")).props("flat")
-            spend = ui.button(f"Spend {figure(price)} and run", on_click=lambda: dialog.submit("yes"))
-            spend.props('unelevated autofocus data-testid="confirm"')
+            spend = ui.button(action, on_click=lambda: dialog.submit("yes"))
+            spend.props('unelevated autofocus data-testid="confirm"').set_enabled(not is_too_much)
     answer = await dialog
     if not dialog.is_deleted:  # A page that is left takes its dialogs along.
         dialog.delete()
