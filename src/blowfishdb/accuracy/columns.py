@@ -93,6 +93,10 @@ def promised_columns(table: AggregateTable) -> ColumnsGuarantee | None:
     return columns
 
 
+ROUNDED = 1e-9
+"""How far above what was asked a promise may end, by the way there and back in floats alone."""
+
+
 def column_alphas(table: AggregateTable, alpha: float) -> list[float | None]:
     """How far off each column is at most where a plan keeps `alpha`.
 
@@ -102,8 +106,6 @@ def column_alphas(table: AggregateTable, alpha: float) -> list[float | None]:
     quotients = {} if columns is None else {one.column: one for one in columns.quotients}
     box = alpha if columns is None else columns.reach * alpha
     alphas: list[float | None] = []
-    # What was asked is kept exactly; the way there and back in floats may end just above it.
-    is_kept = all(one.tolerance is not None for one in table.aggregates) and alpha <= table.alpha
     for place, one in enumerate(table.aggregates):
         if place in quotients:
             reach, divisor = quotients[place].reach, _divisor(table, place)
@@ -112,9 +114,9 @@ def column_alphas(table: AggregateTable, alpha: float) -> list[float | None]:
             )
         else:
             alphas.append(column_alpha(one, _roles(table, place), box, table.size))
-        known = alphas[-1]
-        if is_kept and known is not None:
-            alphas[-1] = min(known, float(one.tolerance or 0))
+        known, asked = alphas[-1], float(one.tolerance or 0)
+        if known is not None and asked < known <= asked * (1 + ROUNDED):
+            alphas[-1] = asked
     return alphas
 
 
