@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from blowfishdb.model.domain import Bins, bins, domain
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.sources import open_source, postgres
-from blowfishdb.sources.irregular import BYTE_CELLS, UNTOLD, ByteCells, byte_cells
+from blowfishdb.sources.irregular import BYTE_CELLS, ROUND, UNTOLD, ByteCells, byte_cells
 from tests.effort import effort
 from tests.sources.tables import EDGE_LISTS
 
@@ -50,12 +51,13 @@ def check_bytes(cells: ByteCells, edges: Floats, way: Callable[[ByteCells, Float
     place[inside] = way(cells, values[inside]).astype(np.int64)
     told = np.frombuffer(cells.numbers, dtype=np.uint8)[place].astype(np.int64)
     assert np.all(told[: edges.size] == UNTOLD)
-    assert np.all((told == UNTOLD) | (told == np.searchsorted(edges, values, side="right")))
+    below = told + ROUND * np.searchsorted(cells.rounds, values, side="right")
+    assert np.all((told == UNTOLD) | (below == np.searchsorted(edges, values, side="right")))
     return told
 
 
 @effort(200)
-@given(st.lists(NUMBERS, min_size=2, max_size=254, unique=True), st.floats(-1e6, 1e6), st.floats(1e-9, 1e9))
+@given(st.lists(NUMBERS, min_size=2, max_size=600, unique=True), st.floats(-1e6, 1e6), st.floats(1e-9, 1e9))
 def test_bytes_tell_the_edges_at_or_below(numbers: list[float], shift: float, scale: float) -> None:
     edges = np.unique(np.array(numbers) * min(scale, 1e-9 if max(map(abs, numbers)) > 1e200 else scale) + shift)
     cells = byte_cells(edges) if edges.size > 1 else None
@@ -77,25 +79,36 @@ def test_bytes_of_edges_that_lie_on_ends_of_cells(low: float) -> None:
         assert told[-1] == edges.size and told[-len(SPECIAL)] == 0
 
 
+@pytest.mark.parametrize("size", [255, 256, 257, 511, 512, 513, 1023])
+def test_bytes_begin_anew_after_so_many_edges(size: int) -> None:
+    edges = np.sort(np.random.default_rng(size).uniform(-50, 50, size))
+    cells = byte_cells(edges)
+    assert cells is not None
+    assert cells.rounds.tolist() == [edges[number - 1] for number in (256, 512, 768) if number <= size]
+    for way in (product_first, quotient_first):
+        told = check_bytes(cells, edges, way)
+        assert np.mean(told[3 * edges.size : -len(SPECIAL)] != UNTOLD) > 0.8
+
+
 def test_edges_have_no_bytes_where_most_numbers_would_be_searched_for() -> None:
     powers, unequal = (np.array(EDGE_LISTS[name])[100:300] for name in ("powers", "unequal"))
     assert byte_cells(unequal) is not None
     assert byte_cells(powers * 1e-290) is None
     assert byte_cells(np.geomspace(1e-6, 1e6, 200)) is None
-    assert byte_cells(np.arange(255.0)) is None and byte_cells(np.arange(254.0)) is not None
+    assert byte_cells(np.arange(1024.0)) is None and byte_cells(np.arange(1023.0)) is not None
     assert byte_cells(np.array([-1.7e308, 0, 1.7e308])) is None and byte_cells(np.array([TINY, 2 * TINY])) is None
 
 
 psycopg = pytest.importorskip("psycopg")
 FINE = np.sort(np.random.default_rng(SEED).uniform(-50, 50, 1000))
-MIXED = np.concatenate([FINE[:300], np.geomspace(51, 1e9, 200)])
-"""Edges of which the first have bytes, and the last are searched for."""
+FAR = np.concatenate([FINE[:300], np.geomspace(51, 1e9, 200)])
+"""Edges of which most would share a cell."""
 
 
 @pytest.fixture(scope="module")
 def url(postgres_server: str) -> str:
     """Tables of doubles and of decimals with all that is awkward, and NULL and NaN twice."""
-    values = np.concatenate([around(FINE), around(MIXED), np.random.default_rng(SEED).normal(0, 40, 2000)])
+    values = np.concatenate([around(FINE), around(FAR), np.random.default_rng(SEED).normal(0, 40, 2000)])
     with psycopg.connect(postgres_server) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE byte_cells (x double precision, d numeric(12, 4))")
         rows = [(float(x), round(float(x), 4) if abs(x) < 1e7 else "NaN") for x in values]
@@ -110,7 +123,7 @@ def counted(url: str, column: str, attribute: Bins) -> tuple[list[int], str]:
     return count.run().tolist(), count.sql  # type: ignore[attr-defined]
 
 
-CUTS = {"one list": FINE[::5], "two": FINE[::2], "four": FINE, "list and search": MIXED, "two edges": FINE[[0, 99]]}
+CUTS = {"one round": FINE[::5], "two": FINE[::2], "four": FINE, "search": FAR, "two edges": FINE[[0, 99]]}
 
 
 @pytest.mark.postgres
@@ -119,9 +132,9 @@ CUTS = {"one list": FINE[::5], "two": FINE[::2], "four": FINE, "list and search"
 def test_every_number_is_in_its_bin(url: str, name: str, column: str, monkeypatch: pytest.MonkeyPatch) -> None:
     attribute = bins(edges=CUTS[name].tolist(), outside="cell", null="cell")
     ours, sql = counted(url, column, attribute)
-    lists = {"one list": 1, "two": 2, "four": 4, "list and search": 1, "two edges": 0}[name]
-    assert sql.count("GET_BYTE") == lists
-    monkeypatch.setattr(postgres, "MOST_LISTS", 0)
+    rounds = {"one round": 0, "two": 1, "four": 3}
+    assert sql.count("GET_BYTE") == (name in rounds) and sql.count(" * 256") == rounds.get(name, 0)
+    monkeypatch.setattr(postgres, "LISTED_FROM", math.inf)
     searched, sql = counted(url, column, attribute)
     assert "GET_BYTE" not in sql
     assert ours == searched
@@ -142,7 +155,7 @@ def test_a_byte_that_is_one_off_is_noticed(url: str, monkeypatch: pytest.MonkeyP
     def wrong(edges: Floats) -> ByteCells | None:
         cells = byte_cells(edges)
         assert cells is not None
-        return ByteCells(cells.low, cells.high, cells.numbers[:1] + cells.numbers[:-1])
+        return replace(cells, numbers=cells.numbers[:1] + cells.numbers[:-1])
 
     monkeypatch.setattr(postgres, "byte_cells", wrong)
     ours, _ = counted(url, "x", attribute)

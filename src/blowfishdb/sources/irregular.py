@@ -44,7 +44,9 @@ AT_ONCE = 2**14
 MOST_ROOTS = 5
 """Square roots in a row: the fifth bends powers of ten into nearly equal distances."""
 BYTE_CELLS = 2**13
-"""Cells that have a byte each: so many that few numbers share one with an edge, in a list that fast caches hold."""
+"""Cells that have a byte each, for each round of edges: few numbers share one with an edge, and caches hold them."""
+ROUND, MOST_ROUNDS = 256, 4
+"""Edges after which bytes begin anew, and how often they may."""
 UNTOLD = 255
 """The byte of a cell that does not tell how many edges lie below the numbers in it."""
 MOST_UNTOLD = 0.25
@@ -199,12 +201,14 @@ class ByteCells:
     """Cells of equal width from one number to another, counted from 1 on, and a byte for each.
 
     Cell 0 and the one after the last hold what lies beyond. The byte tells how many edges lie at or below all numbers
-    in the cell, or that this is to be searched for, because an edge lies in it or next to its end.
+    in the cell, or that this is to be searched for, because an edge lies in it or next to its end. Bytes begin anew at
+    some edges: how many of `rounds` lie at or below a number, times `ROUND`, is to be added.
     """
 
     low: float
     high: float
     numbers: bytes
+    rounds: Floats
 
     @property
     def count(self) -> int:
@@ -212,24 +216,26 @@ class ByteCells:
 
 
 def byte_cells(edges: Floats) -> ByteCells | None:
-    """Cells for up to 254 edges, for every engine that never gives a larger number a lower cell.
+    """Cells of a thousand edges or fewer, for every engine that never gives a larger number a lower cell.
 
-    The ends lie a cell away from the edges, so that all that lies further has a byte that tells. None where so many
-    edges are close together that too many numbers would be searched for.
+    The ends lie a cell away from the edges, so that all that lies further has a byte that tells, unless it is that of
+    the cells to be searched for. None where so many edges are close together that too many numbers would be.
     """
-    if not 2 <= edges.size < UNTOLD or max(abs(edges[0]), abs(edges[-1])) > FURTHEST:
+    rounds = edges[ROUND - 1 :: ROUND]
+    count = BYTE_CELLS * (rounds.size + 1)
+    if edges.size < 2 or rounds.size >= MOST_ROUNDS or max(abs(edges[0]), abs(edges[-1])) > FURTHEST:
         return None
-    spare = float(edges[-1] - edges[0]) / (BYTE_CELLS - 2)
+    spare = float(edges[-1] - edges[0]) / (count - 2)
     if spare < 1 / FURTHEST:
         return None
     low, high = float(edges[0]) - spare, float(edges[-1]) + spare
-    place = (edges - low) / (high - low) * BYTE_CELLS + 1
+    place = (edges - low) / (high - low) * count + 1
     first, last = (np.floor(place + near).astype(np.int64) for near in (-NEAR, NEAR))
     if np.mean(1 / np.maximum(np.diff(first), 1)) > MOST_UNTOLD:
         return None
-    below = np.searchsorted(first, np.arange(BYTE_CELLS + 2), side="left")
+    below = np.searchsorted(first, np.arange(count + 2), side="left") % ROUND
     below[first] = below[last] = UNTOLD
-    return ByteCells(low, high, below.astype(np.uint8).tobytes())
+    return ByteCells(low, high, below.astype(np.uint8).tobytes(), rounds)
 
 
 def common_steps(attribute: Integers | Bins, cut: Segments) -> tuple[EvenSteps | None, Ints | int]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from blowfishdb.model.numbers import Floats
 from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function, ibis
-from blowfishdb.sources.irregular import UNTOLD, ByteCells, byte_cells
+from blowfishdb.sources.irregular import ROUND, UNTOLD, ByteCells, byte_cells
 from blowfishdb.sources.location import Location, TableName
 from blowfishdb.sources.steps import exact_double
 
@@ -41,8 +40,8 @@ COLUMNS = """
         AND has_schema_privilege(n.oid, 'USAGE') AND has_column_privilege(c.oid, a.attnum, 'SELECT')
     ORDER BY a.attnum"""
 """Only what this account may select: a column that it may not would fail a release after it was charged."""
-LISTED_FROM, MOST_EDGES, MOST_LISTS = 16, UNTOLD - 1, 4
-"""Edges from which on lists of bytes pay off, those that one list can count, and the lists of a statement."""
+LISTED_FROM = 16
+"""Edges from which on a list of bytes pays off."""
 MOST_COMPILED = 32
 """Conditions of a statement that may be compiled: that pays off over millions of rows, but takes long for hundreds."""
 
@@ -106,11 +105,9 @@ class Postgres(Engine):
         """
         if not edges.size:
             return ibis().literal(0, "int64")
-        parts = np.array_split(edges, -(-edges.size // MOST_EDGES))
-        listed = [byte_cells(part[~np.isnan(part)]) for part in parts]
-        if edges.size < LISTED_FROM or len(parts) > MOST_LISTS or not any(listed):
-            return _searched(number, edges)
-        return _parted(number, list(zip(parts, listed, strict=True)))
+        search = _searched(number, edges)
+        cells = byte_cells(edges[~np.isnan(edges)]) if edges.size >= LISTED_FROM else None
+        return search if cells is None else ibis().coalesce(_listed(number, cells), search)
 
 
 def _searched(number: Expr, edges: Floats) -> Expr:
@@ -118,24 +115,17 @@ def _searched(number: Expr, edges: Floats) -> Expr:
     return function("width_bucket", "int32", 2)(number, listed)
 
 
-def _parted(number: Expr, parts: Sequence[tuple[Floats, ByteCells | None]], *, is_last: bool = True) -> Expr:
-    """How many edges of all parts lie at or below the number; NaN belongs to the last part, as it lies above all."""
-    if len(parts) == 1:
-        edges, cells = parts[0]
-        return _searched(number, edges) if cells is None else _listed(number, edges, cells, is_last=is_last)
-    low, high = parts[: len(parts) // 2], parts[len(parts) // 2 :]
-    before = sum(edges.size for edges, _ in low)
-    is_low = number < exact_double(Fraction(high[0][0][0]))
-    lower, upper = _parted(number, low, is_last=False), _parted(number, high, is_last=is_last)
-    return ibis().cases((is_low, lower), else_=upper + before)
+def _listed(number: Expr, cells: ByteCells) -> Expr:
+    """What bytes tell of a number; NULL where they do not. To ask for the cell of NaN, which is above all, would fail.
 
-
-def _listed(number: Expr, edges: Floats, cells: ByteCells, *, is_last: bool) -> Expr:
-    """The byte of the number's cell, or the search where that does not tell; to ask for the cell of NaN would fail."""
-    ends = (exact_double(Fraction(end)) for end in (cells.low, cells.high))
-    cell = function("width_bucket", "int32", 4)(number.nullif(math.nan) if is_last else number, *ends, cells.count)
-    below = function("get_byte", "int32", 2)(_bytes(cells.numbers), cell)
-    return ibis().coalesce(below.nullif(UNTOLD), _searched(number, edges))
+    What is added is worked out without a choice: no processor can foresee in which round of edges a number lies.
+    """
+    low, high = (exact_double(Fraction(end)) for end in (cells.low, cells.high))
+    cell = function("width_bucket", "int32", 4)(number, low, high, cells.count)
+    below = function("get_byte", "int32", 2)(_bytes(cells.numbers), cell).nullif(UNTOLD)
+    for edge in cells.rounds.tolist():
+        below += (number >= exact_double(Fraction(edge))).cast("int32") * ROUND
+    return (number < high).ifelse(below, ibis().null("int32"))
 
 
 def _bytes(numbers: bytes) -> Expr:
