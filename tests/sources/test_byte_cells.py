@@ -147,15 +147,27 @@ def test_every_number_is_in_its_bin(url: str, name: str, column: str, monkeypatc
         assert ours == np.bincount(places, minlength=len(ours)).tolist()
 
 
+def shifted(numbers: bytes) -> bytes:
+    return numbers[:1] + numbers[:-1]
+
+
+def last_one_off(numbers: bytes) -> bytes:
+    return numbers[:-1] + bytes([numbers[-1] - 1])
+
+
 @pytest.mark.postgres
-def test_a_byte_that_is_one_off_is_noticed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("planted", [shifted, last_one_off])
+def test_a_byte_that_is_one_off_is_noticed(
+    url: str, planted: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also that of the last cell: numbers above all edges have a byte as well."""
     attribute = bins(edges=CUTS["two"].tolist(), outside="cell", null="cell")
     right, _ = counted(url, "x", attribute)
 
     def wrong(edges: Floats) -> ByteCells | None:
         cells = byte_cells(edges)
         assert cells is not None
-        return replace(cells, numbers=cells.numbers[:1] + cells.numbers[:-1])
+        return replace(cells, numbers=planted(cells.numbers))
 
     monkeypatch.setattr(postgres, "byte_cells", wrong)
     ours, _ = counted(url, "x", attribute)

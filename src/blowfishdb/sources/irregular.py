@@ -46,7 +46,7 @@ MOST_ROOTS = 5
 BYTE_CELLS = 2**13
 """Cells that have a byte each, for each round of edges: few numbers share one with an edge, and caches hold them."""
 ROUND, MOST_ROUNDS = 256, 4
-"""Edges after which bytes begin anew, and how often they may."""
+"""Edges after which bytes begin anew, and the most rounds of so many."""
 UNTOLD = 255
 """The byte of a cell that does not tell how many edges lie below the numbers in it."""
 MOST_UNTOLD = 0.25
@@ -54,7 +54,7 @@ MOST_UNTOLD = 0.25
 NEAR = 1e-6
 """How far, in cells, an engine's place of a number may lie from ours: far more than any order of operations makes."""
 FURTHEST = 1e290
-"""Numbers whose differences, times all cells, are finite."""
+"""Numbers whose differences, times all cells, are finite; no edge that has cells lies further from 0."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from blowfishdb.model.numbers import Floats
 from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function, ibis
-from blowfishdb.sources.irregular import ROUND, UNTOLD, ByteCells, byte_cells
+from blowfishdb.sources.irregular import FURTHEST, ROUND, UNTOLD, ByteCells, byte_cells
 from blowfishdb.sources.location import Location, TableName
 from blowfishdb.sources.steps import exact_double
 
@@ -116,7 +116,7 @@ def _searched(number: Expr, edges: Floats) -> Expr:
 
 
 def _listed(number: Expr, cells: ByteCells) -> Expr:
-    """What bytes tell of a number; NULL where they do not. To ask for the cell of NaN, which is above all, would fail.
+    """What bytes tell of a number; NULL where they do not. To ask for the cell of NaN, above all numbers, would fail.
 
     What is added is worked out without a choice: no processor can foresee in which round of edges a number lies.
     """
@@ -125,7 +125,7 @@ def _listed(number: Expr, cells: ByteCells) -> Expr:
     below = function("get_byte", "int32", 2)(_bytes(cells.numbers), cell).nullif(UNTOLD)
     for edge in cells.rounds.tolist():
         below += (number >= exact_double(Fraction(edge))).cast("int32") * ROUND
-    return (number < high).ifelse(below, ibis().null("int32"))
+    return (number < exact_double(Fraction(FURTHEST))).ifelse(below, ibis().null("int32"))
 
 
 def _bytes(numbers: bytes) -> Expr:
