@@ -235,6 +235,9 @@ class Held:
     def columns(self) -> dict[str, ColumnType]:
         return {}
 
+    def is_changing(self) -> bool:
+        return False
+
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         raise SourceError(f"{len(cells.axes)} axes of each {unit}: this source counts points only")
 

@@ -139,13 +139,25 @@ class SourceError(InvalidInput):
 
 
 class SchemaDrift(SourceError):
-    """A table that no longer has the columns that were declared; nothing was charged and no row was read."""
+    """A table that is gone, or no longer has the columns that were declared; nothing was charged, no row was read."""
 
     code = "schema-drift"
 
     def __init__(self, dataset: str, reason: str) -> None:
         super().__init__(
-            f"not run, nothing charged: {reason}. The table of {dataset} no longer fits its domain; tell the curator."
+            f"not run, nothing charged: {reason}. The table of {dataset} is not what was declared; tell the curator."
+        )
+        self.dataset = dataset
+
+
+class SourceChanging(SourceError):
+    """Files of rows that are being written while they are asked about; nothing was charged and no row was read."""
+
+    code = "source-changing"
+
+    def __init__(self, dataset: str) -> None:
+        super().__init__(
+            f"not run, nothing charged: the files of {dataset} are being written. Ask again when that is done."
         )
         self.dataset = dataset
 
@@ -618,6 +630,20 @@ class SourceFailed(BlowfishError):
     def __init__(self, incident: str) -> None:
         super().__init__(f"the data source failed; ask the curator about incident {incident}")
         self.incident = incident
+
+
+class EngineError(SourceFailed):
+    """A data source that failed for a curator before a row was read, in its own words; analysts get SourceFailed."""
+
+    code = "engine-error"
+
+    def __init__(self, incident: str, words: str) -> None:
+        super().__init__(incident)
+        self.message = (
+            f'the data source failed; it says: "{words}". Check that it runs, the address, and what its user may read. '
+            f"The curator's log has more under incident {incident}."
+        )
+        self.words = words
 
 
 class DeadlinePassed(BlowfishError):

@@ -25,7 +25,9 @@ def test_adding_writes_the_configuration_and_an_account(people: Run, folder: Pat
 def test_what_is_added_is_said_in_words(blowfish: Run) -> None:
     added = blowfish(*ADD, "--domain", "age=0..99 null=0", "--epsilon", "2")
     assert added.code == 0
-    assert "5 columns, no rows read" in added.out
+    assert "5 columns, known from the schema alone" in added.out
+    assert "Tried: 2 questions, all counted" in added.out
+    assert "nothing charged" in added.out
     assert "Not used: state, cost, who, row. To use one" in added.out
     assert "Budget: epsilon 2 in all." in added.out
     assert "Presence: public. Everybody may know who is in the table" in added.out

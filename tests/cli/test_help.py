@@ -50,7 +50,7 @@ def test_the_commands_are_those_we_know() -> None:
         *(f"blowfish {name}" for name in ("backup", "restore", "mechanisms")),
         *(
             f"blowfish dataset {name}"
-            for name in ("add", "list", "show", "budget", "caps", "domain", "record", "refreshed", "remove")
+            for name in ("add", "list", "show", "budget", "caps", "domain", "record", "refreshed", "remove", "try")
         ),
         *(f"blowfish policy {name}" for name in ("show", "check", "draw", "risk", "what-if", "set", "edit")),
         *(f"blowfish synopsis {name}" for name in ("preview", "make", "show", "ask", "rows")),

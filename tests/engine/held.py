@@ -38,12 +38,16 @@ class Rows:
     deadlines: list[float | None] = field(default_factory=list)
     before: Callable[[], None] | None = None
     drift: Exception | None = None
+    changing: bool = False
 
     def identity(self) -> str:
         return "test:rows"
 
     def columns(self) -> Mapping[str, ColumnType]:
         return {}
+
+    def is_changing(self) -> bool:
+        return self.changing
 
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         if self.drift is not None:

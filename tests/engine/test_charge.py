@@ -31,6 +31,7 @@ from blowfishdb.errors import (
     LedgerUnavailable,
     ReleaseFailed,
     SchemaDrift,
+    SourceChanging,
     SourceError,
     SourceFailed,
     SpendingCapReached,
@@ -119,6 +120,14 @@ def test_a_table_that_no_longer_fits_is_noticed_before_the_charge(held: Bench) -
         held.release()
     held.rows.drift = DriverMissing("postgresql", "postgres")
     with pytest.raises(DriverMissing, match="pip install"):
+        held.release()
+    assert (held.rows.reads, held.spent) == (0, 0)
+
+
+@pytest.mark.parametrize("torn", [SourceError("the first line of a.csv cannot be read"), SourceFailed("7f3a")])
+def test_files_that_are_being_written_are_not_said_to_have_another_schema(held: Bench, torn: Exception) -> None:
+    held.rows.drift, held.rows.changing = torn, True
+    with pytest.raises(SourceChanging, match=r"nothing charged: the files of rows are being written. Ask again"):
         held.release()
     assert (held.rows.reads, held.spent) == (0, 0)
 

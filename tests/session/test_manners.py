@@ -6,6 +6,7 @@ import datetime
 import traceback
 import types
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,13 +17,25 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.catalog import Catalog, Config, Curator
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.errors import BlowfishError, InternalError, QueryError, ReleaseFailed, SchemaDrift, TooLarge
+from blowfishdb.engine.preview import Preview
+from blowfishdb.errors import (
+    AccuracyError,
+    BlowfishError,
+    InternalError,
+    QueryError,
+    ReleaseFailed,
+    SchemaDrift,
+    TooLarge,
+    UnknownDataset,
+)
 from blowfishdb.ledger import Ledger
 from blowfishdb.model.predicate import Comparison
 from blowfishdb.session import Session
+from blowfishdb.session.plan import QuestionPlan
+from blowfishdb.session.table import Question
 from blowfishdb.sources.base import Engine
 from blowfishdb.sources.ibis_source import IbisCount, IbisSource
-from tests.session.places import make_fixture, session
+from tests.session.places import curator, make_fixture, session, visits
 
 FORBIDDEN = (IbisSource, IbisCount, Engine, Ledger, DatasetHandle, Catalog, Config, Curator)
 
@@ -262,3 +275,55 @@ def test_spaces_around_a_name_make_no_other_analyst(tmp_path: Path) -> None:
     assert session(tmp_path, " ana ").analyst == "ana"
     with pytest.raises(BlowfishError, match="analyst's name"):
         session(tmp_path, "  ")
+
+
+@pytest.mark.parametrize("name", ["visits", "VISITS", "Visits", "public.visits", "PUBLIC.Visits", '"visits"'])
+def test_a_statement_names_its_dataset_as_sql_does(db: Session, name: str) -> None:
+    preview = db.sql(f"EXPLAIN SELECT COUNT(*) FROM {name}", alpha=50)
+    assert isinstance(preview, Preview)
+    several = db.sql(
+        f"EXPLAIN SELECT COUNT(*) FROM {name}; EXPLAIN SELECT age, COUNT(*) FROM {name} v GROUP BY v.age", alpha=50
+    )
+    assert isinstance(several, QuestionPlan)
+    assert several.dataset == "visits"
+
+
+@pytest.mark.parametrize("name", ['"VISITS"', "other.visits", "visit"])
+def test_a_quoted_name_is_that_name_alone(db: Session, name: str) -> None:
+    with pytest.raises((UnknownDataset, QueryError)):
+        db.sql(f"EXPLAIN SELECT COUNT(*) FROM {name}", alpha=50)
+
+
+def test_names_that_differ_in_case_alone_are_told_apart(tmp_path: Path) -> None:
+    make_fixture(tmp_path)
+    with curator(tmp_path) as keeper:
+        keeper.add(replace(visits(), name="Visits"))
+    db = session(tmp_path)
+    for name in ("visits", "Visits"):
+        preview = db.sql(f"EXPLAIN SELECT COUNT(*) FROM {name}", alpha=50)
+        assert isinstance(preview, Preview)
+        assert preview.dataset == name
+    with pytest.raises(UnknownDataset):
+        db.sql("EXPLAIN SELECT COUNT(*) FROM VISITS", alpha=50)
+
+
+def questions(db: Session) -> list[Question]:
+    table = db["visits"]
+    return [
+        table.count(),
+        table.histogram("age"),
+        table.cdf("age"),
+        table.sum("cost"),
+        table.mean("cost"),
+        table.quantiles("age", levels=[0.5]),
+        table.where(bf.col("age") > 3).histogram("ward"),
+        table.ranges("age"),
+    ]
+
+
+@pytest.mark.parametrize("place", range(8))
+@pytest.mark.parametrize("mechanism", [None, "auto", "dawa"])
+def test_an_epsilon_beyond_all_noise_is_refused_with_the_range(db: Session, place: int, mechanism: str | None) -> None:
+    with pytest.raises(AccuracyError, match="epsilon is more than 0, and at most 1000 here"):
+        questions(db)[place].preview(epsilon=1001, mechanism=mechanism)
+    assert db.budget("visits").spent == 0

@@ -131,6 +131,8 @@ def test_failures_say_nothing_and_deadlines_stop_the_statement(server: str) -> N
     run(server, "INSERT INTO default.secret VALUES ('the secret of ann', 1)")
     run(server, "CREATE VIEW default.broken AS SELECT CAST(s AS Int64) AS i FROM default.secret")
     cells = compile_cells(domain({"i": integers(0, 9)}), Policy(), ["i"])
+    assert open_source(f"{server}#broken").views() == ["broken"]
+    assert open_source(f"{server}#secret").views() == []
     with pytest.raises(SourceFailed) as caught:
         open_source(f"{server}#broken").prepare(cells).run()
     assert "secret" not in str(caught.value)

@@ -151,6 +151,7 @@ def test_a_count_looks_at_the_columns_as_they_are_and_reads_rows_only_when_run(t
 def check_deadline(url: str) -> None:
     source = open_source(f"{url}#slow")
     assert source.columns().keys() == {"i"}
+    assert source.views() == ["slow"]
     with pytest.raises(SourceFailed):
         source.prepare(cells_of("i", integers(0, 9))).run(0.2)
 
@@ -163,6 +164,7 @@ def test_a_deadline_ends_a_count_in_duckdb(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE numbers AS SELECT range AS n FROM range(3000000)")
         connection.execute(SLOW.format(whole="BIGINT", numbers="numbers"))
     check_deadline(f"duckdb:///{tmp_path}/a.duckdb")
+    assert open_source(f"duckdb:///{tmp_path}/a.duckdb#numbers").views() == []
 
 
 def test_a_deadline_ends_a_count_in_sqlite(tmp_path: Path) -> None:
@@ -172,6 +174,8 @@ def test_a_deadline_ends_a_count_in_sqlite(tmp_path: Path) -> None:
     connection.execute("CREATE VIEW slow AS SELECT a.rowid AS i FROM numbers a, numbers b, numbers c")
     connection.close()
     source = open_source(f"sqlite:///{tmp_path}/a.sqlite#slow")
+    assert source.views() == ["slow"]
+    assert open_source(f"sqlite:///{tmp_path}/a.sqlite#numbers").views() == []
     with pytest.raises(SourceFailed):
         source.prepare(compile_cells(domain({"i": integers(0, 9)}), Policy())).run(0.2)
 
@@ -184,6 +188,7 @@ def test_a_deadline_ends_a_count_in_postgres(postgres_url: str) -> None:
         connection.execute("CREATE TABLE numbers AS SELECT n FROM generate_series(1, 30000) n")
         connection.execute(SLOW.format(whole="BIGINT", numbers="numbers").encode())
     check_deadline(postgres_url)
+    assert open_source(f"{postgres_url}#numbers").views() == []
 
 
 @pytest.mark.mariadb

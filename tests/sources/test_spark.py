@@ -280,6 +280,8 @@ def check_catalog(url: str, session: SparkSession, folder: Path) -> None:
     with pytest.raises(SourceError, match="no table"):
         open_source(f"{url}#absent").columns()
     session.sql("CREATE VIEW failing AS SELECT CAST(raise_error('the secret of ann') AS BIGINT) AS i")
+    assert open_source(f"{url}#failing").views() == ["failing"]
+    assert by_name.views() == direct.views() == []
     with pytest.raises(SourceFailed) as caught:
         open_source(f"{url}#failing").prepare(compile_cells(domain({"i": integers(0, 9)}), Policy(), ["i"])).run()
     assert "secret" not in str(caught.value)

@@ -227,6 +227,13 @@ class Config:
             joins = [Join(self.reachable(join.table), join.foreign_key, join.key, join.attributes) for join in joins]
         return open_source(self.reachable(address), joins)
 
+    def secrets(self, address: str = "") -> set[str]:
+        """What the environment and the address hold that nobody reads in a message."""
+        names = VARIABLE.findall(f"{self.text} {address}")
+        values = {os.environ[name] for name in names if name in os.environ}
+        credentials = [re.search(r"://[^@/]*?:([^@]*)@", text) for text in (address, *values)]
+        return values | {found[1] for found in credentials if found is not None}
+
     def _users_url(self) -> str:
         """The address of the server's users; a variable that only the server has is not filled in."""
         address = str(self.server.get("users", USUAL_USERS))

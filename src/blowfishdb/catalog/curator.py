@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blowfishdb.catalog.catalog import (
+    PEOPLE,
     Catalog,
     declared_sentences,
     ledger_of,
@@ -22,8 +24,15 @@ from blowfishdb.catalog.policy_change import Stretch, domain_stretch, policy_str
 from blowfishdb.engine.compile import Compiled, Compute, compute_here, query_effort
 from blowfishdb.engine.release import prepared_count
 from blowfishdb.engine.request import AccuracyTarget, Number, short_number
-from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, StaleVersion, UnknownAccount
-from blowfishdb.incidents import curator_log
+from blowfishdb.errors import (
+    BlowfishError,
+    CatalogError,
+    ChangeRefused,
+    SourceError,
+    StaleVersion,
+    UnknownAccount,
+)
+from blowfishdb.incidents import curator_log, told_to_curator
 from blowfishdb.ledger import (
     Account,
     AnalystBudget,
@@ -41,14 +50,15 @@ from blowfishdb.model.constraints import numbers_given
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.domain import domain as make_domain
 from blowfishdb.model.explain import constraint_list
-from blowfishdb.model.numbers import Ints, suggest
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Person, Policy
-from blowfishdb.model.query import Query
+from blowfishdb.model.query import Query, query
+from blowfishdb.present.words import question_words
 from blowfishdb.sources.base import ColumnType, Join
-from blowfishdb.sources.ibis_source import CapsSeen, ColumnSeen, IbisSource, look_at_column, tables_at
+from blowfishdb.sources.ibis_source import DEADLINE, CapsSeen, ColumnSeen, IbisSource, look_at_column, tables_at
 
 if TYPE_CHECKING:
-    from blowfishdb.catalog.guidance import Guidance, Pair, PolicyPrice
+    from blowfishdb.catalog.guidance import Guidance, Pair, PolicyPrice, Tried
 
 MOST_CAPS = 20
 
@@ -80,13 +90,19 @@ def table_roles(policy: Policy, source: IbisSource) -> TableRoles:
     return TableRoles(source.identity(), protected, public)
 
 
+VIEW_CAUTION = (
+    "{view} is a view, whose expressions are worked out whenever it is read. One that fails on a single value, such as "
+    "10 / x or CAST(x AS integer), makes every question about its column fail as soon as a record has that value, and "
+    "so tells for certain that there is one. Write what cannot fail, such as 10 / NULLIF(x, 0), a CASE that tests the "
+    "value first, or TRY_CAST where the engine has it; or copy the view into a table"
+)
 NOT_YOURS = "this table belongs to a dataset already, which its curator has not granted to you"
 
 
 class Curator(AbstractContextManager["Curator"]):
     """The keeper of a configuration and its ledger. Reads schemas and public joined tables.
 
-    Rows are read in `true_counts`, `look_at_column` and `look_at_caps` alone.
+    Rows are read in `true_counts`, `try_questions`, `look_at_column` and `look_at_caps` alone.
     """
 
     def __init__(
@@ -138,16 +154,19 @@ class Curator(AbstractContextManager["Curator"]):
 
     def columns(self, source: str, joins: Sequence[Join] = ()) -> Mapping[str, ColumnType]:
         """The columns at an address, from the schema alone."""
-        return self._open(source, joins).columns()
+        with self._told(source):
+            return self._open(source, joins).columns()
 
     def tables(self, source: str) -> list[str]:
         """The tables at an address that names none, from the engine's catalogue."""
-        return tables_at(self.config.reachable(source))
+        with self._told(source):
+            return tables_at(self.config.reachable(source))
 
     def look_at_column(self, source: str, column: str) -> ColumnSeen:
         """What a column holds; reads rows, so whoever calls this says why that matters, and notes it."""
-        self._open(source)
-        return look_at_column(self.config.reachable(source), column)
+        with self._told(source):
+            self._open(source)
+            return look_at_column(self.config.reachable(source), column)
 
     def look_at_caps(self, name: str, caps: Sequence[int], unit: Person | None = None, source: str = "") -> CapsSeen:
         """What several caps would count of each person's rows; reads rows, and the curator's log notes it.
@@ -162,8 +181,9 @@ class Curator(AbstractContextManager["Curator"]):
         if not 0 < len(listed) <= MOST_CAPS or any(type(cap) is not int or cap < 1 for cap in listed):
             raise CatalogError(f"caps are 1 to {MOST_CAPS} whole numbers of rows, such as 1, 2, 5, 10")
         curator_log.warning("%s looks at what caps drop of %s, told apart by %s", self._by, name, person.id)
-        opened = self._open(source) if source else self._catalog.source(name)
-        return opened.look_at_caps(person, listed)
+        with self._told(source):
+            opened = self._open(source) if source else self._catalog.source(name)
+            return opened.look_at_caps(person, listed)
 
     def known_account(self, source: str) -> Account | None:
         """The account that the data at an address has already, under whatever name."""
@@ -177,7 +197,8 @@ class Curator(AbstractContextManager["Curator"]):
         return read_known(name, source, self._account_at(source), self.ledger)
 
     def _account_at(self, source: str) -> Account:
-        return self.ledger.account(account_id(self._open(source).identity()))
+        with self._told(source):
+            return self.ledger.account(account_id(self._open(source).identity()))
 
     def add(self, dataset: Dataset) -> Account:
         """Registers a dataset: its account in the ledger first, then its place in the configuration."""
@@ -187,10 +208,11 @@ class Curator(AbstractContextManager["Curator"]):
                 f"there is a dataset {dataset.name} already; change it with set_policy, set_domain, renew and "
                 "limit_analyst, or remove it first"
             )
-        source = self.config.open(dataset.source, dataset.joins)
-        self._check_not_hidden(source.identity())
-        _check_columns(dataset, source.columns())
-        self._check_tables(dataset, source)
+        with self._told(dataset.source):
+            source = self.config.open(dataset.source, dataset.joins)
+            self._check_not_hidden(source.identity())
+            source.check(dataset.domain, dataset.policy.unit)
+            self._check_tables(dataset, source)
         terms = Terms(
             source.identity(),
             dataset.epsilon,
@@ -244,7 +266,38 @@ class Curator(AbstractContextManager["Curator"]):
 
     def true_counts(self, name: str, compiled: Compiled) -> Ints:
         """The true count of each cell of a question, for the curator's eyes alone; whoever calls this notes it."""
-        return prepared_count(self._catalog.handle(name), compiled).run()
+        with self._told():
+            return prepared_count(self._catalog.handle(name), compiled).run()
+
+    def try_questions(self, name: str) -> list[Tried]:
+        """What came of a question that reads each attribute, and of one about people where there are people.
+
+        Each is counted as an analyst's would be, and the counts are thrown away: nothing is released, nothing charged.
+        """
+        from blowfishdb.catalog.guidance import Tried, trial_questions
+
+        dataset = self.dataset(name)
+        curator_log.warning("%s tries questions about %s", self._by, name)
+        asked = [(name, one) for one in trial_questions(dataset.domain)]
+        asked += [(f"{name}{PEOPLE}", query("count"))] if isinstance(dataset.policy.unit, Person) else []
+        tried = []
+        for asked_name, question in asked:
+            began, failure = time.monotonic(), ""
+            try:
+                with self._told(dataset.source):
+                    handle = self._catalog.handle(asked_name)
+                    prepared_count(handle, handle.compile(question)).run(DEADLINE)
+            except BlowfishError as error:
+                failure = error.message
+            words = question_words(question) if asked_name == name else "Number of people"
+            tried.append(Tried(words, time.monotonic() - began, failure))
+        return tried
+
+    def cautions(self, name: str) -> list[str]:
+        """What about a dataset's tables may make answers fail later, and what to do about it; reads no rows."""
+        dataset = self.dataset(name)
+        with self._told(dataset.source):
+            return [VIEW_CAUTION.format(view=view) for view in self._catalog.source(name).views()]
 
     # --- versions
 
@@ -277,7 +330,7 @@ class Curator(AbstractContextManager["Curator"]):
         account, new, stretch = self._with_policy(name, policy)
         if new.policy.unit != self.dataset(name).policy.unit:
             source = self._catalog.source(name)
-            _check_columns(new, source.columns())
+            source.check(new.domain, new.policy.unit)
             if new.joins:
                 self._check_tables(new, source)
         return self._new_version(account, "policy", new, stretch, reason)
@@ -295,7 +348,7 @@ class Curator(AbstractContextManager["Curator"]):
         declared = domain if isinstance(domain, Domain) else make_domain(domain)
         new = replace(in_force, domain=declared, joins=in_force.joins if joins is None else tuple(joins))
         source = self.config.open(new.source, new.joins)
-        _check_columns(new, source.columns())
+        source.check(new.domain, new.policy.unit)
         self._check_tables(new, source)
         change = self._new_version(account, "domain", new, self._domain_stretch(account, in_force, new), reason)
         self._catalog.sources[name] = source
@@ -455,6 +508,10 @@ class Curator(AbstractContextManager["Curator"]):
                     "rows would give NULL wherever the key is repeated; remove the repetitions, or join by another key"
                 )
 
+    def _told(self, address: str = "") -> AbstractContextManager[None]:
+        """Work in which a data source that fails is told in its own words, without passwords."""
+        return told_to_curator(self.config.secrets(address))
+
     def _opened(self, dataset: Dataset) -> IbisSource:
         return self._catalog.sources.get(dataset.name) or self.config.open(dataset.source, dataset.joins)
 
@@ -529,18 +586,3 @@ def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator
     path = Path(config).expanduser().absolute()
     settings = read_config(path) if path.exists() else Config(path)
     return Curator(Catalog(settings, ledger_of(settings)), by)
-
-
-def _check_columns(dataset: Dataset, columns: Mapping[str, ColumnType]) -> None:
-    """Every declared attribute is a column that can hold it, and so is whatever tells people apart; from the schema."""
-    # Loads the query builder, which the source has done by now; analysts' sessions need not.
-    from blowfishdb.sources.statement import check_type
-
-    needed = list(dataset.domain)
-    if isinstance(dataset.policy.unit, Person):
-        needed += [dataset.policy.unit.id, dataset.policy.unit.order_by]
-    for name in needed:
-        if name not in columns:
-            raise SourceError(f"the data has no column {name!r}; {suggest(name, columns)}")
-    for name in dataset.domain:
-        check_type(name, dataset.domain[name], columns[name])

@@ -26,6 +26,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import Presence
 from blowfishdb.model.numbers import suggest
 from blowfishdb.model.policy import Full, Person, Policy
+from blowfishdb.model.predicate import col
 from blowfishdb.model.query import Query, query
 from blowfishdb.present.words import question_words
 from blowfishdb.sources.base import ColumnKind, ColumnType
@@ -389,6 +390,26 @@ def typical_questions(domain: Domain) -> list[Query]:
     if pairs:
         questions.append(query("histogram2d", pairs[0]))
     return questions
+
+
+def trial_questions(domain: Domain) -> list[Query]:
+    """The number of records, and for each attribute a question that reads it: what every later question is made of."""
+    questions = [query("count")]
+    for name, attribute in domain.attributes:
+        is_small = attribute.size <= MOST_CELLS
+        questions.append(
+            query("histogram", [name]) if is_small else query("count", where=col(name) == attribute.value_at(0))
+        )
+    return questions
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A trial question: how long the data source took to count for it, and what it said where it failed."""
+
+    question: str
+    seconds: float
+    failure: str = ""
 
 
 def guide(

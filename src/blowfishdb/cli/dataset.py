@@ -1,4 +1,4 @@
-"""blowfish dataset: add, list, show, remove, budget, domain, caps, refreshed and record."""
+"""blowfish dataset: add, try, list, show, remove, budget, domain, caps, refreshed and record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from blowfishdb.cli.options import (
 )
 from blowfishdb.cli.output import budget_line, exact, print_json, print_result, say, table
 from blowfishdb.cli.serve import forget_access, recipients
-from blowfishdb.errors import CatalogError
+from blowfishdb.errors import CatalogError, sentence
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -34,15 +34,19 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What analysts will call it.")],
     options: DatasetOptions,
+    trial: Annotated[
+        bool, typer.Option("--trial/--no-trial", help="Try a question about each column at the end; shows no count.")
+    ] = True,
     by: CuratorOption = None,
     config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Adds a dataset. Its schema is read, its rows are not: nothing is inferred from the data.
+    """Adds a dataset. It is declared from its schema: nothing is inferred from the rows.
 
     Columns without a domain are not used. In a terminal, without --domain and --document, you are asked what the table
     is about, whose rows these are, about each column, what is hidden of it, and the budget, each with a proposal; what
-    that protects and costs is shown before anything is added. --profile proposes the same without a terminal: what the
+    that protects and costs is shown before anything is added. At the end a question about each column is tried: its
+    counts are thrown away, and nothing is charged. --profile proposes the same without a terminal: what the
     options do not say is taken from it. Data that was added before is taken as it was declared.
 
     \b
@@ -79,17 +83,17 @@ def add(
           --person customer --at-most 5 --order-by order_id
     """
     from blowfishdb.catalog.dataset import read_join
-    from blowfishdb.cli.declaration import agreed, ask_profile, declare, limited, look_up, show_added, show_guidance
+    from blowfishdb.cli.declaration import agreed, ask_profile, declare, limited, show_added, show_guidance
 
     with new_or_existing(config, by) as curator:
         if name in curator.datasets():
             raise CatalogError(f"there is a dataset {name} already; `blowfish dataset show {name}` shows it")
         joins = [read_join(words) for words in options.join or []]
-        columns = look_up(curator, options.source, joins, as_json=as_json)
+        columns = curator.columns(options.source, joins)
         known = curator.known_account(options.source)
         if known is not None and options.is_silent:
             dataset = limited(curator.as_known(name, options.source), options)
-            columns = look_up(curator, options.source, dataset.joins, as_json=as_json)
+            columns = curator.columns(options.source, dataset.joins)
         else:
             ask = sys.stdin.isatty() and not (options.domain or options.document or as_json)
             if ask and options.profile is None:
@@ -105,7 +109,40 @@ def add(
             elif options.profile and not as_json:
                 show_guidance(curator.guidance(dataset))
         account = curator.add(dataset)
-        show_added(dataset, account, columns, curator.config.path, as_json=as_json)
+        tried = curator.try_questions(name) if trial else []
+        show_added(dataset, account, columns, curator.config.path, curator.cautions(name), tried, as_json=as_json)
+    if any(one.failure for one in tried):
+        raise typer.Exit(FAILED_TRIAL)
+
+
+FAILED_TRIAL = 6
+"""The exit code where the source fails."""
+
+
+@app.command("try")
+def try_questions(
+    name: Name, by: CuratorOption = None, config: ConfigOption = USUAL_CONFIG, as_json: AsJson = False
+) -> None:
+    """Tries a question about each column. Costs nothing, shows no count.
+
+    Rows are read, and the log says so. What fails is told in the source's own words, as an analyst never reads them.
+    `dataset add` ends with the same.
+
+    \b
+    Example
+      blowfish dataset try visits
+    """
+    from blowfishdb.cli.declaration import show_trial, trial_content
+
+    with existing(config, by) as curator:
+        cautions, tried = curator.cautions(name), curator.try_questions(name)
+    if as_json:
+        print_json({"name": name, "cautions": cautions, "trial": trial_content(tried)})
+    else:
+        say(*(sentence(caution) for caution in cautions), style="yellow")
+        show_trial(name, tried)
+    if any(one.failure for one in tried):
+        raise typer.Exit(FAILED_TRIAL)
 
 
 @app.command("list")

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TypeVar
 
-from blowfishdb.catalog import Curator, Dataset
+from blowfishdb.catalog import Dataset
 from blowfishdb.catalog.dataset import (
     HINT,
     POLICY_HINT,
@@ -32,15 +32,16 @@ from blowfishdb.catalog.guidance import (
     Guidance,
     Profile,
     TableProposal,
+    Tried,
     cap_words,
     propose,
     read_profile,
     saves_little,
 )
 from blowfishdb.cli.options import USUAL_CONFIG, DatasetOptions
-from blowfishdb.cli.output import LOG, budget_line, bullets, console, exact, print_json, say, short, table
+from blowfishdb.cli.output import budget_line, bullets, console, exact, print_json, say, short, table
 from blowfishdb.engine.request import short_number
-from blowfishdb.errors import BlowfishError, CatalogError, DocumentError, SourceFailed, plural
+from blowfishdb.errors import BlowfishError, CatalogError, DocumentError, plural, sentence
 from blowfishdb.ledger.values import Account, AnalystBudget
 from blowfishdb.model.document import Document, read_document, write_attribute, write_domain, write_policy
 from blowfishdb.model.document import read_attribute as read_content
@@ -49,7 +50,7 @@ from blowfishdb.model.explain import explain
 from blowfishdb.model.graphs import Presence
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.policy import ROW, Family, Full, Line, Person, Policy, Threshold
-from blowfishdb.sources.base import ColumnKind, ColumnType, Join
+from blowfishdb.sources.base import ColumnKind, ColumnType
 from blowfishdb.sources.ibis_source import CapsSeen
 
 NONE = "-"
@@ -57,21 +58,6 @@ BELIEF = "somebody who suspects with 1 % could believe"
 NULL_HINT = "hidden among all values, public, or the value that it counts as, such as 0"
 T = TypeVar("T")
 USUAL_LIMIT = "1"
-SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
-"""Schemes whose columns come from a catalogue, so that a failure to get them cannot quote a row."""
-
-
-def look_up(curator: Curator, source: str, joins: Sequence[Join] = (), *, as_json: bool) -> Mapping[str, ColumnType]:
-    """The columns at an address and of the tables joined to it.
-
-    Where a server fails to list them its message is shown: it has read no row.
-    """
-    try:
-        return curator.columns(source, joins)
-    except SourceFailed:
-        if not as_json and source.partition(":")[0] in SERVERS:
-            say(f"The database says: {LOG.last}", error=True)
-        raise
 
 
 def declare(
@@ -189,9 +175,16 @@ def declared_columns(words: Mapping[str, str], columns: Mapping[str, ColumnType]
 
 
 def show_added(
-    dataset: Dataset, account: Account, columns: Mapping[str, ColumnType], path: Path, *, as_json: bool
+    dataset: Dataset,
+    account: Account,
+    columns: Mapping[str, ColumnType],
+    path: Path,
+    cautions: Sequence[str],
+    tried: Sequence[Tried],
+    *,
+    as_json: bool,
 ) -> None:
-    """Prints an added dataset and the file that declares it."""
+    """Prints an added dataset, the file that declares it, what to be careful about, and its trial questions."""
     domain, policy, unit = dataset.domain, dataset.policy, dataset.policy.unit
     keys = (unit.id, unit.order_by) if isinstance(unit, Person) else ()
     unused = [name for name in columns if name not in domain and name not in keys]
@@ -207,10 +200,12 @@ def show_added(
                 "spent": exact(account.spent),
                 "per_analyst": exact(account.analyst_limit),
                 "policy_version": account.policy_version,
+                "cautions": list(cautions),
+                "trial": trial_content(tried),
             }
         )
         return
-    say(f"{dataset.name}: {plural(len(columns), 'column')}, no {'protected ' if dataset.joins else ''}rows read.")
+    say(f"{dataset.name}: {plural(len(columns), 'column')}, known from the schema alone.")
     rows = [(name, columns[name].kind.value, *column_words(dataset, name)[1:]) for name in domain]
     say(table("", ("attribute", "column", "the public may know", "hidden"), rows))
     texts = [
@@ -243,7 +238,37 @@ def show_added(
     config = "" if near == str(USUAL_CONFIG) else f" --config {quote(near)}"
     say(f"Budget: epsilon {exact(account.limit)} in all{share}{spent}.")
     say(f"Written to {near} (policy version {account.policy_version}).")
+    for caution in cautions:
+        say(f"{sentence(caution)}", style="yellow")
+    show_trial(dataset.name, tried)
     say(f"Next: blowfish policy show {quote(dataset.name)}{config}", style="dim", soft_wrap=True)
+
+
+def trial_content(tried: Sequence[Tried]) -> list[dict[str, object]]:
+    """Trial questions for programs."""
+    return [
+        {"question": one.question, "seconds": round(one.seconds, 3), "failure": one.failure or None} for one in tried
+    ]
+
+
+def show_trial(name: str, tried: Sequence[Tried]) -> None:
+    """Prints which trial questions the source answered, and what it said where it failed."""
+    if not tried:
+        return
+    failed = [one for one in tried if one.failure]
+    seconds = max(one.seconds for one in tried)
+    if not failed:
+        say(
+            f"Tried: {plural(len(tried), 'question')}, all counted, the slowest in {seconds:.2g} s. The counts were "
+            "thrown away: nothing was released, nothing charged."
+        )
+        return
+    say(f"Tried: {len(failed)} of {plural(len(tried), 'question')} failed.", style="red")
+    say(table("", ("question", WRONG), [(one.question, one.failure) for one in failed], folds=(WRONG,)))
+    say(f"Nothing was charged. Once that is mended: blowfish dataset try {quote(name)}", soft_wrap=True)
+
+
+WRONG = "what went wrong"
 
 
 def show_guidance(guidance: Guidance) -> None:

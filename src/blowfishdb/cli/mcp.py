@@ -80,9 +80,8 @@ class Conversation:
         def work() -> dict[str, Any]:
             from blowfishdb.engine.answer import Answer
             from blowfishdb.session.backend import expect
-            from blowfishdb.sql import parse
 
-            statement = parse(sql)
+            statement = self.session.statement(sql)
             if statement.explain:
                 raise QueryError("an EXPLAIN is for preview; release takes the SELECT alone")
 

@@ -24,19 +24,14 @@ LOG_NAME = "blowfish.log"
 
 
 class CuratorLog(logging.Handler):
-    """Appends to the log of the configuration in use; what cannot be written is dropped, never printed.
-
-    `last` is what the last failure said. It may quote a row: only a command that read none may show it, to a curator.
-    """
+    """Appends to the log of the configuration in use; what cannot be written is dropped, never printed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.path: Path | None = None
-        self.last = ""
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.last = str(record.exc_info[1]).strip() if record.exc_info else ""
         if self.path is None:
             return
         try:
@@ -66,7 +61,7 @@ def log_to_file() -> Iterator[None]:
     try:
         yield
     finally:
-        LOG.path, LOG.last = before, ""
+        LOG.path = before
         if is_outermost:
             curator_log.removeHandler(LOG)
 
@@ -244,6 +239,7 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.DigestMismatch, 5),
     (errors.ContentChanged, 5),
     (errors.SourceFailed, 6),
+    (errors.SourceChanging, 6),
     (errors.SourcesUnavailable, 6),
     (errors.ReleaseFailed, 6),
     (errors.DeadlinePassed, 6),

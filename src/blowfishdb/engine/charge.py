@@ -61,6 +61,7 @@ from blowfishdb.errors import (
     PolicyError,
     ReleaseFailed,
     SchemaDrift,
+    SourceChanging,
     SourceError,
     SourceFailed,
     SpendingCapReached,
@@ -403,12 +404,19 @@ def _charge(handle: DatasetHandle, analyst: str, release: Release, key: str, req
 
 
 def _prepared_count(handle: DatasetHandle, release: Release) -> Counting:
-    """The statement that will count, checked against the columns as they are; SchemaDrift when they do not fit."""
+    """The statement that will count, checked against the columns as they are.
+
+    SchemaDrift when they do not fit, and SourceChanging while files are being written, whose columns are then any.
+    """
     try:
         return release.counting(handle)
     except DriverMissing:
         raise
-    except SourceError as error:
+    except (SourceError, SourceFailed) as error:
+        if handle.source.is_changing():
+            raise SourceChanging(handle.name) from None
+        if isinstance(error, SourceFailed):
+            raise
         raise SchemaDrift(handle.name, error.message) from None
 
 

@@ -60,7 +60,6 @@ from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import COUNTS
-from blowfishdb.noise.distribution import MIN_SCALE
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import (
     EXPONENTIAL_QUANTILES,
@@ -79,11 +78,7 @@ BIAS_TOO = (
 )
 
 LEAST_EPSILON = Fraction(1, 100_000)
-MOST_EPSILON = 1 / MIN_SCALE
-"""Refused outside these, per record that may change: a stage that failed for its noise would fail after the charge.
-
-A row that a hidden move changes loses at least 1 / scale, so no row of a stage has noise finer than 1 / epsilon.
-"""
+"""Refused below it, per record that may change: a stage that failed for its noise would fail after the charge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +152,6 @@ def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -
     floor = LEAST_EPSILON * rows
     if target.epsilon < floor:
         raise Declined(mechanism.name, "this epsilon needs more noise in one stage than the sampler can draw")
-    if target.epsilon > MOST_EPSILON * rows:
-        raise Declined(mechanism.name, f"its noise is served up to epsilon {show(MOST_EPSILON * rows)}")
     if compiled.query.kind not in COUNTS:
         raise Declined(
             mechanism.name,

@@ -43,6 +43,7 @@ from blowfishdb.model.serialize import (
     write,
     write_literal,
 )
+from blowfishdb.noise.distribution import MIN_SCALE
 
 if TYPE_CHECKING:
     from blowfishdb.engine.compile import DatasetHandle
@@ -319,11 +320,18 @@ class Request:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
+MOST_EPSILON = 1 / MIN_SCALE
+"""For each row that a person may have. A row that a move changes loses at least 1 / scale, so no noise is finer."""
+
+
 def make_request(handle: DatasetHandle, query: Query, target: AccuracyTarget) -> Request:
-    """The request; refuses queries that hold anything but plain values.
+    """The request; refuses queries that hold anything but plain values, and an epsilon that no mechanism serves.
 
     Its text is canonical JSON; ledgers hold its hash, so it never changes. Points are asked with an epsilon alone.
     """
+    most = MOST_EPSILON * handle.policy.rows_per_person
+    if target.epsilon is not None and target.epsilon > most:
+        raise AccuracyError(f"epsilon is more than 0, and at most {show(most)} here")
     priced = {"epsilon": str(target.epsilon)} if query.kind == "points" else target.to_dict()
     question = {**write_query(query), "kind": STORED_KINDS.get(query.kind, query.kind)}
     content = {"question": question, "demand": priced, "versions": handle.versions()}

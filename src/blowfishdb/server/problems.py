@@ -46,6 +46,7 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.UnknownDataset, 404),
     (errors.NotInForce, 409),
     (errors.SchemaDrift, 409),
+    (errors.SourceChanging, 503),
     (errors.TooLarge, 413),
     (errors.TooExpensive, 413),
     (errors.WorkCancelled, 499),

@@ -338,7 +338,9 @@ class QuoteCache:
     """Cells and graphs of the last queries; they tell of no answer and no accuracy."""
     cells: int = field(default=0, init=False)
     """How many cells all cached quotes have together."""
-    _quotes: OrderedDict[tuple[str, int | None], tuple[Domain, Policy, Planned]] = field(default_factory=OrderedDict)
+    _quotes: OrderedDict[tuple[str, str, int | None], tuple[Domain, Policy, Planned]] = field(
+        default_factory=OrderedDict
+    )
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def quote(
@@ -348,7 +350,8 @@ class QuoteCache:
 
         The text of the request and the declarations are compared themselves, not their hashes.
         """
-        key, declared = (text, handle.rows), (handle.domain, handle.policy)
+        # A quote says what its dataset is called, and the same data may have a name that not everybody knows.
+        key, declared = (text, handle.name, handle.rows), (handle.domain, handle.policy)
         with self._turn:
             *declarations, planned = self._quotes.get(key, (None, None, None))
             is_whole = planned is not None and (planned.preview is not None or not wants_preview)
@@ -365,7 +368,7 @@ class QuoteCache:
                 self._drop(next(iter(self._quotes)))
         return planned
 
-    def _drop(self, key: tuple[str, int | None]) -> None:
+    def _drop(self, key: tuple[str, str, int | None]) -> None:
         if key in self._quotes:
             _, _, planned = self._quotes.pop(key)
             self.cells -= LEAST + planned.release.size

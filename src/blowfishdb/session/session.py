@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from blowfishdb.catalog.catalog import PEOPLE
 from blowfishdb.catalog.config import USUAL_CONFIG
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Released, Run
@@ -63,6 +64,19 @@ class Session(AbstractContextManager["Session"]):
         """The names of the datasets."""
         return self._backend.names()
 
+    def statement(self, text: str) -> Statement:
+        """The statement that a text writes, its dataset called as declared: SQL folds the letters of plain names."""
+        from blowfishdb.sql import parse
+
+        read = parse(text)
+        names = [] if read.is_quoted else self.datasets()
+        base = read.table.lower().removesuffix(PEOPLE)
+        alike = [name for name in names if name.lower() in (read.table.lower(), base)]
+        if read.table in names or len(alike) != 1:
+            return read
+        ending = "" if alike[0].lower() == read.table.lower() else PEOPLE
+        return replace(read, table=f"{alike[0]}{ending}")
+
     def budget(self, name: str) -> Budget:
         """What this analyst spent on a dataset, and what is left."""
         return self._backend.budget(name)
@@ -111,16 +125,16 @@ class Session(AbstractContextManager["Session"]):
         Several statements, which semicolons separate, are planned together as `plan` does, those of each dataset by
         themselves; the result is a list, or the plan where every statement begins with EXPLAIN.
         """
-        from blowfishdb.sql import merged, parse, split, write_options
+        from blowfishdb.sql import merged, split, write_options
 
         numbers = (alpha, beta, epsilon, accuracy, confidence)
         given = target_options(*numbers, mechanism, per_query or None, fresh or None, parameters)
         texts = split(text)
         if len(texts) > 1:
             return self._statements(
-                [parse(one) for one in texts], given, Run(key, progress, deadline, spending_cap(spend))
+                [self.statement(one) for one in texts], given, Run(key, progress, deadline, spending_cap(spend))
             )
-        statement = parse(text)
+        statement = self.statement(text)
         question, options = stated_question(self[statement.table], statement), merged(statement.options, given)
         target = target_for(question.query, options)
         if statement.explain:

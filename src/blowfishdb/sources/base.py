@@ -125,6 +125,9 @@ class Source(Protocol):
     def content(self) -> str | None:
         """A digest that is the same as long as every row is; None where this source cannot tell."""
 
+    def is_changing(self) -> bool:
+        """Whether files that hold the rows are being written; always false of an engine that hides this."""
+
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         """The count of the rows in each cell, ready to run; of each person only the rows that the unit lets count.
 
@@ -225,6 +228,8 @@ class Engine(ABC):
     """Whether groups move between machines, so that a second GROUP BY takes longer than two comparisons a row."""
     streams = False
     """Whether rows reach this process so fast that it places numbers among irregular edges sooner than the engine."""
+    has_catalogue = True
+    """Whether the columns of tables are known without reading the beginning of their rows."""
     rewrite: Callable[[Expr], Expr] | None = None
     """What stands in place of each part of a statement that Ibis writes too narrowly for this engine."""
 
@@ -248,9 +253,18 @@ class Engine(ABC):
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         """The columns of a table, empty when there is none; reads no rows."""
 
+    def is_view(self, table: TableName) -> bool:
+        """Whether a table is worked out whenever it is read, by expressions that may fail on a value."""
+        del table
+        return False
+
     def content(self) -> str | None:
         """A digest of all that rows are read from; None where the engine cannot tell whether a row changed."""
         return None
+
+    def is_changing(self) -> bool:
+        """Whether the rows are being written in a way that readers notice; engines keep that from their readers."""
+        return False
 
     @abstractmethod
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:

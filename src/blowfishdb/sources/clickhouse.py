@@ -138,6 +138,11 @@ class ClickHouse(Engine):
         names = {"param_schema": table.schema or "", "param_name": table.name}
         return {name: column_type(native) for name, native in self._ask(query, None, names)[2:]}
 
+    def is_view(self, table: TableName) -> bool:
+        query = "SELECT engine FROM system.tables WHERE database = {schema:String} AND name = {name:String}"
+        names = {"param_schema": table.schema or "", "param_name": table.name}
+        return self._ask(query, None, names)[2:] == [["View"]]
+
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         _, types, *rows = self._ask(sql, deadline)
         readers = [_reader(native) for native in types]

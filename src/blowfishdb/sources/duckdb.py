@@ -257,6 +257,12 @@ class DuckDB(Engine):
             self._columns[table] = stamps, columns
         return columns
 
+    def is_view(self, table: TableName) -> bool:
+        query = """SELECT count(*) > 0 FROM duckdb_views() WHERE database_name = current_database()
+            AND lower(schema_name) = lower(?) AND lower(view_name) = lower(?)"""
+        with self._connect() as connection:
+            return connection.execute(query, [table.schema, table.name]).fetchall() == [(True,)]
+
     def _stamps(self) -> Mapping[str, Stamp]:
         """What tells each file from itself before it was written to; none while the database has changes in its log."""
         return {} if self._has_log() else _stamped([self._place])
@@ -427,12 +433,19 @@ class Delta(DeltaLog):
 class Files(DuckDB):
     """An embedded DuckDB that sees files, or tables made of files, by the names given here."""
 
+    has_catalogue = False
+
     def __init__(self, connect: Connect, read: Connect, tables: Mapping[str, Pattern | Delta]) -> None:
         super().__init__(connect, read=read)
         self._tables = tables
 
     def identity(self, table: TableName) -> str:
         return f"file:{self._tables[table.name].path}"
+
+    def is_view(self, table: TableName) -> bool:
+        """Never: what stands for files here is a view of ours, which cannot fail."""
+        del table
+        return False
 
     def places(self, table: TableName) -> list[str]:
         return [f"file:{os.path.realpath(file)}" for file in self._tables[table.name].files()]
@@ -447,6 +460,15 @@ class Files(DuckDB):
         # The columns of a Delta table are those of its log.
         is_known = len(tables) == len(self._tables)
         return _stamped([file for table in tables for file in table.files()]) if is_known else {}
+
+    def is_changing(self) -> bool:
+        """Whether a file is gone, or was written to a moment ago: whoever writes it may not have come to the end."""
+        try:
+            files = [file for table in self._tables.values() if isinstance(table, Pattern) for file in table.files()]
+        except SourceError:
+            return False
+        stamps, now = [stamp_of(file) for file in files], time.time_ns()
+        return any(stamp is None or not is_settled(stamp, now) for stamp in stamps)
 
     def content(self) -> str | None:
         tables = self._tables.values()

@@ -6,6 +6,7 @@ import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from blowfishdb.errors import SourceError, SourceFailed
 from blowfishdb.incidents import redact_errors
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, Points
-from blowfishdb.model.domain import Attribute
+from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.sources.base import ColumnKind, ColumnType, Counting, Engine, Expr, Join, People, PointCounting, ibis
@@ -138,6 +139,19 @@ class IbisSource:
             columns |= {name: table.columns[column] for name, column in join.attributes.items()}
         return columns
 
+    def check(self, domain: Domain, unit: Row | Person) -> None:
+        """Refuses what the columns, as they are now, cannot serve; reads no rows."""
+        self._tables().check_columns(domain, unit)
+
+    def views(self) -> list[str]:
+        """The names of those of its tables that are views; reads no rows."""
+        tables = [self._table, *(self._engine.table(join.table) for join in self._joins)]
+        return [table.name for table in tables if _redacted(self._engine, partial(self._engine.is_view, table))]
+
+    def is_changing(self) -> bool:
+        """Whether files that hold the rows are being written; always false of an engine that hides this."""
+        return _redacted(self._engine, self._engine.is_changing)
+
     def content(self) -> str | None:
         """A digest of the files that hold the rows; None for a server, and while a database has changes in its log."""
         return _redacted(self._engine, self._engine.content)
@@ -191,13 +205,13 @@ def _is_same(one: Attribute, other: Attribute) -> bool:
 
 
 def _redacted(engine: Engine, work: Callable[[], Result]) -> Result:
-    """What an engine answers; SourceFailed, which tells nothing of it, when it fails."""
-    return redact_errors(work, SourceFailed, type(engine).__name__)
+    """What an engine's catalogue answers; SourceFailed when it fails, which tells its words to a curator alone."""
+    return redact_errors(work, SourceFailed, type(engine).__name__, reads_rows=not engine.has_catalogue)
 
 
 def _fetch(engine: Engine, expression: Expr) -> list[tuple[object, ...]]:
     sql = engine.write(expression)
-    return _redacted(engine, lambda: engine.fetch(sql, DEADLINE))
+    return redact_errors(lambda: engine.fetch(sql, DEADLINE), SourceFailed, type(engine).__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,7 +333,7 @@ def tables_at(address: str) -> list[str]:
         return []
     engine, _ = _open_engine(replace(location, table=TableName("unknown")))
     query = SQLITE_TABLES if location.scheme == "sqlite" else TABLES
-    rows = redact_errors(lambda: engine.fetch(query, DEADLINE), SourceFailed, location.scheme)[:MOST_TABLES]
+    rows = _redacted(engine, lambda: engine.fetch(query, DEADLINE))[:MOST_TABLES]
     usual = engine.qualified(TableName("unknown")).schema or ""
     return [_named(str(schema or ""), str(name), usual) for schema, name in rows]
 

@@ -86,6 +86,12 @@ class MySQL(Engine):
             rows = cursor.fetchall()
         return {name: column_type(native, full, digits) for name, native, full, digits in rows}
 
+    def is_view(self, table: TableName) -> bool:
+        query = """SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
+        with self._connected() as cursor:
+            cursor.execute(query, (table.schema, table.name))
+            return [kind for (kind,) in cursor.fetchall()] == ["VIEW"]
+
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         with self._connected() as cursor:
             if deadline is not None:

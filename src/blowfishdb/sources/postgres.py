@@ -81,6 +81,13 @@ class Postgres(Engine):
             columns[name] = ColumnType(kind, native, digits)
         return columns
 
+    def is_view(self, table: TableName) -> bool:
+        """Whether it is a view or a foreign table, whose server may fail in the same way."""
+        query = """SELECT c.relkind IN ('v', 'f') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = %s AND c.relname = %s"""
+        with self._connect() as connection:
+            return connection.execute(query, (table.schema, table.name)).fetchall() == [(True,)]
+
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         limit = max(1, int(deadline * 1000)) if deadline is not None else 0
         with self._connect() as connection:

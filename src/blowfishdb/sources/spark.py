@@ -308,6 +308,16 @@ class Spark(Engine):
                 return {}
             return {column: column_type(native) for column, native in session.table(name).dtypes}
 
+    def is_view(self, table: TableName) -> bool:
+        with self._session() as session:
+            if table == FOLDER:
+                return False
+            name = ".".join(_identifier(part) for part in (table.schema, table.name) if part)
+            if not session.catalog.tableExists(name):
+                return False
+            # A view is kept in the catalog, or in this session alone.
+            return session.catalog.getTable(name).tableType in ("VIEW", "TEMPORARY")
+
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         with self._session() as session:
             context, group = session.sparkContext, uuid.uuid4().hex

@@ -78,6 +78,11 @@ class SQLite(Engine):
             ).fetchall()
         return {name: column_type(declared) for name, declared in declared_types}
 
+    def is_view(self, table: TableName) -> bool:
+        with closing(self._connect()) as connection:
+            query = "SELECT type FROM pragma_table_list WHERE schema = ? AND lower(name) = lower(?)"
+            return connection.execute(query, (table.schema, table.name)).fetchall() == [("view",)]
+
     def content(self) -> str | None:
         logs = [f"{self._path}{ending}" for ending in ("-wal", "-journal")]
         if any(os.path.exists(log) and os.path.getsize(log) for log in logs):

@@ -15,7 +15,7 @@ from blowfishdb.errors import SourceError
 from blowfishdb.model.aggregates import first_codes
 from blowfishdb.model.calendar import DAY, FIRST_SECOND, LAST_SECOND, SECONDS, Dates, Timestamps
 from blowfishdb.model.cells import Cells, Points
-from blowfishdb.model.domain import CLAMP, Attribute, Bins, Categorical, Integers
+from blowfishdb.model.domain import CLAMP, Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import ROW, Person, Row
@@ -76,8 +76,14 @@ class TableSchema:
             raise SourceError(f"the table {self.name.name} has no column {column!r}, which is {use}")
         kind = self.columns[column]
         if kind.kind not in allowed:
-            raise SourceError(f"the column {column!r} is {use}; a column of type {kind.native} cannot serve as that")
+            types = ", ".join(allowed)
+            raise SourceError(f"the column {column!r} is {use}; it is of {kind.native}, and has to be one of {types}")
         return kind
+
+    def person_kinds(self, unit: Person) -> tuple[ColumnKind, ColumnKind]:
+        """The kinds of the columns that tell people apart and that order the rows of each."""
+        id_type = self.find(unit.id, MATCHED, "the id of a person")
+        return id_type.kind, self.find(unit.order_by, ORDERED, "the order of rows").kind
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,21 @@ class Tables:
                 column = join.attributes[attribute]
                 return join, column, table.find(column, tuple(ColumnKind), f"the attribute {attribute}")
         return None, attribute, self.main.find(attribute, tuple(ColumnKind), "an attribute of the domain")
+
+    def check_columns(self, domain: Domain, unit: Row | Person) -> None:
+        """Refuses an attribute or a unit that the columns cannot serve; looks at types only."""
+        for name, attribute in domain.attributes:
+            check_type(name, attribute, self.home(name)[2])
+        if not isinstance(unit, Person):
+            return
+        for column in (unit.id, unit.order_by):
+            giver = next((join for join, _ in self.joined if column in join.attributes), None)
+            if giver is not None:
+                raise SourceError(
+                    f"{column} comes from the joined table {giver.name}: people are told apart, and their rows "
+                    f"ordered, by columns of the main table itself, such as {giver.foreign_key}"
+                )
+        self.main.person_kinds(unit)
 
     def check_key(self, join: Join, table: TableSchema, engine: Engine) -> None:
         """Refuses a join whose foreign key or key is missing, or which are compared otherwise than keys of one type."""
@@ -262,6 +283,8 @@ def _rows(
 ) -> tuple[Expr, dict[str, str]]:
     """The rows that may count, and the column of each attribute among them."""
     used = _used(tables, homes)
+    if isinstance(unit, Person):
+        tables.main.person_kinds(unit)
     foreign = {join.foreign_key: tables.home(join.foreign_key) for join, _ in used}
     of_main = {name: column for name, (join, column, _) in homes.items() if join is None}
     keys = {name: column for name, (join, column, _) in foreign.items() if join is None}
@@ -313,8 +336,7 @@ def _bounded(main: Expr, columns: Mapping[str, Expr], table: TableSchema, unit: 
 
 def _ranked(main: Expr, columns: Mapping[str, Expr], table: TableSchema, unit: Person, engine: Engine) -> Expr:
     """The rows with their person and their rank: how many rows of the person come up to their key, ties included."""
-    id_kind = table.find(unit.id, MATCHED, "the id of a person").kind
-    order_kind = table.find(unit.order_by, ORDERED, "the order of rows").kind
+    id_kind, order_kind = table.person_kinds(unit)
     person, order = engine.comparable(main[unit.id], id_kind), engine.comparable(main[unit.order_by], order_kind)
     keyed = main.select(**columns, person=person, key=order, keyless=null_flag(order))
     window = ibis().window(group_by=keyed.person, order_by=[keyed.keyless, keyed.key], range=(None, 0))
@@ -333,6 +355,7 @@ def _people(table: TableSchema, unit: People, engine: Engine) -> Expr:
 
 def caps_expression(table: TableSchema, unit: Person, caps: Sequence[int], engine: Engine) -> Expr:
     """The number of rows, of people and of rows of nobody; then for each cap the rows it counts and who has more."""
+    table.person_kinds(unit)
     ranked = _ranked(_ibis_table(table, {unit.id, unit.order_by}), {}, table, unit, engine)
     people = ranked.group_by("person").aggregate(
         number=ranked.count(),

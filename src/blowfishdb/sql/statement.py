@@ -199,7 +199,9 @@ class Statement:
     taken: frozenset[str]
     """Names of other things than attributes, in small letters, where a query after FROM has all attributes as well."""
     text: str
-    """The SELECT as it was written, without EXPLAIN and OPTIONS."""
+    """The SELECT as it was written, without EXPLAIN, OPTIONS and the schema."""
+    is_quoted: bool = False
+    """Whether the dataset's name stands between quotes, so that small and large letters of it are told apart."""
 
 
 @nesting_refused()
@@ -219,6 +221,7 @@ def _parsed(text: str) -> Statement:
     if tokens and tokens[0].token_type == TokenType.COMMAND and tokens[0].text.upper() == "EXPLAIN":
         explain, text = True, text[tokens[0].end + 1 :]
         tokens = _tokens(text)
+    text, tokens = _without_schema(text, tokens)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens = tokens[:-1]
     if not tokens:
@@ -233,7 +236,10 @@ def _parsed(text: str) -> Statement:
     select, taken = flattened(_select(select_text))
     table, names = _table(select)
     _check_clauses(select, table)
-    return Statement(explain, table, *read_options(options), select, names, taken, select_text)
+    name = select.args["from_"].this.this
+    return Statement(
+        explain, table, *read_options(options), select, names, taken, select_text, bool(name.args.get("quoted"))
+    )
 
 
 _cached = lru_cache(maxsize=64)(_parsed)
@@ -258,6 +264,22 @@ def _tokens(text: str) -> Sequence[Token]:
         return sqlglot.tokenize(text)
     except SqlglotError:
         refuse("The statement cannot be read: a quote or a comment is left open")
+
+
+SCHEMA = "public"
+"""The schema in which all datasets are, for tools that write it."""
+
+
+def _without_schema(text: str, tokens: Sequence[Token]) -> tuple[str, Sequence[Token]]:
+    """The statement without the schema before names, and its tokens."""
+    pairs = [
+        (one, two)
+        for one, two in pairwise(tokens)
+        if one.text.lower() == SCHEMA and one.token_type != TokenType.STRING and two.token_type == TokenType.DOT
+    ]
+    for one, two in reversed(pairs):
+        text = text[: one.start] + text[two.end + 1 :]
+    return (text, _tokens(text)) if pairs else (text, tokens)
 
 
 def _refuse_first(token: Token) -> None:

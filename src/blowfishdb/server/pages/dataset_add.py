@@ -579,7 +579,7 @@ def _finish(draft: DatasetDraft) -> None:
             dataset = draft.dataset()
             await context.change(partial(add_dataset, dataset, everyone=bool(draft.everyone)))
             await context.run(partial(context.app_state.drafts.drop, context.identity.name, DRAFT))
-            ui.navigate.to(f"/policies?dataset={quote(dataset.name)}")
+            await _try(context, dataset.name)
 
     with card().style("margin-top:16px"), spread():
         with in_row().style("align-items:flex-start"):
@@ -587,6 +587,32 @@ def _finish(draft: DatasetDraft) -> None:
             _bound(ui.select(WHO, label="Who may use it"), draft, "everyone", 300)
             small("More ways to hide values, and their pictures, come next.", "padding-top:10px")
         ui.button("Add it", icon="check", on_click=go).props('unelevated data-testid="finish"')
+
+
+async def _try(context: PageContext, name: str) -> None:
+    """Tries a question about each column of a new dataset; what failed, or asks for care, is told before going on."""
+    context.note("tried questions", name)
+    curator = context.curator()
+    cautions = await context.run(partial(curator.cautions, name))
+    tried = await context.run(partial(curator.try_questions, name))
+    failed = [one for one in tried if one.failure]
+    onward = f"/policies?dataset={quote(name)}"
+    if not failed and not cautions:
+        ui.navigate.to(onward)
+        return
+    title = f"{name} is added, and {plural(len(failed), 'trial question')} failed" if failed else f"{name} is added"
+    with opened_dialog(title, width=640) as dialog, called(ui.element("div"), "What was tried").props("role=alert"):
+        for caution in cautions:
+            notice(sentence(caution), "is-accent", "warning").style("margin-top:12px")
+        for one in failed:
+            notice(f"{one.question}: {one.failure}", "is-bad", "warning").style("margin-top:12px")
+        small(
+            f"{plural(len(tried), 'question')} tried. The counts were thrown away: nothing was released or charged.",
+            "margin-top:12px",
+        )
+        with in_row().style("justify-content:flex-end;margin-top:18px"):
+            ui.button("Go on", on_click=lambda: ui.navigate.to(onward)).props('unelevated data-testid="go-on"')
+    dialog.props('persistent data-testid="trial"')
 
 
 def _ask_to_look(draft: DatasetDraft, editor: ColumnEditor) -> None:

@@ -58,7 +58,7 @@ from blowfishdb.server.pages.result import confirmed, show_answer, with_progress
 from blowfishdb.session.backend import Budget, expect
 from blowfishdb.session.session import Session, stated_question, target_for
 from blowfishdb.session.table import Question
-from blowfishdb.sql import parse, split
+from blowfishdb.sql import split
 
 SHORT = 1000
 """What is left is rounded down to a multiple of one over this: a price with few digits."""
@@ -101,7 +101,7 @@ def runnable_query(session: Session, draft: QuestionDraft, url: str) -> Runnable
     if draft.query.template == "sql":
         if len(split(draft.sql)) > 1:
             raise SeveralStatements("several statements are priced together on the page My questions")
-        statement = parse(draft.sql)
+        statement = session.statement(draft.sql)
         table, stated, code = session[statement.table], statement.options, sql_snippet(draft.sql, accuracy, url)
         question = stated_question(table, statement)
     else:

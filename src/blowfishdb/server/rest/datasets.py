@@ -106,13 +106,25 @@ def dataset(name: str, caller: Reader) -> dict[str, Any]:
 
 @router.post("", status_code=201)
 def add(sent: NewDataset, caller: AccountCurator) -> dict[str, Any]:
-    """Adds a dataset; reads its schema and none of its rows."""
+    """Adds a dataset; reads its schema and none of its rows. `trial` is the next thing to ask."""
     document = read_document(plain_document(sent.domain, sent.policy), "json")
     plain = sent.model_dump(exclude={"domain", "policy", "joins", "everyone"})
     joins = [Join(**one.model_dump()) for one in sent.joins]
     dataset = Dataset(**plain, domain=document.domain, policy=document.policy, joins=joins)
     account = add_dataset(dataset, caller, everyone=sent.everyone)
     return {"name": sent.name, "account": account.id, "epsilon": str(account.limit)}
+
+
+@router.post("/{name}/trial")
+def try_questions(name: str, caller: DataCurator) -> dict[str, Any]:
+    """Whether the source counts for a question about each column; shows no count, costs nothing."""
+    caller.note("tried questions", name)
+    curator = caller.curator()
+    tried = [
+        {"question": one.question, "seconds": round(one.seconds, 3), "failure": one.failure or None}
+        for one in curator.try_questions(name)
+    ]
+    return {"name": name, "cautions": curator.cautions(name), "trial": tried}
 
 
 def add_dataset(dataset: Dataset, caller: Caller, *, everyone: bool | None = None) -> Account:

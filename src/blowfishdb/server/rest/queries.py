@@ -30,7 +30,7 @@ from blowfishdb.session.backend import MOST_LISTED, ReleaseRequest
 from blowfishdb.session.plan import QuestionPlan, with_own
 from blowfishdb.session.session import stated_items, stated_question, target_for
 from blowfishdb.session.table import Question
-from blowfishdb.sql import merged, parse, split
+from blowfishdb.sql import merged, split
 
 LONGEST_SQL = 100_000
 
@@ -61,12 +61,13 @@ def _read_again(text: str) -> ModelQuery:
 
 def read_body(caller: Caller, name: str, sent: QueryBody) -> tuple[Question, AccuracyTarget]:
     """The question and its accuracy target; QueryError or AccuracyError for what makes no sense."""
-    table = caller.session("ask")[name]
+    session = caller.session("ask")
+    table = session[name]
     if (sent.query is None) == (sent.sql is None):
         raise InvalidInput("send either a query or sql")
     if sent.sql is None:
         return table.question(sent_query(sent.query)), read_target(sent.accuracy_target)
-    statement = parse(sent.sql)
+    statement = session.statement(sent.sql)
     if statement.table != name:
         raise QueryError(f"this address is for {name}, and the statement another table")
     question = stated_question(table, statement)
@@ -217,7 +218,7 @@ def read_plan(caller: Caller, name: str, sent: AskPlan) -> QuestionPlan:
         raise InvalidInput("send either questions or sql")
     items: list[tuple[Question, AccuracyTarget]] = []
     if sent.sql is not None:
-        statements = [parse(one) for one in split(sent.sql)]
+        statements = [session.statement(one) for one in split(sent.sql)]
         if any(statement.table != name for statement in statements):
             raise QueryError(f"this address is for {name}, and one of the statements another table")
         items += stated_items(session, statements, given)

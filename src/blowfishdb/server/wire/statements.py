@@ -39,7 +39,7 @@ from blowfishdb.server.wire.messages import FLOAT8, PortColumn, WireValue, shown
 from blowfishdb.session.backend import expect
 from blowfishdb.session.plan import with_own
 from blowfishdb.session.session import SpendingCap, stated_question, target_for
-from blowfishdb.sql import ResultColumn, parse, result_columns, without_joins, write_options
+from blowfishdb.sql import ResultColumn, result_columns, without_joins, write_options
 
 MOST_CURSORS = 100
 LONGEST_FETCH = 300
@@ -359,12 +359,13 @@ class Statements:
         tree = catalog_tree(text)
         if tree is not None:
             return self.catalogs.rows(tree, self.caller.identity)[0]
-        statement = parse(self._written(text))
+        session = self.caller.session("ask")
+        statement = session.statement(self._written(text))
         select = statement.select.copy()
         for clause in ("where", "having", "limit", "offset"):
             select.set(clause, None)
         statement = replace(statement, select=select)
-        table = self.caller.session("ask")[statement.table]
+        table = session[statement.table]
         statement = without_joins(statement, table.joins)
         question = stated_question(table, statement)
         return self._columns(result_columns(statement, table.domain, question.query))
@@ -390,8 +391,8 @@ class Statements:
         return HINT if isinstance(error, AccuracyError) else ""
 
     def _ask(self, text: str) -> StatementResult:
-        statement = parse(self._written(text))
         session = self.caller.session("ask")
+        statement = session.statement(self._written(text))
         table = session[statement.table]
         statement = without_joins(statement, table.joins)
         question = stated_question(table, statement)
@@ -431,11 +432,8 @@ class Statements:
         return StatementResult(f"SELECT {len(rows)}", self._columns(columns), rows, tuple(notices))
 
     def _written(self, text: str) -> str:
-        """The statement with the options of its comment, and without the schema in which all datasets are."""
+        """The statement with the options of its comment."""
         tokens = tokens_of(text)
-        for one, two in reversed(list(pairwise(tokens))):
-            if one.text.lower() == "public" and two.token_type == TokenType.DOT:
-                text = text[: one.start] + text[two.end + 1 :]
         comments = [comment.strip() for token in tokens for comment in token.comments]
         hints = [comment.removeprefix(COMMENT).strip() for comment in comments if comment.startswith(COMMENT)]
         return f"{text}\nOPTIONS ({', '.join(hints)})" if hints else text
