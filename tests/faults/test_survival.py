@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.ledger.store import TYPES, SqliteCursor, migrate, open_sqlite
+from tools.faults import __main__ as command
 from tools.faults.__main__ import KINDS, main
 from tools.faults.checker import DIED, REFUSED, read_logs
 from tools.faults.corruption import FILES, SQL, Tried, _bench, damage_rows
-from tools.faults.lab import SQLITE, Lab, Outcome, as_json, table
+from tools.faults.lab import SQLITE, Lab, Outcome, as_json, failure, line
 from tools.faults.processes import BACK, FORMAT_BEFORE
 from tools.faults.swarm import POINTS
 
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.postgres
 def test_nothing_is_lost(lab: Lab, kind: str) -> None:
     rows = list(KINDS[kind](lab))
     assert rows
-    assert all(row.is_good for row in rows), table(rows)
+    assert all(row.is_good for row in rows), [failure(row) for row in rows if not row.is_good]
     assert all(row.answers_seen > 0 for row in rows)
 
 
@@ -59,11 +61,36 @@ def test_the_table_names_what_was_not_survived() -> None:
     good = Outcome("kill", "SQLite", 10, 5, refused=2)
     bad = Outcome("cut", "PostgreSQL", 10, 5, unpaid_answers=1, notes=("ana saw too much",))
     idle = Outcome("cut", "SQLite", 10, 0)
-    shown = table([good, bad, idle])
-    assert "| kill | SQLite | 10 | 5 | 0 | 0 | 0 | 2 | 0 |" in shown
-    assert "NOT SURVIVED: cut on PostgreSQL: ana saw too much" in shown
-    assert "no fault was injected" in shown
-    assert [row["is_good"] for row in json.loads(as_json([good, bad, idle]))] == [True, False, False]
+    assert line(good) == "| kill | SQLite | 10 | 5 | 0 | 0 | 0 | 2 | 0 |"
+    assert failure(bad) == "NOT SURVIVED: cut on PostgreSQL: ana saw too much"
+    assert "no fault was injected" in failure(idle)
+    assert [json.loads(as_json(row))["is_good"] for row in (good, bad, idle)] == [True, False, False]
+
+
+class Died(Exception):
+    """A kind of fault that breaks down."""
+
+
+def test_rows_are_printed_as_they_come(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was found before a kind broke down is not lost with it."""
+    good = Outcome("kill", "SQLite", 10, 5)
+
+    def breaks(_: Lab) -> Iterator[Outcome]:
+        """A row, and then no more."""
+        yield good
+        raise Died
+
+    @contextmanager
+    def opened(*_: object) -> Iterator[Lab]:
+        yield lab
+
+    monkeypatch.setattr(command, "open_lab", opened)
+    monkeypatch.setitem(KINDS, "points", breaks)
+    with pytest.raises(Died):
+        main(["points"])
+    assert capsys.readouterr().out.splitlines()[-1] == line(good)
 
 
 @pytest.mark.parametrize("arguments", [["no-such-kind"], ["--releases", "0"]])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tools.faults.connections import cut_commits, server_death, terminated_backends
 from tools.faults.corruption import damaged_ledgers
 from tools.faults.disks import file_size_limit, full_disk
-from tools.faults.lab import Lab, Outcome, as_json, open_lab, table
+from tools.faults.lab import HEAD, Lab, Outcome, as_json, failure, line, open_lab
 from tools.faults.processes import clock_skew, kill_at_moments, kill_at_points, killed_migrations, two_servers
 
 KINDS: dict[str, Callable[[Lab], Iterator[Outcome]]] = {
@@ -40,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("kinds", nargs="*", metavar="KIND", help="which kinds of fault; without any, all of them")
     parser.add_argument("--releases", type=int, default=NIGHTLY, metavar="N", help="releases a row [%(default)s]")
     parser.add_argument("--seed", type=int, default=1, help="where faults strike [%(default)s]")
-    parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each row")
     return parser
 
 
@@ -51,13 +51,17 @@ def main(arguments: Sequence[str]) -> int:
     unknown = [name for name in options.kinds if name not in KINDS]
     if unknown or options.releases < 1:
         parser.error(f"choose kinds from {', '.join(KINDS)}, and at least one release")
-    rows: list[Outcome] = []
+    is_good = True
     with open_lab(options.releases, options.seed) as lab:
+        if not options.json:
+            print(HEAD, flush=True)
+        # Each as it comes: what was found is not lost with a kind that breaks down later.
         for row in progress(lab, options.kinds or list(KINDS)):
-            rows.append(row)
-        # Before the lab closes: what was found is not lost with a server that is slow to end.
-        print(as_json(rows) if options.json else table(rows), flush=True)
-    return 0 if all(row.is_good for row in rows) else 1
+            print(as_json(row) if options.json else line(row), flush=True)
+            if not row.is_good:
+                print(failure(row), file=sys.stderr, flush=True)
+                is_good = False
+    return 0 if is_good else 1
 
 
 def progress(lab: Lab, kinds: Sequence[str]) -> Iterator[Outcome]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from tools.database_servers import free_port
-from tools.faults.lab import POSTGRES, Lab, Outcome, Place
+from tools.faults.lab import POSTGRES, Lab, Outcome
 from tools.faults.swarm import ROOT
 
 CUT_SHARE = 0.15
@@ -52,13 +52,13 @@ def server_death(lab: Lab) -> Iterator[Outcome]:
 def cut_commits(lab: Lab) -> Iterator[Outcome]:
     """A proxy cuts while a charge or commit travels: the client cannot know whether it happened."""
     with _proxy(lab) as (port, cuts):
-        number = lab.chance.randrange(10**9)
-        direct = lab.database(f"cut_{number}")
-        place = lab.place(POSTGRES, url=direct.replace(f":{lab.server.port}/", f":{port}/"))
+        place = lab.place(POSTGRES)
+        # The dataset is there before anything is cut: the clients alone go through the proxy.
+        config = place.config.read_text()
+        place.config.write_text(config.replace(f":{lab.server.port}/", f":{port}/"))
         done = lab.worker_pool.run(lab.plan(place))
         injected = cuts()
-    sound = Place(place.store, direct, place.config, place.logs, place.releases)
-    yield lab.verdict("connection cut during a commit", sound, injected, done["unsettled"])
+    yield lab.verdict("connection cut during a commit", place, injected, done["unsettled"])
 
 
 @contextmanager

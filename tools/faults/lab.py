@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import count
@@ -189,19 +189,21 @@ class Outcome:
         return wrong == 0 and self.is_verified and self.faults > 0
 
 
-def table(rows: Iterable[Outcome]) -> str:
-    """The rows as a Markdown table, the notes of bad ones below."""
-    rows = list(rows)
-    lines = ["| " + " | ".join(title for _, title in HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
-    for row in rows:
-        lines.append("| " + " | ".join(str(getattr(row, name)) for name, _ in HEADINGS) + " |")
-    for row in rows:
-        if not row.is_good:
-            why = [*row.notes[:5], f"{row.unsettled} unsettled"] if row.unsettled else list(row.notes[:5])
-            lines.append(f"NOT SURVIVED: {row.fault} on {row.store}: {'; '.join(why) or 'no fault was injected'}")
-    return "\n".join(lines)
+HEAD = "\n".join(("| " + " | ".join(title for _, title in HEADINGS) + " |", "|" + "---|" * len(HEADINGS)))
+"""The first lines of a Markdown table of outcomes."""
 
 
-def as_json(rows: Iterable[Outcome]) -> str:
-    """The rows for programs."""
-    return json.dumps([{**asdict(row), "is_good": row.is_good} for row in rows], indent=2)
+def line(row: Outcome) -> str:
+    """The line of a row in the table."""
+    return "| " + " | ".join(str(getattr(row, name)) for name, _ in HEADINGS) + " |"
+
+
+def failure(row: Outcome) -> str:
+    """What was not survived, in words."""
+    why = [*row.notes[:5], f"{row.unsettled} unsettled"] if row.unsettled else list(row.notes[:5])
+    return f"NOT SURVIVED: {row.fault} on {row.store}: {'; '.join(why) or 'no fault was injected'}"
+
+
+def as_json(row: Outcome) -> str:
+    """The row for programs, in one line."""
+    return json.dumps({**asdict(row), "is_good": row.is_good})
