@@ -141,3 +141,27 @@ def test_an_engine_without_types_is_refused_and_says_what_to_do(tmp_path: Path) 
     for asked in (query("table", "ward", aggregates=[PERSONS]), query("table", (), WARD, aggregates=[PERSONS])):
         with pytest.raises(SourceError, match="or count rows"):
             source.prepare_people(compile_query(DOMAIN, policy(2), asked).cells, patients(2))
+
+
+def test_how_often_persons_are_counted_in_all_groups_is_published_by_nobody(tmp_path: Path) -> None:
+    """Somebody with rows in two wards counts in both, so the sum over the wards is a secret that noise must hide."""
+    totals = []
+    for place, wards in enumerate((("A1", "A1"), ("A1", "A2"))):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        with duckdb.connect(str(folder / "visits.duckdb")) as engine:
+            engine.execute("CREATE TABLE visits (row INTEGER, patient TEXT, ward TEXT, age INTEGER)")
+            rows = [(0, "p", wards[0], 1), (1, "p", wards[1], 1), *((i, f"q{i}", "B1", 2) for i in range(2, 9))]
+            engine.executemany("INSERT INTO visits VALUES (?, ?, ?, ?)", rows)
+        config = folder / "blowfish.toml"
+        config.write_text('ledger = "sqlite:///b.ledger"\nmark = "b.mark"\n', encoding="utf-8")
+        with bf.curate(config, by="cora") as curator:
+            source = f"duckdb:///{folder / 'visits.duckdb'}#visits"
+            curator.add(bf.Dataset("visits", source=source, domain=DOMAIN, policy=policy(2), epsilon="9"))
+        with bf.connect(config, analyst="ana") as db:
+            answer = db.sql("SELECT ward, COUNT(DISTINCT patient) AS n FROM visits GROUP BY ward", epsilon="1/100")
+            assert answer.measured is not None
+            totals.append((answer.measured.total, answer.measured.exact.tolist()))
+            # Nobody enters or leaves a count of all persons: it is public, and an exact row of its plan.
+            assert db["visits"].people().release(epsilon=1).values.tolist() == [8.0]
+    assert totals == [(None, []), (None, [])]

@@ -18,7 +18,7 @@ from blowfishdb.accuracy.intervals import HalfWidths, intervals
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.answer import Answer, evidence_of, joined_answer, now
 from blowfishdb.engine.combination import CombinedCandidate, CombinedMeasurement, family_width
-from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
+from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, counts_people
 from blowfishdb.engine.infer import infer
 from blowfishdb.engine.measure import measure
 from blowfishdb.engine.preview import (
@@ -479,8 +479,12 @@ def _policy_fields(handle: DatasetHandle, attributes: tuple[str, ...]) -> dict[s
 
 
 def public_total(compiled: Compiled, counts: Ints) -> float | None:
-    """The total over the cells when no hidden move can change it, so that it is no secret."""
-    return None if np.any(compiled.problem.graph.components() == ZERO) else float(counts.sum())
+    """The number of records in all cells where no hidden move can change it; None where it is a secret.
+
+    Persons have none: one of them is counted in every group that they have a row in, and a move may join two groups.
+    """
+    is_secret = counts_people(compiled.query) or np.any(compiled.problem.graph.components() == ZERO)
+    return None if is_secret else float(counts.sum())
 
 
 DERIVED = (
