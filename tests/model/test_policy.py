@@ -18,7 +18,7 @@ from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model import distance
 from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.distance import record_distance, stretch, value_distance
-from blowfishdb.model.domain import Attribute, Domain, bins, categorical, domain, integers
+from blowfishdb.model.domain import Attribute, Categorical, Domain, bins, categorical, domain, integers
 from blowfishdb.model.explain import explain, not_protected
 from blowfishdb.model.policy import (
     ROW,
@@ -199,10 +199,10 @@ def shortest(domain: Domain, policy: Policy) -> dict[tuple[int, ...], dict[tuple
 
 
 def raw_value(attribute: Attribute, code: int) -> object:
-    """Something that is encoded as the given code."""
+    """Something that is encoded as the given code; of a list, whose values are checked, the name of the cell."""
     names = {slot.code: slot.name for slot in attribute.slots}
     if code in names:
-        return None if names[code] == "NULL" else 10**9
+        return None if names[code] == "NULL" else names[code] if isinstance(attribute, Categorical) else 10**9
     return cases.a_value(attribute, code)
 
 

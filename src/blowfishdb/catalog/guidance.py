@@ -247,7 +247,8 @@ class PolicyPrice:
         steps = self.steps[place]
         if steps is None or self.epsilon is None:
             return None
-        return math.exp(min(float(self.epsilon) * steps, LARGEST_POWER))
+        power = float(self.epsilon) * steps
+        return math.exp(power) if power <= LARGEST_POWER else None
 
 
 def what_if(

@@ -344,10 +344,10 @@ def odds_words(price: PolicyPrice, place: int) -> str:
     steps, odds = price.steps[place], price.odds(place)
     if price.epsilon is None:
         return "-"
-    if steps is None or odds is None:
+    if steps is None:
         return "not hidden"
     apart = plural(steps, "step")
-    if odds >= NOT_AT_ALL:
+    if odds is None or odds >= NOT_AT_ALL:
         return f"no protection ({apart})"
     if odds >= HARDLY:
         return f"× {upper_end(odds, 3):,.0f} ({apart}: hardly protected)"

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from blowfishdb.errors import PolicyError, TooLarge
+from blowfishdb.errors import DomainError, PolicyError, TooLarge
 from blowfishdb.model.constraint_graph import changed_constraints
-from blowfishdb.model.domain import Attribute, Domain, Integers
+from blowfishdb.model.domain import Attribute, Categorical, Domain, Integers
 from blowfishdb.model.graphs import EDGE_LIMIT, CellGraph, EdgeGraph, Factor, GridGraph, adjacency, steps_between
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Ints, distinct
@@ -92,9 +93,20 @@ def _past_absence(policy: Policy, apart: int | None) -> int | None:
 
 
 def _code(attribute: Attribute, value: object) -> int:
+    """The code of a raw value, of a declared value by its name, or of a special cell; DomainError for anything else.
+
+    What cannot be read among data counts as NULL; among the values that are compared it must not, as two of them would
+    be the same.
+    """
     column = np.empty(1, dtype=object)
     column[0] = value
-    return int(attribute.encode(column)[0])
+    index, is_null, is_outside = attribute.read(column)
+    is_unknown = is_null[0] or (is_outside[0] and isinstance(attribute, Categorical))
+    if value is None or not is_unknown:
+        return int(attribute.place((index, is_null, is_outside))[0])
+    with suppress(DomainError):
+        return attribute.locate(value)
+    return attribute.code_of(value)
 
 
 def _code_distance(graph: ValueGraph, attribute: Attribute, first: int, second: int) -> int | None:
