@@ -471,6 +471,21 @@ class KeyReused(LedgerError):
         self.key = key
 
 
+class ChargeClosed(LedgerError):
+    """A charge without an answer on a ledger that was restored since; an answer may be out, and no other is drawn."""
+
+    code = "charge-closed"
+
+    def __init__(self, sequence: int, key: str) -> None:
+        super().__init__(
+            f"entry {sequence} was charged with the key {key!r} before the ledger was restored, and its answer is not "
+            "on record here. A charge pays for one draw, which may have been made elsewhere. Ask with another key; "
+            "that is charged anew."
+        )
+        self.sequence = sequence
+        self.key = key
+
+
 class StaleVersion(LedgerError):
     """A charge that was quoted under an older policy, domain or snapshot; nothing was charged."""
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.engine.charge import Run
+from blowfishdb.errors import ChargeClosed
+from blowfishdb.ledger import accept_restored_ledger
 from blowfishdb.ledger.records import APPENDED, BEGUN, COMMITTED, DEBITED, MARKED
 from tests.engine.held import Bench, bench
 
@@ -94,3 +96,23 @@ def test_the_charge_or_nothing_and_a_free_retry(tmp_path: Path, step: str) -> No
     held.release()
     assert held.spent == HALF
     assert held.ledger.verify().is_sound
+
+
+def test_a_charge_that_an_accepted_copy_left_open_is_charged_anew(tmp_path: Path) -> None:
+    """Its answer may be out. Without a key the question is simply asked anew; a key says that it is used up."""
+    held = bench(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(held.ledger), "store_answer", lambda *_: 1 / 0)
+        for run in (Run(), Run(key="mine")):
+            with pytest.raises(ZeroDivisionError):
+                held.release(run=run)
+    held.ledger.close()
+    (tmp_path / "test.mark").unlink()
+    accept_restored_ledger(tmp_path / "test.ledger", mark=tmp_path / "test.mark", by="cora", reason="the disk died")
+    held = bench(tmp_path)
+    assert held.spent == 2 * HALF
+    with pytest.raises(ChargeClosed):
+        held.release(run=Run(key="mine"))
+    first = held.release()
+    assert held.release().raw.tolist() == first.raw.tolist()
+    assert held.spent == 3 * HALF and held.ledger.verify().is_sound

@@ -278,14 +278,13 @@ def charged_payload(
 ) -> bytes:
     """What a request publishes, as it is stored: the kept payload when there is one, else a new one, charged first."""
     started = time.monotonic()
-    key = run.key or request_digest
+    key, earlier = _key(ledger, handle, analyst, request_digest, run)
     record = ledger.replay(handle.account, request_digest, analyst=analyst)
     if record is not None and not (_is_failure(record.payload) and record.receipt.charge.key != key):
         run.report_done()
         return published(record.payload, record.receipt)
     run.report("quote")
     quoted = prepared()
-    earlier = ledger.receipt_of(handle.account, analyst, key)
     if earlier is not None and earlier.charge.request_digest != request_digest:
         raise KeyReused(key)
     with announcing(run, lambda: ledger.receipt_of(handle.account, analyst, key) is not None) as announced:
@@ -347,9 +346,8 @@ def charge_together(
         for attempt in itertools.count():
             charges.clear()
             for request_digest, quoted, run in requests:
-                key = run.key or request_digest
-                is_answered = ledger.replay(handle.account, request_digest, analyst=analyst) is not None
-                if is_answered or ledger.receipt_of(handle.account, analyst, key) is not None:
+                key, earlier = _key(ledger, handle, analyst, request_digest, run)
+                if earlier is not None or ledger.replay(handle.account, request_digest, analyst=analyst) is not None:
                     continue
                 release = share(ledger, handle, analyst, quoted)
                 charge = _charge(handle, analyst, release, key, request_digest)
@@ -367,6 +365,21 @@ def charge_together(
             except ChainMoved:
                 if attempt == ATTEMPTS:
                     raise
+
+
+def _key(
+    ledger: Ledger, handle: DatasetHandle, analyst: str, request_digest: str, run: Run
+) -> tuple[str, Receipt | None]:
+    """The key of a request, and the charge that has it already.
+
+    Without a key of the analyst's it follows from the request, and from a charge whose answer a restored ledger lacks.
+    """
+    key = run.key or request_digest
+    earlier = ledger.receipt_of(handle.account, analyst, key)
+    while run.key is None and earlier is not None and ledger.is_closed(earlier):
+        key = f"{request_digest}.{earlier.sequence}"
+        earlier = ledger.receipt_of(handle.account, analyst, key)
+    return key, earlier
 
 
 def _check_deadline(run: Run, started: float) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from blowfishdb.errors import (
     BudgetExceeded,
     ChainMoved,
+    ChargeClosed,
     DigestMismatch,
     KeyReused,
     LedgerCorrupt,
@@ -193,8 +194,9 @@ class Charging(OpenLedger):
         """The answer on record for the receipt, which is to be returned: this one, or the one stored before.
 
         A receipt pays for one draw of noise. Two runs with one key may both measure, so whoever comes second gets the
-        first answer back and must return that one; the second draw is never seen. In a chain the draw was made given
-        the answers published by then: ChainMoved when there are others by now, and then this draw is never seen either.
+        first answer back and must return that one; the second draw is never seen. A restored ledger may lack an answer
+        that is out: ChargeClosed for a charge from before. In a chain the draw was made given the answers published by
+        then: ChainMoved when there are others by now, and then this draw is never seen either.
         """
         if len(payload) > LARGEST_ANSWER:
             raise TooLarge("bytes of an answer", len(payload), LARGEST_ANSWER, "Ask for fewer cells.")
@@ -202,6 +204,8 @@ class Charging(OpenLedger):
             stored = _answer(cursor, receipt)
             if stored is not None:
                 return stored
+            if cursor.is_restored_since(receipt.sequence):
+                raise ChargeClosed(receipt.sequence, receipt.charge.key)
             link, mark = receipt.charge.link, _published_mark(cursor, receipt, publication)
             fields: dict[str, EntryField] = {
                 "at": self._now(),
@@ -306,6 +310,11 @@ class Charging(OpenLedger):
         with self.store.read() as cursor:
             return _receipt_by_key(cursor, account, analyst, key)
 
+    def is_closed(self, receipt: Receipt) -> bool:
+        """Whether a charge has no answer, and gets none any more, because the ledger was restored since."""
+        with self.store.read() as cursor:
+            return cursor.is_restored_since(receipt.sequence) and _load_payload(cursor, receipt.sequence) is None
+
     def time_of(self, sequence: int) -> str:
         """When the entry with this number was written."""
         with self.store.read() as cursor:
@@ -384,10 +393,14 @@ def post_charge(cursor: LedgerCursor, charge: Charge, body: str, reached: StepHo
 
 
 def _find_by_key(cursor: LedgerCursor, charge: Charge) -> Receipt | None:
-    """The receipt that this key already has; KeyReused when it paid for another request."""
+    """The receipt that this key already has; KeyReused when it paid for another request, or ChargeClosed."""
     receipt = _receipt_by_key(cursor, charge.account, charge.analyst, charge.key)
-    if receipt is not None and receipt.charge.request_digest != charge.request_digest:
+    if receipt is None:
+        return None
+    if receipt.charge.request_digest != charge.request_digest:
         raise KeyReused(charge.key)
+    if cursor.is_restored_since(receipt.sequence) and _load_payload(cursor, receipt.sequence) is None:
+        raise ChargeClosed(receipt.sequence, charge.key)
     return receipt
 
 

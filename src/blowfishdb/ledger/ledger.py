@@ -287,9 +287,7 @@ def _open(cursor: LedgerCursor, account: str, terms: Terms, stamp: dict[str, Ent
 def _lost_before(cursor: LedgerCursor, account: str, terms: Terms) -> Fraction | None:
     """What data without an account lost before the ledger was restored; None where nothing is known of it."""
     past = [
-        spending_of(json.loads(entry.fields["spending"])).get(account)
-        for entry in cursor.entries("kind = 'restored'")
-        if "spending" in entry.fields
+        spending_of(json.loads(entry.fields["spending"])).get(account) for entry in cursor.entries("kind = 'restored'")
     ]
     losses = [spent for spent in past if spent is not None]
     if not losses:
@@ -498,8 +496,10 @@ def accept_restored_ledger(url: str | Path, *, mark: str | Path | None = None, b
                 "mark_ledger": seen.ledger if seen else None,
                 "mark_sequence": seen.sequence if seen else None,
                 "mark_hash": seen.hash if seen else None,
+                "spending": "{}",
             }
             cursor.append("restored", None, fields)
+            cursor.rows("DELETE FROM link")
             cursor.set_guard(identity)
             restored = cursor.seen({})
         high_water.replace(restored.head, identity, restored.spending)

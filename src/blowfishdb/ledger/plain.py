@@ -117,6 +117,6 @@ class PlainEntries:
             return False
         if chain is not None:
             account.publish(chain, charge, mark)
-        self.state.answers += 1
+        self.state.count_answer(charge)
         del self.pending[charge]
         return True

@@ -297,6 +297,11 @@ class LedgerCursor(ABC):
         """The entry with that number; None when there is none."""
         return next(iter(self.entries("sequence = ?", sequence)), None)
 
+    def is_restored_since(self, sequence: int) -> bool:
+        """Whether a copy was put in this ledger's place after that entry."""
+        query = "SELECT 1 FROM entry WHERE kind = 'restored' AND sequence > ? LIMIT 1"
+        return bool(self.rows(query, sequence))
+
     def hash_at(self, sequence: int) -> str | None:
         """The hash of the entry with that number; None when there is none."""
         rows = self.rows("SELECT hash FROM entry WHERE sequence = ?", sequence)

@@ -258,13 +258,20 @@ class LedgerState:
     answers: int = 0
     lost: dict[str, list[Spent]] = field(default_factory=dict)
     """What accounts that a restored copy does not have had lost."""
+    restored: int = 0
+    """The newest entry that accepted a copy; no charge before it is answered any more."""
+
+    def count_answer(self, charge: int) -> None:
+        """Counts the answer of a charge; RuleBroken where another may have been published before a restore."""
+        if charge <= self.restored:
+            raise RuleBroken("it answers a charge from before the ledger was restored")
+        self.answers += 1
 
 
 def apply_entry(state: LedgerState, sequence: int, kind: str, name: str | None, fields: Mapping[str, Any]) -> None:
     """Adds an entry with these fields, about the account of this name, to the state; RuleBroken if it breaks a rule."""
     if kind == "restored":
-        if "spending" in fields:
-            _restore(state, spending_of(json.loads(str(fields["spending"]))))
+        _restore(state, sequence, spending_of(json.loads(str(fields["spending"]))))
         return
     if kind == "account":
         identity, limits = str(fields["identity"]), (fraction(fields["limit"]), optional(fields["analyst_limit"]))
@@ -283,7 +290,7 @@ def apply_entry(state: LedgerState, sequence: int, kind: str, name: str | None, 
     account = state.accounts[name]
     match kind:
         case "answer":
-            state.answers += 1
+            state.count_answer(fields["charge"])
             if "mark" in fields:
                 account.publish(str(fields["chain"]), fields["charge"], str(fields["mark"]))
         case "name":
@@ -311,8 +318,9 @@ def apply_entry(state: LedgerState, sequence: int, kind: str, name: str | None, 
             raise RuleBroken(f"entries of kind {kind!r} are not known")
 
 
-def _restore(state: LedgerState, spending: Spending) -> None:
-    """Counts what was spent by the time of the last release, and ends all chains: some of their draws are unknown."""
+def _restore(state: LedgerState, sequence: int, spending: Spending) -> None:
+    """Counts what was spent elsewhere, and ends chains and unanswered charges: some of their draws are unknown."""
+    state.restored = sequence
     for account in state.accounts.values():
         account.chains.clear()
     for name, spent in spending.items():

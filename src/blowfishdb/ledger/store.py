@@ -124,7 +124,17 @@ _LISTS = (
     WHERE kind = 'charge' AND body LIKE '%synopsis%: true%'""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _CLASS_LOSSES, _MARKED, _CHAINS, _LISTS)
+_RESTORES = ("CREATE INDEX IF NOT EXISTS entry_by_restore ON entry (sequence) WHERE kind = 'restored'",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    _TABLES,
+    _STORED_ANSWERS,
+    _CLASS_LOSSES,
+    _MARKED,
+    _CHAINS,
+    _LISTS,
+    _RESTORES,
+)
 """Migration i brings a ledger from version i to i + 1. Published migrations are never edited, only followed."""
 
 NEWEST = len(MIGRATIONS)

@@ -44,7 +44,8 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
             name: [Spent(fraction(one["amount"]), one["declared"]) for one in many]
             for name, many in content["lost"].items()
         }
-        return Checkpoint(Head(**content["head"]), LedgerState(accounts, content["answers"], lost))
+        state = LedgerState(accounts, content["answers"], lost, content["restored"])
+        return Checkpoint(Head(**content["head"]), state)
     except (OSError, *UNREADABLE):
         return None
 

@@ -34,6 +34,7 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.SpendingCapReached, 402),
     (errors.AllowanceExceeded, 402),
     (errors.KeyReused, 409),
+    (errors.ChargeClosed, 409),
     (errors.StaleVersion, 409),
     (errors.ChainMoved, 409),
     (errors.ContentChanged, 409),
