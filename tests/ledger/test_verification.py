@@ -14,6 +14,7 @@ from blowfishdb.ledger import Account, Ledger, verification
 from blowfishdb.ledger.amounts import ClassLosses, in_parts
 from blowfishdb.ledger.records import LedgerCursor, charge_body, link
 from blowfishdb.ledger.state import Tally
+from blowfishdb.ledger.store import SqliteCursor
 from tests.ledger.support import charge_of, opened
 
 Damage = Callable[[LedgerCursor], object]
@@ -211,7 +212,7 @@ def fault_after(ledger: Ledger, damage: Damage) -> verification.Fault | None:
 
 def _without_references(cursor: LedgerCursor, damage: Damage) -> None:
     """A forger has no use for foreign keys; SQLite can put them off, PostgreSQL must drop them."""
-    if hasattr(cursor.connection, "create_function"):
+    if isinstance(cursor, SqliteCursor):
         cursor.rows("PRAGMA defer_foreign_keys = ON")
     else:
         cursor.rows("SET LOCAL session_replication_role = replica")

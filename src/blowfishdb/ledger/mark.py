@@ -22,6 +22,8 @@ from blowfishdb.ledger.values import Head, Seen, Spending, read_spending, spendi
 
 PATIENCE = 30.0
 """Seconds that a write waits for its turn before it gives up."""
+_locks: set[int] = set()
+"""Descriptors that hold a lock or wait for one."""
 
 
 def acquire(path: Path, seconds: float) -> int:
@@ -33,11 +35,28 @@ def acquire(path: Path, seconds: float) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as problem:
         raise LedgerUnavailable(f"cannot open the lock {path.name}: {problem.strerror}") from None
+    _locks.add(descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return descriptor
     except BlockingIOError:
         return _Waiting(descriptor).outcome(seconds)
+
+
+def release(descriptor: int) -> None:
+    """Gives a lock back, also where a forked child has its descriptor too, and closes it."""
+    _locks.discard(descriptor)
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def _close_inherited() -> None:
+    """Closes locks of the parent in a child, which would keep them when the parent dies."""
+    while _locks:
+        os.close(_locks.pop())
+
+
+os.register_at_fork(after_in_child=_close_inherited)
 
 
 @contextmanager
@@ -48,11 +67,11 @@ def in_turn(path: Path, seconds: float) -> Iterator[None]:
     try:
         held = acquire(path.with_name(path.name + "-lock"), max(0.0, until - time.monotonic()))
     finally:
-        os.close(turn)
+        release(turn)
     try:
         yield
     finally:
-        os.close(held)
+        release(held)
 
 
 class _Waiting:
@@ -78,7 +97,7 @@ class _Waiting:
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         with self._decision:
             if self._abandoned:
-                os.close(self._descriptor)
+                release(self._descriptor)
             else:
                 self._done.set()
 
@@ -234,7 +253,7 @@ class FileMark(HighWaterMark):
             try:
                 yield held
             finally:
-                os.close(held)
+                release(held)
             if is_new:
                 _sync_folder(self.path.parent)
         except OSError as problem:

@@ -9,7 +9,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Generic, Protocol, TypeVar
@@ -18,6 +18,7 @@ from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import PATIENCE, in_turn
 from blowfishdb.ledger.records import LedgerCursor, LedgerRow, LedgerValue, StoredAnswer, digest, genesis
 from blowfishdb.ledger.values import Charge, Receipt
+from blowfishdb.sqlite_files import FileConnection, make_file
 
 log = logging.getLogger("blowfishdb.ledger")
 
@@ -272,7 +273,7 @@ TYPES = {"whole": "INTEGER", "amount": "TEXT", "binary": "BLOB"}
 class SqliteCursor(LedgerCursor):
     """Runs statements on one connection."""
 
-    connection: sqlite3.Connection
+    connection: FileConnection | sqlite3.Connection
 
     def rows(self, sql: str, *values: LedgerValue) -> list[LedgerRow]:
         """The rows of a statement, none for a change."""
@@ -290,13 +291,13 @@ class SqliteCursor(LedgerCursor):
 
 
 @dataclass(eq=False)
-class SqliteStore(Store[sqlite3.Connection]):
+class SqliteStore(Store[FileConnection]):
     """The ledger file at `path`, open in this process."""
 
     path: Path
 
     @staticmethod
-    def _cursor(connection: sqlite3.Connection) -> LedgerCursor:
+    def _cursor(connection: FileConnection) -> LedgerCursor:
         return SqliteCursor(connection)
 
     @staticmethod
@@ -313,7 +314,7 @@ class SqliteStore(Store[sqlite3.Connection]):
             ) from None
 
     def __post_init__(self) -> None:
-        weakref.finalize(self, _abandon, self._process, self._readers, self._writer)
+        weakref.finalize(self, _abandon, self._readers, self._writer)
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -323,55 +324,55 @@ class SqliteStore(Store[sqlite3.Connection]):
     def _begin_write(self) -> None:
         self._writer.execute("BEGIN IMMEDIATE")
 
-    def _begin_read(self) -> sqlite3.Connection:
+    def _begin_read(self) -> FileConnection:
         try:
             reader = self._readers.pop()
         except IndexError:
-            reader = _connect(self.path, self.patience)
-            reader.execute("PRAGMA query_only = ON")
+            reader = FileConnection(self.path, _prepare_reader, patience=self.patience)
         reader.execute("BEGIN")
         return reader
 
-    def _roll_back(self, connection: sqlite3.Connection) -> None:
+    def _roll_back(self, connection: FileConnection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
-def _abandon(process: int, readers: list[sqlite3.Connection], writer: sqlite3.Connection) -> None:
-    """Closes what nobody can reach any more; a forked child must not touch connections of its parent."""
-    if os.getpid() == process:
-        for connection in [*readers, writer]:
-            connection.close()
+def _abandon(readers: list[FileConnection], writer: FileConnection) -> None:
+    """Closes what nobody can reach any more."""
+    for connection in [*readers, writer]:
+        connection.close()
 
 
 def open_sqlite(path: Path, patience: float = PATIENCE) -> SqliteStore:
     """The store at `path`, created or migrated where needed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        make_file(path)
     except OSError as problem:
         raise LedgerUnavailable(f"cannot open the ledger file: {problem.strerror}") from None
-    with SqliteStore._translated(), in_turn(path, patience):
-        writer = _connect(path, patience)
+    with SqliteStore._translated():
+        # A ledger that vanished does not come back empty: a connection makes no file.
+        writer = FileConnection(path, _prepare_writer, patience=patience)
         try:
-            _prepare(writer, path)
+            with in_turn(path, patience):
+                _prepare(writer, path)
         except BaseException:
             writer.close()
             raise
         return SqliteStore(patience, writer, path)
 
 
-def _connect(path: Path, patience: float) -> sqlite3.Connection:
-    # mode=rw: a ledger that vanished must not come back empty.
-    address = f"{path.as_uri()}?mode=rw"
-    connection = sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
+def _prepare_writer(handle: sqlite3.Connection) -> None:
     # FULL: with less, a power cut may forget the last charges, and forgotten budget is spent twice.
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    return connection
+    handle.execute("PRAGMA synchronous = FULL")
+    handle.execute("PRAGMA foreign_keys = ON")
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare_reader(handle: sqlite3.Connection) -> None:
+    handle.execute("PRAGMA query_only = ON")
+
+
+def _prepare(connection: FileConnection, path: Path) -> None:
     """Creates the tables of a new file, or applies the migrations that an old one lacks."""
     (application,), (version,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
@@ -400,10 +401,10 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute("ROLLBACK")
 
 
-def _keep_copy(connection: sqlite3.Connection, place: Path) -> None:
+def _keep_copy(connection: FileConnection, place: Path) -> None:
     """A copy of a ledger before it is upgraded, whole or not there."""
     part = place.with_name(f"{place.name}.part")
-    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-    with closing(sqlite3.connect(part)) as copy:
-        connection.backup(copy)
+    part.unlink(missing_ok=True)
+    make_file(part)
+    connection.copy_to(part)
     os.replace(part, place)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -135,18 +136,37 @@ Stamp = tuple[int, ...]
 _digests: dict[str, tuple[Stamp, str]] = {}
 
 
-def files_digest(paths: Sequence[str]) -> str | None:
+Reader = Callable[[str], Iterator[bytes]]
+
+
+def read_here(path: str) -> Iterator[bytes]:
+    """The bytes of a file of rows, piece by piece."""
+    with open(path, "rb") as file:
+        while piece := file.read(CHUNK):
+            yield piece
+
+
+def read_elsewhere(path: str) -> Iterator[bytes]:
+    """The bytes of a database's file, read by another process: to close it here would take locks of this one away."""
+    command = ["cat", "--", path]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as cat:
+        yield from iter(lambda: cat.stdout.read(CHUNK) if cat.stdout else b"", b"")
+    if cat.returncode != 0:
+        raise OSError(f"{Path(path).name} cannot be read")
+
+
+def files_digest(paths: Sequence[str], read: Reader = read_here) -> str | None:
     """A digest of the files' names and bytes; None where one cannot be read or changes meanwhile."""
     whole = hashlib.sha256()
     for path in paths:
-        content = _file_digest(path)
+        content = _file_digest(path, read)
         if content is None:
             return None
         whole.update(f"{len(path)}:{path}:{content}".encode())
     return whole.hexdigest()
 
 
-def _file_digest(path: str) -> str | None:
+def _file_digest(path: str, read: Reader) -> str | None:
     before, known = stamp_of(path), _digests.get(path)
     if before is None:
         return None
@@ -155,9 +175,8 @@ def _file_digest(path: str) -> str | None:
             return known[1]
         content = hashlib.sha256()
         began = time.time_ns()
-        with open(path, "rb") as file:
-            while piece := file.read(CHUNK):
-                content.update(piece)
+        for piece in read(path):
+            content.update(piece)
         if stamp_of(path) != before:
             return None
     except OSError:

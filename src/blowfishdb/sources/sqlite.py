@@ -9,7 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 from blowfishdb.sources.base import TEXT_MARK, ColumnKind, ColumnType, Engine, Expr, function, interrupted_after
-from blowfishdb.sources.location import Location, TableName, files_digest, local_path
+from blowfishdb.sources.location import Location, TableName, files_digest, local_path, read_elsewhere
+from blowfishdb.sqlite_files import FileConnection
 
 
 def column_type(declared: str) -> ColumnType:
@@ -37,6 +38,15 @@ def affinity(declared: str) -> str:
     return next((kind for word, kind in AFFINITIES.items() if word in declared.upper()), "NUMERIC")
 
 
+PATIENCE = 5.0
+"""Seconds that a count waits for a change of the data."""
+
+
+def _replace_bytes(handle: sqlite3.Connection) -> None:
+    # A text that is no UTF-8 must not fail: an error would tell that there is one.
+    handle.text_factory = lambda raw: raw.decode("utf-8", "replace")
+
+
 class SQLite(Engine):
     """A SQLite file, opened for reading only."""
 
@@ -57,11 +67,8 @@ class SQLite(Engine):
     def are_joined(foreign: ColumnType, key: ColumnType) -> bool:
         return foreign.kind == key.kind and affinity(foreign.native) == affinity(key.native)
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
-        # A text that is no UTF-8 must not fail: an error would tell that there is one.
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        return connection
+    def _connect(self) -> FileConnection:
+        return FileConnection(self._path, _replace_bytes, patience=PATIENCE, mode="ro")
 
     def identity(self, table: TableName) -> str:
         # SQLite takes names of any case for the same.
@@ -72,10 +79,10 @@ class SQLite(Engine):
 
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         with closing(self._connect()) as connection:
-            declared_types = connection.execute(
+            declared_types = connection.rows(
                 "SELECT name, type FROM pragma_table_xinfo(?, ?) WHERE hidden <> 1 ORDER BY cid",
                 (table.name, table.schema),
-            ).fetchall()
+            )
         return {name: column_type(declared) for name, declared in declared_types}
 
     def is_view(self, table: TableName) -> bool:
@@ -87,11 +94,11 @@ class SQLite(Engine):
         logs = [f"{self._path}{ending}" for ending in ("-wal", "-journal")]
         if any(os.path.exists(log) and os.path.getsize(log) for log in logs):
             return None
-        return files_digest([str(self._path)])
+        return files_digest([str(self._path)], read_elsewhere)
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         with closing(self._connect()) as connection, interrupted_after(deadline, connection.interrupt):
-            return connection.execute(sql).fetchall()
+            return connection.rows(sql)
 
 
 def open_database(location: Location) -> tuple[SQLite, TableName]:

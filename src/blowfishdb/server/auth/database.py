@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -10,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from blowfishdb.errors import AccountsUnavailable, InvalidInput
+from blowfishdb.sqlite_files import FileConnection, make_file
 
 AuthValue: TypeAlias = str | int | None
 AuthRow: TypeAlias = dict[str, Any]
@@ -55,6 +56,8 @@ TABLES = (
 TABLE_NAMES = tuple(table.split()[5] for table in TABLES)
 BEFORE = ("users", "grants_since")
 """Tables that are empty in a new database alone."""
+PATIENCE = 30.0
+"""Seconds that a change of a file waits for another one."""
 TAKE_TURNS = "SELECT pg_advisory_xact_lock(5204417093)"
 """Waits for other servers on the same database, as SQLite's BEGIN IMMEDIATE does; the number is ours alone."""
 
@@ -120,7 +123,8 @@ class Clock:
 class Database:
     """Two connections, one to write and one to read, each used in turn; a lost one is made anew."""
 
-    connect: Callable[[], AuthConnection]
+    connect: Callable[[threading.RLock], AuthConnection]
+    """Opens a connection that is used under this lock alone."""
     mark: str
     errors: tuple[type[Exception], ...]
     clock: Clock
@@ -144,7 +148,7 @@ class Database:
         on disk with the next durable one, and until then a power failure may undo it.
         """
         is_sqlite = self.mark == "?"
-        with self._writing, self._connection("writer") as connection:
+        with self._writing, self._connection("writer", self._writing) as connection:
             if is_sqlite:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}", ())
             connection.execute("BEGIN IMMEDIATE" if is_sqlite else "BEGIN", ())
@@ -163,7 +167,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[AuthCursor]:
         """What is committed, each statement by itself: whoever reads does not wait until a line is safely on disk."""
-        with self._reading, self._connection("reader") as connection:
+        with self._reading, self._connection("reader", self._reading) as connection:
             yield AuthCursor(connection, self.mark)
 
     def rows(self, sql: str, *values: AuthValue) -> list[AuthRow]:
@@ -196,11 +200,11 @@ class Database:
             self._forget("reader")
 
     @contextmanager
-    def _connection(self, use: str) -> Iterator[AuthConnection]:
+    def _connection(self, use: str, in_use: threading.RLock) -> Iterator[AuthConnection]:
         """The open connection for this use; AccountsUnavailable when the database does not answer on it."""
         try:
             if use not in self._open:
-                connection = self.connect()
+                connection = self.connect(in_use)
                 for table in TABLES:
                     connection.execute(table, ())
                 # Users who were there before mean an installation from before there were grants.
@@ -223,22 +227,24 @@ def open_database(url: str, clock: Clock | None = None) -> Database:
     """The database at `sqlite:///path` or `postgresql://...`; made at first use."""
     if url.startswith("sqlite:///"):
         path = Path(url.removeprefix("sqlite:///"))
-        return Database(lambda: _sqlite(path), "?", (sqlite3.Error, OSError), clock or Clock())
+        return Database(partial(_sqlite, path), "?", (sqlite3.Error, OSError), clock or Clock())
     if url.startswith(("postgresql://", "postgres://")):
         try:
             import psycopg
         except ImportError:
             raise InvalidInput("users in PostgreSQL need psycopg: pip install blowfishdb[postgres]") from None
-        return Database(lambda: _postgres(url), "%s", (psycopg.Error, OSError), clock or Clock())
+        return Database(lambda _: _postgres(url), "%s", (psycopg.Error, OSError), clock or Clock())
     raise InvalidInput("users are kept at sqlite:///path or postgresql://user@host/database")
 
 
-def _sqlite(path: Path) -> AuthConnection:
+def _sqlite(path: Path, in_use: threading.RLock) -> AuthConnection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    return connection
+    make_file(path)
+    return FileConnection(path, _keep_log, patience=PATIENCE, in_use=in_use)
+
+
+def _keep_log(handle: sqlite3.Connection) -> None:
+    handle.execute("PRAGMA journal_mode = WAL")
 
 
 def _postgres(url: str) -> AuthConnection:

@@ -1,0 +1,174 @@
+"""SQLite files as this process has them open: by SQLite alone, and by no handle that crosses a fork.
+
+POSIX takes away every lock that a process has on a file when the process closes any descriptor of it, and SQLite stands
+on these locks: without them another process takes itself for the last one, and removes the log that this one writes to.
+So nothing but SQLite opens a file that may be in use. A fork leaves the child without the locks, and its SQLite in the
+belief that it has them, so handles are closed before one.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+PAUSE = 2.0
+"""Seconds that a fork waits for the transactions of other threads."""
+
+_turn = threading.Lock()
+"""Held while a file is made, while a handle is opened, and while the process forks."""
+_connections: weakref.WeakSet[FileConnection] = weakref.WeakSet()
+_inherited: dict[tuple[int, int], list[sqlite3.Connection]] = {}
+"""Handles that came over a fork, by device and inode; they are kept, since even to close one would be a use of it."""
+
+
+class CrossedFork(sqlite3.OperationalError):
+    """A file that the parent was using at the very moment of a fork: this process must not trust any lock on it."""
+
+    def __init__(self) -> None:
+        super().__init__("this process was forked while the file was in use; open it in a process that is started anew")
+
+
+def make_file(path: Path) -> None:
+    """An empty file that its owner alone can read, unless there is a file; SQLite makes some that others can read."""
+    # In turn with all handles, so that none of this process is open to the file that is closed here.
+    with _turn, suppress(FileExistsError):
+        os.close(os.open(path.resolve(), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+class FileConnection:
+    """A connection to a file that is there, for one thread at a time; closed for a fork, and opened again after it.
+
+    Each statement commits by itself unless a transaction was begun. Who reads rows outside of one holds `in_use`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        prepare: Callable[[sqlite3.Connection], None],
+        *,
+        patience: float,
+        mode: str = "rw",
+        in_use: threading.RLock | None = None,
+    ) -> None:
+        self._address, self._patience, self._prepare = f"{path.absolute().as_uri()}?mode={mode}", patience, prepare
+        self._path, self._process = path, os.getpid()
+        self._in_use = threading.RLock() if in_use is None else in_use
+        self._handle: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._is_closed = False
+        with self._in_use:
+            self._opened()
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction was begun and has not ended."""
+        return self._handle is not None and self._handle.in_transaction
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """The rows of a statement, none for a change."""
+        with self._in_use:
+            return self._opened().execute(sql, values)
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement at once."""
+        with self._in_use:
+            return self._opened().execute(sql, values).fetchall()
+
+    def interrupt(self) -> None:
+        """Ends the statement that another thread runs."""
+        handle = self._handle
+        if handle is not None:
+            handle.interrupt()
+
+    def copy_to(self, file: Path) -> None:
+        """Writes everything to a file that nobody has open, as it is at one moment."""
+        with self._in_use, closing(sqlite3.connect(file)) as copy:
+            self._opened().backup(copy)
+
+    def close(self) -> None:
+        """Lets go of the file for good."""
+        self._is_closed = True
+        if os.getpid() == self._process and self._handle is not None:
+            self._handle.close()
+            self._handle = None
+
+    def _opened(self) -> sqlite3.Connection:
+        """The handle, opened where there is none; the parent's is never used."""
+        if os.getpid() != self._process:
+            raise CrossedFork
+        if self._is_closed:
+            raise sqlite3.ProgrammingError("the connection is closed")
+        if self._handle is None:
+            with _turn:
+                self._handle = self._open()
+                _connections.add(self)
+            # Not in turn: this may wait for a transaction, of a thread that opens another handle in it.
+            self._prepare_handle(self._handle)
+        return self._handle
+
+    def _open(self) -> sqlite3.Connection:
+        self._file = _identity(self._path)
+        if self._file in _inherited:
+            raise CrossedFork
+        return sqlite3.connect(
+            self._address, uri=True, timeout=self._patience, isolation_level=None, check_same_thread=False
+        )
+
+    def _prepare_handle(self, handle: sqlite3.Connection) -> None:
+        try:
+            self._prepare(handle)
+        except BaseException:
+            self._handle = None
+            handle.close()
+            raise
+
+    def let_go(self, until: float) -> None:
+        """Closes the handle before a fork, once nobody uses it; at a deadline it stays open."""
+        while self._handle is not None:
+            if self._in_use.acquire(timeout=max(0.0, until - time.monotonic())):
+                try:
+                    if self._handle is not None and not self._handle.in_transaction:
+                        self._handle.close()
+                        self._handle = None
+                finally:
+                    self._in_use.release()
+            if time.monotonic() >= until:
+                return
+            time.sleep(PAUSE / 400)
+
+    def cross_fork(self) -> None:
+        """Keeps the handle that this process inherited, and refuses its file from now on."""
+        if self._handle is not None and self._file is not None:
+            _inherited.setdefault(self._file, []).append(self._handle)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """The device and the inode of a file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _before_fork() -> None:
+    _turn.acquire()
+    until = time.monotonic() + PAUSE
+    for connection in list(_connections):
+        connection.let_go(until)
+
+
+def _in_child() -> None:
+    for connection in list(_connections):
+        connection.cross_fork()
+    _turn.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_turn.release, after_in_child=_in_child)
