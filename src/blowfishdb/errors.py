@@ -627,6 +627,12 @@ class DigestMismatch(BlowfishError):
     code = "digest-mismatch"
 
 
+class NoiseMismatch(DigestMismatch):
+    """Noise other than what the certificate was computed for; the release ends, charged, and nothing is published."""
+
+    code = "noise-mismatch"
+
+
 class NotRevealed(BlowfishError, AttributeError):
     """A figure that a release does not hold, because it would tell more about the data than was paid for."""
 

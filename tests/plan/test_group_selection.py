@@ -118,7 +118,8 @@ def test_what_is_chosen() -> None:
     assert GroupSelection(Fraction(1), 3, 2).choose(counts, noise.reshape(-1)).tolist() == [1, 0]
     assert GroupSelection(Fraction(1), 3, above=7).choose(counts, np.array([2, -1, 0])).tolist() == [0, 2]
     assert GroupSelection(Fraction(1), 3, above=70).choose(counts, np.zeros(3, dtype=np.int64)).size == 0
-    assert [GroupSelection(Fraction(1), 3, 2).draws, GroupSelection(Fraction(1), 3, above=1).draws] == [6, 3]
+    ranked, listed = (GroupSelection(Fraction(1), 3, 2).noise, GroupSelection(Fraction(1), 3, above=1).noise)
+    assert [(one.law, one.size) for one in (*ranked, *listed)] == [("geometric", 6), ("laplace", 3)]
 
 
 def test_persons_and_constraints_count_move_by_move() -> None:

@@ -31,6 +31,7 @@ from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy, custom, full, line, metric, partition, person, public, threshold
 from blowfishdb.model.predicate import Axis, Column
 from blowfishdb.model.query import Kind, Query, query
+from blowfishdb.noise.certified import Noise, tell
 from blowfishdb.noise.quantile_sampler import SpreadRecords, sample_quantiles
 from blowfishdb.plan.certificate import CertifiedPlan, calibrate
 from blowfishdb.plan.plan import Plan, Problem
@@ -351,6 +352,7 @@ def _largest_ratio(compiled: Compiled, quote: QuantileQuote, pairs: CellPairs) -
 
     def recorded(records: SpreadRecords, gaps: tuple[Fraction, ...], unit: Fraction) -> Ints:
         calls.append((records, gaps, unit))
+        tell(Noise("quantiles", unit, 1, len(gaps) - 1))
         return np.zeros(len(gaps) - 1, dtype=np.int64)
 
     def law(table: TinyTable) -> QuantileLaw:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import duckdb
 import numpy as np
@@ -32,12 +32,12 @@ from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Intege
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.noise import sampler
+from blowfishdb.noise.certified import LawName, Noise, tell
 from blowfishdb.sources.base import Counting
 from blowfishdb.sources.duckdb import DuckDB
 from blowfishdb.sources.ibis_source import IbisSource
 from blowfishdb.sources.location import TableName
 
-LawName = Literal["laplace", "geometric", "words"]
 AnyFunction = Callable[..., object]
 
 
@@ -94,10 +94,11 @@ class Tape:
             unit, weights = given[0], _spread(*given[1:])
         if self.queue is None:
             values = REAL[function](*given)
-        elif not self.queue:
-            values = np.zeros(weights.size, dtype=np.int64)
         else:
-            values = self.queue.pop(0)
+            values = self.queue.pop(0) if self.queue else np.zeros(weights.size, dtype=np.int64)
+            # The sampler would have said so.
+            scales = int(given[1]) if function == "sample_words" else weights
+            tell(Noise(LAWS[function], unit, scales, weights.size))
         if values.shape != weights.shape:
             raise TapeError(f"{weights.size} variables were asked for where the tape has {values.size}")
         self.recorded.append(TapedDraw(LAWS[function], unit, weights, values))

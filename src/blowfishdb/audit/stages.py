@@ -22,6 +22,7 @@ from blowfishdb.engine.release import PlanRelease, Release
 from blowfishdb.engine.synopsis_release import SynopsisRelease
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.numbers import Ints
+from blowfishdb.noise.certified import watched
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.program import Measured, MeasurementStage, merge_counts
@@ -173,7 +174,9 @@ class Recorder:
         self, before: DataAccess, values: list[Ints], run: Measuring, violations: list[str]
     ) -> tuple[Ints, Ints]:
         self.tape.play(values)
-        noisy, exact = run()
+        with watched(None):
+            # A stage is repeated several times, which no receipt pays for.
+            noisy, exact = run()
         drawn = self.tape.take()
         self.tape.draw_for_real()
         if [draw.variables for draw in drawn] != [draw.variables for draw in before.draws]:
@@ -227,16 +230,17 @@ def watched_stages() -> Iterator[Recorder]:
             plan = certified.plan
             return Measured(*recorder.access("measurement", plan.digest(), run, plan))
 
-        def replying(ask: Any, graph: Any, counts: Ints) -> Any:
+        def replying(ask: Any, graph: Any, counts: Ints, loss: Fraction) -> Any:
             is_measurement = isinstance(ask.stage, MeasurementStage)
             recorder.looked.append(Looked(ask.name, ask.stage.plan if is_measurement else None, ask.buckets))
             if is_measurement:
-                return reply(ask, graph, counts)
+                return reply(ask, graph, counts, loss)
             inside = opened(counts)
-            return recorder.select(ask.name, ask.stage, inside, lambda: np.asarray(reply(ask, graph, inside)))
+            return recorder.select(ask.name, ask.stage, inside, lambda: np.asarray(reply(ask, graph, inside, loss)))
 
-        def weighing(plan: Any, counts: Ints) -> tuple[Ints, Ints]:
-            return recorder.access("point weights", plan.digest(), lambda: points_measured(plan, opened(counts)))
+        def weighing(plan: Any, charged: Any, counts: Ints) -> tuple[Ints, Ints]:
+            inside = opened(counts)
+            return recorder.access("point weights", plan.digest(), lambda: points_measured(plan, charged, inside))
 
         def merging(counts: Ints, buckets: Ints) -> Ints:
             return sealed(merge_counts(opened(counts), buckets))

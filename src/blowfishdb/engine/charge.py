@@ -79,6 +79,7 @@ from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.projection import factor_graph
 from blowfishdb.model.query import query
 from blowfishdb.model.serialize import VERSION, version_of
+from blowfishdb.noise.certified import watched
 from blowfishdb.sources.base import Counting, Source
 
 Released: TypeAlias = Answer | Synopsis | PointWeights
@@ -467,15 +468,17 @@ class Draw:
         handle, release, current = self.handle, self.release, None
         is_shared = isinstance(release, PlanRelease) and release.sharing is not None
         counts = None if is_shared else self.count()
+        link = self.receipt.charge.link
         try:
             if counts is not None:
-                with _in_turn(release):
+                with _in_turn(release), watched(self.receipt.charge.epsilon):
                     return release.payload(counts, handle), None
-            if not isinstance(release, PlanRelease):
+            if link is None or not isinstance(release, PlanRelease):
                 raise DigestMismatch("only plans share their noise")
             current = refreshed(self.ledger, handle, release)
-            rows, publication = draw_rows(self.ledger, handle, current, self.receipt, self.count)
-            with _in_turn(release):
+            with watched(link.level):
+                rows, publication = draw_rows(self.ledger, handle, current, self.receipt, self.count)
+            with _in_turn(release), watched(Fraction(0)):
                 return current.shared_payload(rows, handle, self.receipt), publication
         except (ReleaseFailed, ContentChanged, LedgerError):
             # All of them before noise.

@@ -11,6 +11,8 @@ from blowfishdb.errors import DigestMismatch, InvalidInput
 from blowfishdb.mechanisms.data_aware import Finding, Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints, check_sum
+from blowfishdb.noise.certified import Noise, noise_between
+from blowfishdb.noise.certified import certified as certified_draws
 from blowfishdb.noise.coupling import draw_between, draw_coarser
 from blowfishdb.noise.quantile_sampler import SpreadRecords, sample_quantiles
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
@@ -19,7 +21,6 @@ from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.points import PointPlan
 from blowfishdb.plan.program import (
     POSITIONS,
-    WORD_BITS,
     GroupSelection,
     Measured,
     MeasurementStage,
@@ -27,12 +28,12 @@ from blowfishdb.plan.program import (
     ProgramRun,
     QuantilePlan,
     Reply,
-    SelectionStage,
     StageRequest,
     certify_quantiles,
     certify_selection,
     merge_counts,
     merge_graph,
+    stage_noise,
 )
 
 
@@ -40,7 +41,7 @@ def measure(certified: CertifiedPlan, counts: Ints) -> Measured:
     """Draws the noise of a whole plan at once; refuses a plan that is no longer the one that was certified."""
     plan = _as_certified(certified)
     cells = checked_counts(counts, plan.cells)
-    noise = sample(plan.unit, plan.weights) if plan.weights.size else np.empty(0, dtype=np.int64)
+    noise = _drawn(plan.noise, certified.certificate.epsilon)
     nothing = np.empty(0, dtype=np.int64)
     if isinstance(plan, EdgePlan):
         largest = int(np.abs(noise).max(initial=0)) * int(abs(plan.decoder).sum(axis=1).max(initial=0))
@@ -69,19 +70,24 @@ def measure_given(
     if isinstance(plan, EdgePlan):
         raise InvalidInput("noise on edges is not drawn at several levels")
     nothing, weights = np.empty(0, dtype=np.int64), plan.weights
+    if finer is not None and finer.unit == plan.unit:
+        return Measured(finer.noisy, nothing)
+    loss = certified.certificate.epsilon
     if finer is not None:
-        if finer.unit == plan.unit:
-            return Measured(finer.noisy, nothing)
-        if coarser is None:
-            return Measured(draw_coarser(finer.noisy, finer.unit, plan.unit, weights), nothing)
-        values = finer.noisy, finer.unit, coarser.noisy, coarser.unit
-        return Measured(draw_between(*values, plan.unit, weights), nothing)
+        with certified_draws(
+            noise_between(finer.unit, plan.unit, None if coarser is None else coarser.unit, weights), loss
+        ):
+            if coarser is None:
+                return Measured(draw_coarser(finer.noisy, finer.unit, plan.unit, weights), nothing)
+            values = finer.noisy, finer.unit, coarser.noisy, coarser.unit
+            return Measured(draw_between(*values, plan.unit, weights), nothing)
     if counts is None:
         raise InvalidInput("without a finer level the counts are needed")
     if coarser is None:
         return measure(certified, counts)
     rows, exact = _rows(plan, checked_counts(counts, plan.cells))
-    return Measured(draw_between(rows, None, coarser.noisy, coarser.unit, plan.unit, weights), exact)
+    with certified_draws(noise_between(None, plan.unit, coarser.unit, weights), loss):
+        return Measured(draw_between(rows, None, coarser.noisy, coarser.unit, plan.unit, weights), exact)
 
 
 def _as_certified(certified: CertifiedPlan) -> Plan | EdgePlan:
@@ -97,10 +103,12 @@ def _rows(plan: Plan, cells: Ints) -> tuple[Ints, Ints]:
     return np.concatenate([nothing, *(part.rows.dot(cells) for part in plan.parts)]), exact
 
 
-def measure_points(plan: PointPlan, counts: Ints) -> tuple[Ints, Ints]:
-    """The weights on the points with their noise, and the exact counts of the blocks."""
+def measure_points(plan: PointPlan, charged: Certificate, counts: Ints) -> tuple[Ints, Ints]:
+    """The weights on the points with their noise, and the exact counts of the blocks; refuses a plan not charged."""
+    if plan.digest() != charged.plan_digest:
+        raise DigestMismatch("the certificate was made for another plan: nothing was measured")
     sums, blocks = counts[: plan.grid_points], counts[plan.grid_points :]
-    return sums if plan.unit is None else sums + sample(plan.unit, 1, plan.grid_points), blocks
+    return sums if plan.unit is None else sums + _drawn(plan.noise, charged.epsilon), blocks
 
 
 def choose_quantiles(plan: QuantilePlan, graph: CellGraph, charged: Certificate, counts: Ints) -> Ints:
@@ -108,11 +116,12 @@ def choose_quantiles(plan: QuantilePlan, graph: CellGraph, charged: Certificate,
     if certify_quantiles(plan, graph) != charged:
         raise DigestMismatch("the certificate was made for another plan or policy: nothing was chosen")
     rows = plan.by_group(checked_counts(counts, graph.cells), graph)
-    noise = [0] * plan.groups if plan.count_unit is None else sample(plan.count_unit, 1, plan.groups).tolist()
-    chosen = []
-    for row, more in zip(rows, noise, strict=True):
-        records = SpreadRecords(row, POSITIONS)
-        chosen.append(sample_quantiles(records, plan.gaps(records.total + more), plan.unit) // POSITIONS)
+    with certified_draws(plan.noise, charged.epsilon):
+        noise = _sampled(plan.count_noise) if plan.count_noise else np.zeros(plan.groups, dtype=np.int64)
+        chosen = []
+        for row, more in zip(rows, noise.tolist(), strict=True):
+            records = SpreadRecords(row, POSITIONS)
+            chosen.append(sample_quantiles(records, plan.gaps(records.total + more), plan.unit) // POSITIONS)
     return np.stack(chosen)
 
 
@@ -120,8 +129,7 @@ def choose_groups(plan: GroupSelection, graph: CellGraph, charged: Certificate, 
     """The places of the chosen groups; refuses a plan that is not the one that was charged."""
     if certify_selection(plan, graph) != charged:
         raise DigestMismatch("the certificate was made for another plan or policy: nothing was chosen")
-    draw = sample if plan.most is None else sample_geometric
-    return plan.choose(checked_counts(counts, graph.cells), draw(plan.unit, 1, plan.draws))
+    return plan.choose(checked_counts(counts, graph.cells), _drawn(plan.noise, charged.epsilon))
 
 
 def checked_counts(counts: Ints, cells: int) -> Ints:
@@ -144,26 +152,36 @@ def run_program(program: Program, receipt_digest: str, script: Script, graph: Ce
         while True:
             buckets = ask.buckets
             merged = graph if buckets is None else merge_graph(graph, buckets)
-            run = run.admit(ask.name, ask.stage, merged, ask.instead_of)
-            ask = script.send(_reply(ask, merged, cells if buckets is None else merge_counts(cells, buckets)))
+            before, run = run.spent, run.admit(ask.name, ask.stage, merged, ask.instead_of)
+            inside = cells if buckets is None else merge_counts(cells, buckets)
+            ask = script.send(_reply(ask, merged, inside, run.spent - before))
     except StopIteration as end:
         if not isinstance(end.value, Finding):
             raise TypeError("a script ends with a Finding") from None
         return end.value
 
 
-def _reply(ask: StageRequest, graph: CellGraph, counts: Ints) -> Reply:
+def _reply(ask: StageRequest, graph: CellGraph, counts: Ints, loss: Fraction) -> Reply:
     stage = ask.stage
     if isinstance(stage, MeasurementStage):
         return measure(CertifiedPlan(stage.plan, graph), counts)
-    return stage.choose(counts, _draws(stage))
+    return stage.choose(counts, _drawn(stage_noise(stage.noise), loss))
 
 
-def _draws(stage: SelectionStage) -> Ints:
-    noise = stage.noise
-    draw = sample_geometric if noise.one_sided else sample
-    by_class = [
-        draw(noise.unit, int(weight), int(size)) for weight, size in zip(noise.weights, noise.sizes, strict=True)
-    ]
-    words = sample_words(noise.tie_words * int(noise.sizes.sum()), WORD_BITS)
-    return np.concatenate([*by_class, words])
+def _drawn(noise: tuple[Noise, ...], loss: Fraction) -> Ints:
+    """The certified noise, one variable after the other; its loss is what the certificate of it says."""
+    with certified_draws(noise, loss):
+        return _sampled(noise)
+
+
+def _sampled(noise: tuple[Noise, ...]) -> Ints:
+    if len(noise) == 1:
+        return _sample(noise[0])
+    return np.concatenate([np.empty(0, dtype=np.int64), *map(_sample, noise)])
+
+
+def _sample(noise: Noise) -> Ints:
+    if isinstance(noise.weights, int) and noise.law == "words":
+        return sample_words(noise.size, noise.weights)
+    draw = sample if noise.law == "laplace" else sample_geometric
+    return draw(noise.unit, noise.weights, noise.size)

@@ -221,7 +221,7 @@ class PointsRelease(Release):
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """Draws the noise and gives the weights as JSON."""
         best, certificate = self.best, self.certificate
-        noisy, blocks = measure_points(best.plan, counts)
+        noisy, blocks = measure_points(best.plan, certificate, counts)
         weights = PointWeights(
             dataset=handle.name,
             title=question_words(self.query),

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from blowfishdb.errors import InvalidInput, NoiseScaleError, TooLarge
+from blowfishdb.noise.certified import Noise, tell
 from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE, Floats, Ints
 from blowfishdb.noise.sampler import BitStream, Keystream, enclose_exp, sample, sample_geometric
 
@@ -160,6 +161,7 @@ def is_served(finer: Fraction | None, unit: Fraction, coarser: Fraction | None, 
 def draw_coarser(values: Ints, finer: Fraction, unit: Fraction, weights: Ints) -> Ints:
     """The values of level `finer` with as much noise added as level `unit` has more; reads nothing else."""
     _check(finer, unit, None, weights, values)
+    tell(Noise("level", unit, weights, weights.size, (finer, None)))
     step = Step.between(finer, unit)
     fast = coarser_law(step.floats(weights), Exponentials())
     choice = choose(fast, lambda row, bits: coarser_law(step.at(int(weights[row])), Enclosed(bits)), Keystream())
@@ -171,6 +173,7 @@ def draw_between(
 ) -> Ints:
     """The values of level `unit`, given those of a finer level (None: the true numbers) and those of a coarser one."""
     _check(finer, unit, coarser, weights, fine, coarse)
+    tell(Noise("level", unit, weights, weights.size, (finer, coarser)))
     left, right = None if finer is None else Step.between(finer, unit), Step.between(unit, coarser)
     distance = _distance(fine, coarse)
     apart, meets = distance.astype(np.float64), (distance == 0).astype(np.float64)

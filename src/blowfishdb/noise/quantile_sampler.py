@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from blowfishdb.errors import InvalidInput, NoiseScaleError
+from blowfishdb.noise.certified import Noise, tell
 from blowfishdb.noise.distribution import Floats, Ints
 from blowfishdb.noise.sampler import BitStream, Keystream, enclose_exp
 
@@ -77,6 +78,7 @@ def sample_quantiles(records: SpreadRecords, gaps: Sequence[Fraction], unit: Fra
 
 def draw_quantiles(proposal: Proposal, stream: BitStream) -> Ints:
     """The first proposal that is accepted."""
+    tell(Noise("quantiles", proposal.unit, 1, proposal.levels))
     while True:
         positions, odds = proposal.draw(stream)
         if len(positions) < proposal.levels:

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from blowfishdb.errors import InvalidInput, NoiseScaleError, TooLarge
+from blowfishdb.noise.certified import LawName, Noise, tell
 from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE, Ints
 
 _GUARD_BITS = 32
@@ -244,18 +245,26 @@ def sample_words(size: int, bits: int) -> Ints:
     if not 1 <= bits <= 63:
         raise InvalidInput(f"Uniform words have 1 to 63 bits, not {bits!r}.")
     lanes = np.empty((_checked_length(size), 4), np.uint16)
+    tell(Noise("words", Fraction(1), bits, size))
     Keystream().fill(lanes.reshape(-1))
     return (lanes.view(np.uint64).reshape(-1) >> np.uint64(64 - bits)).astype(np.int64)
 
 
 def draw_laplace(table: DigitTable, rows: RowPlaces, size: int, stream: BitStream) -> Ints:
     """Differences of two geometrics; entry i uses row rows[i] of the table, or row 0 without rows."""
+    _tell("laplace", table, rows, size)
     return _draw(table, rows, 2, size, stream)
 
 
 def draw_geometric(table: DigitTable, rows: RowPlaces, size: int, stream: BitStream) -> Ints:
     """Geometric draws; entry i uses row rows[i] of the table, or row 0 without rows."""
+    _tell("geometric", table, rows, size)
     return _draw(table, rows, 1, size, stream)
+
+
+def _tell(law: LawName, table: DigitTable, rows: RowPlaces, size: int) -> None:
+    """Tells the watch of the scales that these digits have."""
+    tell(Noise(law, table.unit, int(table.weights[0]) if rows is None else table.weights.take(rows), size))
 
 
 def _draw(table: DigitTable, rows: RowPlaces, copies: int, size: int, stream: BitStream) -> Ints:

@@ -32,12 +32,18 @@ from blowfishdb.model.workload import (
     Sparse,
     Stacked,
 )
+from blowfishdb.noise.certified import Noise
 
 
 def check_positive(name: str, number: object) -> None:
     """Refuses anything but a Fraction above 0: floats have no place in a proof."""
     if not isinstance(number, Fraction) or number <= 0:
         raise PlanError(f"{name} is a positive Fraction")
+
+
+def row_noise(unit: Fraction, weights: Ints) -> tuple[Noise, ...]:
+    """Two-sided noise on every row, of the scales by which losses are counted; nothing where there is no row."""
+    return (Noise("laplace", unit, weights, weights.size),) if weights.size else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +131,11 @@ class Plan:
             return self.parts[0].weights
         return as_ints(np.concatenate([np.empty(0, dtype=np.int64), *(part.weights for part in self.parts)]))
 
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """The noise of its rows, all of it for one draw."""
+        return row_noise(self.unit, self.weights)
+
     def with_unit(self, unit: Fraction) -> Plan:
         """The same rows and weights at another noise level."""
         return replace(self, unit=unit)
@@ -170,6 +181,11 @@ class EdgePlan:
     @property
     def cells(self) -> int:
         return self.workload.shape[1]
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """The noise of its variables, all of it for one draw."""
+        return row_noise(self.unit, self.weights)
 
     def with_unit(self, unit: Fraction) -> EdgePlan:
         """The same strategy at another noise level."""

@@ -18,6 +18,7 @@ from blowfishdb.model.cells import PointGraph
 from blowfishdb.model.graphs import AxisGraph, CliqueGraph, Factor, GridGraph, WindowGraph, axis_graphs
 from blowfishdb.model.numbers import Ints, as_ints, check_sum
 from blowfishdb.model.serialize import digest
+from blowfishdb.noise.certified import Noise
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import check_positive, hashed_1
 
@@ -107,6 +108,11 @@ class PointPlan:
     @property
     def block_shape(self) -> tuple[int, ...]:
         return tuple(int(labels.max()) + 1 for labels in self.blocks)
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """The same noise on every grid point; none without a unit."""
+        return () if self.unit is None else (Noise("laplace", self.unit, 1, self.grid_points),)
 
     def with_unit(self, unit: Fraction | None) -> PointPlan:
         """The same grid points at another noise level."""

@@ -16,6 +16,7 @@ from blowfishdb.errors import AllowanceExceeded, CannotCertify, DigestMismatch, 
 from blowfishdb.model.graphs import AxisGraph, CellGraph, EdgeGraph, GridGraph, WindowGraph, factor_shape
 from blowfishdb.model.numbers import Bools, Ints, as_ints, distinct
 from blowfishdb.model.serialize import VERSION, digest
+from blowfishdb.noise.certified import LawName, Noise
 from blowfishdb.plan.certificate import Certificate, bounded, certify
 from blowfishdb.plan.plan import EdgePlan, Plan, check_positive, hashed_1
 
@@ -188,6 +189,15 @@ class SelectionNoise:
         return digest(("select", *content))
 
 
+def stage_noise(noise: SelectionNoise | RefinementNoise) -> tuple[Noise, ...]:
+    """The noise of a selection as it is drawn: on its items, class by class, then the words that break ties."""
+    law: LawName = "geometric" if noise.one_sided else "laplace"
+    classes = zip(noise.weights, noise.sizes, strict=True)
+    words = noise.tie_words * int(noise.sizes.sum())
+    ties = (Noise("words", Fraction(1), WORD_BITS, words),) if words else ()
+    return (*(Noise(law, noise.unit, int(weight), int(size)) for weight, size in classes), *ties)
+
+
 class SelectionStage(Stage, Protocol):
     """A stage that publishes the candidate with the least noisy score, and nothing else.
 
@@ -276,6 +286,8 @@ class ProgramRun:
     program: Program
     receipt_digest: str
     admitted: tuple[str, ...] = ()
+    spent: Fraction = Fraction(0)
+    """The loss of all stages so far."""
 
     def __post_init__(self) -> None:
         if self.receipt_digest != self.program.digest():
@@ -297,7 +309,7 @@ class ProgramRun:
         needed, allowed = stage.epsilon(graph), sum((allowance.epsilon for allowance in allowances), Fraction(0))
         if needed > allowed:
             raise AllowanceExceeded(name, needed, allowed)
-        return ProgramRun(self.program, self.receipt_digest, (*self.admitted, *names))
+        return ProgramRun(self.program, self.receipt_digest, (*self.admitted, *names), self.spent + needed)
 
 
 def certify_program(program: Program, graph: CellGraph, version: int = VERSION) -> Certificate:
@@ -388,9 +400,11 @@ class GroupSelection:
             raise PlanError("at least one group is chosen, and no more than there are")
 
     @property
-    def draws(self) -> int:
-        """The number of noise variables."""
-        return self.groups * (self.most or 1)
+    def noise(self) -> tuple[Noise, ...]:
+        """One variable for each group and round; a list shows the groups below the least count, so it is two-sided."""
+        if self.most is None:
+            return (Noise("laplace", self.unit, 1, self.groups),)
+        return (Noise("geometric", self.unit, 1, self.groups * self.most),)
 
     def digest(self) -> str:
         """A hash of everything above."""
@@ -467,6 +481,16 @@ class QuantilePlan:
         """A hash of everything above."""
         grouped = () if self.groups == 1 else (self.groups, self.axis)
         return digest(("quantiles", self.unit, self.shares, self.cells, self.count_unit, POSITIONS, *grouped))
+
+    @property
+    def count_noise(self) -> tuple[Noise, ...]:
+        """The noise of the numbers of records, where those are published first."""
+        return () if self.count_unit is None else (Noise("laplace", self.count_unit, 1, self.groups),)
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """All that is drawn: the noise of the numbers of records, then a choice for each group."""
+        return (*self.count_noise, *[Noise("quantiles", self.unit, 1, self.levels)] * self.groups)
 
     def gaps(self, total: int) -> tuple[Fraction, ...]:
         """The number of records wanted in each interval, when there are `total`, or so many were published."""
