@@ -403,25 +403,31 @@ class LedgerError(BlowfishError):
 
 
 class BudgetExceeded(LedgerError):
-    """A charge above what the data or the analyst has left; nothing was charged and no data was read."""
+    """A charge above what the data or the analyst has left; nothing was charged and no data was read.
+
+    What the data has left is None where the curator does not show it.
+    """
 
     code = "budget-exceeded"
 
     def __init__(
         self,
         requested: Fraction,
-        remaining_dataset: Fraction,
+        remaining_dataset: Fraction | None,
         remaining_analyst: Fraction | None,
         instead: tuple[str, ...] = (),
     ) -> None:
-        analyst = "" if remaining_analyst is None else f" and {amount(remaining_analyst)} for this analyst"
-        left = remaining_dataset if remaining_analyst is None else min(remaining_dataset, remaining_analyst)
-        advice = "" if left <= 0 else " Ask for less accuracy."
+        known = [left for left in (remaining_dataset, remaining_analyst) if left is not None]
+        analyst = "" if remaining_analyst is None else f"{amount(remaining_analyst)} is left for this analyst"
+        words = [f"{amount(remaining_dataset)} is left for the data"] if remaining_dataset is not None else []
+        if remaining_dataset is None and (remaining_analyst is None or requested <= remaining_analyst):
+            words = ["less than that is left for the data"]
+        advice = " Ask for less accuracy." if min(known, default=requested) > 0 else ""
         if instead:
             advice = f" With what is left you can have: {', or '.join(instead)}."
         super().__init__(
-            f"not run, nothing charged: this costs epsilon {amount(requested)}; {amount(remaining_dataset)} is left "
-            f"for the data{analyst}.{advice} The curator can renew the budget."
+            f"not run, nothing charged: this costs epsilon {amount(requested)}; "
+            f"{' and '.join([*words, *filter(None, [analyst])])}.{advice} The curator can renew the budget."
         )
         self.requested = requested
         self.remaining_dataset = remaining_dataset

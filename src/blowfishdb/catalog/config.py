@@ -347,6 +347,7 @@ def _dataset(name: str, entry: ConfigEntry) -> Dataset:
     epsilon, per_analyst, pad_to = (entry.number(key) for key in ("epsilon", "per_analyst", "pad_to"))
     source, accounting = entry.word("source"), entry.word("accounting", SUM)
     sharing, read_only = entry.word("sharing", ANALYSTS), entry.content.get("read_only", False)
+    show_budget = entry.content.get("show_budget", False)
     joins = [_join(join) for join in entry.tables("joins")]
     declared = {"version": 1, "domain": entry.content["domain"], "policy": entry.content.get("policy", {})}
     try:
@@ -363,6 +364,7 @@ def _dataset(name: str, entry: ConfigEntry) -> Dataset:
             pad_to=pad_to,
             sharing=sharing,
             read_only=read_only,
+            show_budget=show_budget,
         )
     except DocumentError as error:
         line = entry.line(*error.path.split("."))

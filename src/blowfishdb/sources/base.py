@@ -122,8 +122,17 @@ class Source(Protocol):
     def columns(self) -> Mapping[str, ColumnType]:
         """The columns of the table and the attributes of its joins; reads no rows."""
 
+    def last_write(self) -> str | None:
+        """A mark of the last write to the data, whatever was written; None where this source cannot tell.
+
+        It is public: when a file was written, or which version of a table is the newest.
+        """
+
     def content(self) -> str | None:
-        """A digest that is the same as long as every row is; None where this source cannot tell."""
+        """A digest that is the same as long as every row is; None where this source cannot tell.
+
+        It depends on the rows, so nothing that is free, and no price, may depend on it.
+        """
 
     def is_changing(self) -> bool:
         """Whether files that hold the rows are being written; always false of an engine that hides this."""
@@ -257,6 +266,10 @@ class Engine(ABC):
         """Whether a table is worked out whenever it is read, by expressions that may fail on a value."""
         del table
         return False
+
+    def last_write(self) -> str | None:
+        """A public mark of the last write to all that rows are read from; None where the engine cannot tell."""
+        return None
 
     def content(self) -> str | None:
         """A digest of all that rows are read from; None where the engine cannot tell whether a row changed."""

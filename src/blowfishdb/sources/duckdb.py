@@ -34,13 +34,14 @@ from blowfishdb.sources.base import (
     ibis,
     interrupted_after,
 )
-from blowfishdb.sources.delta import DeltaLog
+from blowfishdb.sources.delta import DeltaLog, DeltaVersion
 from blowfishdb.sources.location import (
     GLOB,
     Location,
     Stamp,
     TableName,
     files_digest,
+    files_last_write,
     is_settled,
     local_path,
     parse_location,
@@ -308,6 +309,10 @@ class DuckDB(Engine):
         with self._read() as connection, interrupted_after(deadline, connection.interrupt):
             yield connection.execute(sql)
 
+    def last_write(self) -> str | None:
+        is_unknown = self._has_log() or opened_files.is_replaced(self._place)
+        return None if is_unknown else files_last_write([self._place])
+
     def content(self) -> str | None:
         if self._has_log() or opened_files.is_replaced(self._place):
             return None
@@ -471,12 +476,20 @@ class Files(DuckDB):
         stamps, now = [stamp_of(file) for file in files], time.time_ns()
         return any(stamp is None or not is_settled(stamp, now) for stamp in stamps)
 
+    def last_write(self) -> str | None:
+        return self._mark(lambda version: version.name, files_last_write)
+
     def content(self) -> str | None:
+        return self._mark(lambda version: version.digest, files_digest)
+
+    def _mark(
+        self, of_version: Callable[[DeltaVersion], str], of_files: Callable[[Sequence[str]], str | None]
+    ) -> str | None:
+        """The marks of the newest versions of all Delta tables, and that of all other files."""
         tables = self._tables.values()
-        versions = [table.newest().digest for table in tables if isinstance(table, Delta)]
-        files = [file for table in tables if isinstance(table, Pattern) for file in table.files()]
-        digest = files_digest(files)
-        return None if digest is None else ".".join([*versions, digest])
+        versions = [of_version(table.newest()) for table in tables if isinstance(table, Delta)]
+        mark = of_files([file for table in tables if isinstance(table, Pattern) for file in table.files()])
+        return None if mark is None else ".".join([*versions, mark])
 
 
 def _joined_table(address: str) -> Pattern | Delta:

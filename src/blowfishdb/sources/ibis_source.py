@@ -152,6 +152,10 @@ class IbisSource:
         """Whether files that hold the rows are being written; always false of an engine that hides this."""
         return _redacted(self._engine, self._engine.is_changing)
 
+    def last_write(self) -> str | None:
+        """A mark of the last write to the files that hold the rows, or of a table's version; None for a server."""
+        return _redacted(self._engine, self._engine.last_write)
+
     def content(self) -> str | None:
         """A digest of the files that hold the rows; None for a server, and while a database has changes in its log."""
         return _redacted(self._engine, self._engine.content)

@@ -294,10 +294,18 @@ class Spark(Engine):
     def qualified(self, table: TableName) -> TableName:
         return table
 
+    def last_write(self) -> str | None:
+        """The version of a Delta table; what the catalog names has none."""
+        return None if self._versions is None else self._versions.newest().name
+
     def content(self) -> str | None:
         """The version of a Delta table proves that rows are the same; nothing does for what the catalog names."""
-        log = None if self._location.joined else self._log
-        return None if log is None else log.newest().digest
+        return None if self._versions is None else self._versions.newest().digest
+
+    @property
+    def _versions(self) -> DeltaLog | None:
+        """The log of the only table."""
+        return None if self._location.joined else self._log
 
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         with self._session() as session:

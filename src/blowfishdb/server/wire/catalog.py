@@ -31,6 +31,7 @@ from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.auth.grants import Principal
 from blowfishdb.server.state import AppState
 from blowfishdb.server.wire.messages import BOOL, FLOAT8, INT4, INT8, TEXT, PortColumn, WireValue
+from blowfishdb.session.backend import Budget
 from blowfishdb.sql.statement import LONGEST_SCRIPT, LONGEST_STATEMENT
 
 VERSION = "15.0"
@@ -284,7 +285,8 @@ def listed_datasets(app_state: AppState, identity: Principal) -> tuple[Listed, .
         except BlowfishError:
             continue
         policy = table.policy
-        left = f"epsilon {amount(budget.remaining)} left of {amount(budget.limit or budget.dataset_limit)}"
+        whole = budget.limit or budget.dataset_limit
+        left = budget_left(budget) + ("" if whole is None else f" of {amount(whole)}")
         comment = "\n".join([f"{left}.", *table.policy_words()])
         columns = tuple(
             (column, type_of(attribute), attribute_words(attribute, policy.family(column), policy.presence))
@@ -292,6 +294,13 @@ def listed_datasets(app_state: AppState, identity: Principal) -> tuple[Listed, .
         )
         datasets.append(Listed(name, comment, columns))
     return tuple(datasets)
+
+
+def budget_left(budget: Budget) -> str:
+    """What an analyst may still spend; what they spent where only the curator knows."""
+    if budget.remaining is None:
+        return f"epsilon {amount(budget.spent)} spent"
+    return f"epsilon {amount(budget.remaining)} left"
 
 
 def _shapes() -> dict[str, dict[str, str]]:

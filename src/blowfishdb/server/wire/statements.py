@@ -34,7 +34,7 @@ from blowfishdb.model.numbers import show, suggest
 from blowfishdb.present.export import axis_columns, number_columns
 from blowfishdb.present.words import accuracy_words
 from blowfishdb.server.authentication import Caller, Payment
-from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree, names_a_dataset, tokens_of
+from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, budget_left, catalog_tree, names_a_dataset, tokens_of
 from blowfishdb.server.wire.messages import FLOAT8, PortColumn, WireValue, shown
 from blowfishdb.session.backend import expect
 from blowfishdb.session.plan import with_own
@@ -424,9 +424,9 @@ class Statements:
             # A charge stands even where counting failed after it.
             self.cap.spent += payment.price
         rows = _rows(answer, columns, with_intervals=self._with_intervals)
-        left = session.budget(statement.table).remaining
+        left = budget_left(session.budget(statement.table))
         price = f"charged epsilon {amount(payment.price)}" if payment.price else "nothing charged"
-        notices = [f"{price}; epsilon {amount(left)} left of {statement.table}; {accuracy_words(answer)}"]
+        notices = [f"{price}; {left} of {statement.table}; {accuracy_words(answer)}"]
         notices += [answer.counted] if answer.counted else []
         notices += [note for note in (answer.consistent.note, answer.caveat) if note]
         return StatementResult(f"SELECT {len(rows)}", self._columns(columns), rows, tuple(notices))
