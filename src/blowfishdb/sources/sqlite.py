@@ -94,7 +94,7 @@ class SQLite(Engine):
         logs = [f"{self._path}{ending}" for ending in ("-wal", "-journal")]
         if any(os.path.exists(log) and os.path.getsize(log) for log in logs):
             return None
-        return files_digest([str(self._path)], read_elsewhere)
+        return files_digest([str(self._path)], read=read_elsewhere)
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         with closing(self._connect()) as connection, interrupted_after(deadline, connection.interrupt):
