@@ -1,4 +1,4 @@
-"""Random schedules of processes, connections, threads, forks, deaths and backups: no charge is lost, none over-spends."""
+"""Random schedules of processes, connections, threads, forks, deaths and backups: no acknowledged charge is lost."""
 
 from __future__ import annotations
 
