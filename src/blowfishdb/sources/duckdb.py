@@ -316,7 +316,7 @@ class DuckDB(Engine):
     def content(self) -> str | None:
         if self._has_log() or opened_files.is_replaced(self._place):
             return None
-        digest = files_digest([self._place], read_elsewhere)
+        digest = files_digest([self._place], read=read_elsewhere)
         if digest is None or digest == self._without_views:
             return digest
         with self._connect() as connection:
@@ -324,7 +324,7 @@ class DuckDB(Engine):
             if connection.execute(VIEWS).fetchall() != [(0,)]:
                 return None
         # What was looked at is what has this digest, unless the file changed meanwhile.
-        if files_digest([self._place], read_elsewhere) == digest:
+        if files_digest([self._place], read=read_elsewhere) == digest:
             self._without_views = digest
             return digest
         return None

@@ -155,7 +155,7 @@ def read_elsewhere(path: str) -> Iterator[bytes]:
         raise OSError(f"{Path(path).name} cannot be read")
 
 
-def files_digest(paths: Sequence[str], read: Reader = read_here) -> str | None:
+def files_digest(paths: Sequence[str], *, read: Reader = read_here) -> str | None:
     """A digest of the files' names and bytes; None where one cannot be read or changes meanwhile."""
     whole = hashlib.sha256()
     for path in paths:

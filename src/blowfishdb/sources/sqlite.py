@@ -94,7 +94,7 @@ class SQLite(Engine):
         return None if self._has_log() else files_last_write([str(self._path)])
 
     def content(self) -> str | None:
-        return None if self._has_log() else files_digest([str(self._path)], read_elsewhere)
+        return None if self._has_log() else files_digest([str(self._path)], read=read_elsewhere)
 
     def _has_log(self) -> bool:
         logs = [f"{self._path}{ending}" for ending in ("-wal", "-journal")]
