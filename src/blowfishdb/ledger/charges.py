@@ -47,6 +47,7 @@ from blowfishdb.ledger.values import (
     Account,
     AnalystBudget,
     Charge,
+    Era,
     Head,
     PastLink,
     Publication,
@@ -83,6 +84,7 @@ class OpenLedger:
     clock: Callable[[], datetime] = field(default=utc_now)
     reached: StepHook = field(default=nothing_to_do)
     _declarations: dict[tuple[LedgerValue, ...], str] = field(default_factory=dict, repr=False)
+    _past: list[tuple[Era, ...]] = field(default_factory=list, repr=False)
 
     def head(self) -> Head:
         """Where the ledger ends now."""
@@ -92,7 +94,10 @@ class OpenLedger:
     def seen(self) -> Seen:
         """Where the ledger ends now, and what every account ever charged has lost."""
         with self.store.read() as cursor:
-            return cursor.seen(self._declarations)
+            if not self._past:
+                # Another era begins with another mark, and for that one this ledger is opened anew.
+                self._past.append(cursor.past_eras())
+            return cursor.seen(self._declarations, self._past[0])
 
     @contextmanager
     def _writing(self, account: str | None = None, analyst: str | None = None) -> Iterator[LedgerCursor]:
