@@ -352,6 +352,47 @@ class RateLimited(AccessError):
         self.wait = wait
 
 
+class TooManyAtOnce(AccessError):
+    """More at the same time than one account, or one address of people who have not signed in, may have here."""
+
+    code = "too-many-at-once"
+
+    def __init__(self, what: str, most: int, wait: int) -> None:
+        super().__init__(
+            f"you have as many {what} here at once as you may, {most:,}; try again when one of them has ended"
+        )
+        self.what, self.most, self.wait = what, most, wait
+
+
+class ServerFull(AccessError):
+    """More at the same time than the server can keep, of all who use it; nothing was done."""
+
+    code = "server-full"
+
+    def __init__(self, what: str, wait: int) -> None:
+        super().__init__(f"the server has as many {what} at once as it can keep. Nothing was done; try again.")
+        self.what, self.wait = what, wait
+
+
+class TooSlow(AccessError):
+    """A request that did not come to its end in time, or an answer that was not taken."""
+
+    code = "too-slow"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"waited {seconds:g} seconds for the rest: send a request whole, and read its answer")
+        self.seconds = seconds
+
+
+class ConnectionIdle(AccessError):
+    """A connection that was closed because nothing was asked over it: for long, or while others needed its place."""
+
+    code = "connection-idle"
+
+    def __init__(self) -> None:
+        super().__init__("this connection was idle and is closed: for the time it was, or to make room. Connect again.")
+
+
 class ProtocolViolation(AccessError):
     """A message to the PostgreSQL port that is not as the protocol says."""
 

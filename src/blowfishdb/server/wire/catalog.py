@@ -23,7 +23,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from blowfishdb.catalog.dataset import attribute_words
-from blowfishdb.errors import BlowfishError, QueryError, TooExpensive, amount
+from blowfishdb.errors import BlowfishError, QueryError, TooExpensive, TooLarge, amount
 from blowfishdb.incidents import curator_log
 from blowfishdb.model.conditions import check_depth
 from blowfishdb.model.domain import Attribute, Bins, Integers
@@ -57,6 +57,9 @@ PUBLIC, PG_CATALOG, INFORMATION_SCHEMA, OWNER = 2200, 11, 13_000, 10
 PATIENCE = 5.0
 """Seconds after which a look-up is given up."""
 MOST_ROWS = 100_000
+LARGEST_LOOK_UP = 16 * 2**20
+"""Characters of the rows of a look-up."""
+PIECE = 1000
 MOST_CATALOGS = 16
 """Analysts whose catalogs are kept ready."""
 
@@ -399,7 +402,7 @@ class Catalogs:
                 PortColumn(part[0], FAMILIES.get(str(part[1]).partition("(")[0], TEXT))
                 for part in cursor.description or ()
             )
-            rows = [tuple(map(_cell, row)) for row in cursor.fetchmany(MOST_ROWS)]
+            rows = _fetched(cursor)
         except (duckdb.InterruptException, duckdb.OutOfMemoryException):
             raise TooExpensive("this catalog query takes too long. Ask for less.") from None
         except duckdb.Error as error:
@@ -420,6 +423,20 @@ class Catalogs:
             while len(self._ready) > MOST_CATALOGS:
                 self._ready.popitem(last=False)
             return known[1]
+
+
+def _fetched(cursor: duckdb.DuckDBPyConnection) -> list[tuple[WireValue, ...]]:
+    """The rows of a look-up; TooLarge as soon as there are too many."""
+    rows: list[tuple[WireValue, ...]] = []
+    size = 0
+    while piece := cursor.fetchmany(PIECE):
+        rows += [tuple(map(_cell, row)) for row in piece]
+        size += sum(len(cell) for row in rows[-len(piece) :] for cell in row if isinstance(cell, str))
+        if len(rows) > MOST_ROWS:
+            raise TooLarge("rows of a look-up", len(rows), MOST_ROWS, "Ask for less.")
+        if size > LARGEST_LOOK_UP:
+            raise TooLarge("characters of a look-up", size, LARGEST_LOOK_UP, "Ask for less.")
+    return rows
 
 
 def _cell(value: object) -> WireValue:

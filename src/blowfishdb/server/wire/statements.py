@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 
 from sqlglot.tokenizer_core import TokenType
@@ -88,6 +89,8 @@ class Cursor:
     rows: Sequence[Sequence[WireValue]]
     is_held: bool
     place: int = 0
+    size: int = 0
+    """The bytes that the rows take here, about."""
 
     def read(self, direction: str) -> list[Sequence[WireValue]]:
         """The rows that a direction of FETCH names, in its order; the cursor goes along."""
@@ -127,11 +130,9 @@ class Cursors:
         if len(self._open) >= MOST_CURSORS:
             raise TooLarge("cursors", MOST_CURSORS + 1, MOST_CURSORS, "Close some.")
 
-    def open(
-        self, declaration: Declaration, columns: tuple[PortColumn, ...] | None, rows: Sequence[Sequence[WireValue]]
-    ) -> None:
+    def open(self, declaration: Declaration, result: StatementResult) -> None:
         """Keeps the rows of what a declaration asked."""
-        self._open[declaration.name] = Cursor(columns or (), rows, declaration.is_held)
+        self._open[declaration.name] = Cursor(result.columns or (), result.rows, declaration.is_held, size=result.size)
 
     def columns(self, name: str) -> tuple[PortColumn, ...] | None:
         """The columns of a cursor; None where there is none of that name."""
@@ -160,6 +161,11 @@ class Cursors:
     def end_transaction(self) -> None:
         """Closes what was not declared WITH HOLD."""
         self._open = {name: cursor for name, cursor in self._open.items() if cursor.is_held}
+
+    @property
+    def size(self) -> int:
+        """The bytes that the rows of all cursors take here, about."""
+        return sum(cursor.size for cursor in self._open.values())
 
     def _named(self, text: str) -> tuple[str, Cursor]:
         # Longer ones are none, and would be looked at in very many ways.
@@ -196,6 +202,17 @@ class StatementResult:
     notices: tuple[str, ...] = ()
     lines: tuple[str, ...] | None = None
     """The lines of a COPY to the client, in place of rows."""
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes that the rows take here, about."""
+        texts = sum(len(cell) for row in self.rows for cell in row if isinstance(cell, str))
+        cells = len(self.rows) * (1 + len(self.columns or ()))
+        return CELL * cells + texts + sum(map(len, self.lines or ()))
+
+
+CELL = 64
+"""Bytes that a cell takes here beside its text, about."""
 
 
 def split(text: str) -> list[str]:
@@ -376,11 +393,11 @@ class Statements:
         if tree is None:
             return None
         columns, rows = self.catalogs.rows(tree, self.caller.identity)
-        return _copy(StatementResult(f"SELECT {len(rows)}", columns, rows), question.form)
+        return _sized(_copy(StatementResult(f"SELECT {len(rows)}", columns, rows), question.form))
 
     def run(self, question: PortQuestion) -> StatementResult:
         """The price or the answer that a question asks for; everything that it costs is within the cap."""
-        return _copy(self._ask(question.text), question.form)
+        return _sized(_copy(self._ask(question.text), question.form))
 
     def hint(self, error: BlowfishError) -> str:
         """The one line that lets a refused statement run, where there is one."""
@@ -512,6 +529,12 @@ def _rows(answer: Answer, columns: Sequence[ResultColumn], *, with_intervals: bo
         else:
             content += [numbers[3 * column.place + end].tolist() for end in range(ends)]
     return list(zip(*content, strict=True))
+
+
+def _sized(result: StatementResult) -> StatementResult:
+    """The result, whose size is known from here on: to add it up takes long where there are many rows."""
+    _ = result.size
+    return result
 
 
 def _copy(result: StatementResult, form: str | None) -> StatementResult:
