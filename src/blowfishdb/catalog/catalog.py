@@ -89,6 +89,7 @@ class Catalog:
             pad_to=dataset.pad_to,
             sharing=dataset.sharing,
             read_only=dataset.read_only,
+            longest_count=self.config.longest_count,
         )
         return handle if dataset.name == name else self._people(handle, dataset)
 
