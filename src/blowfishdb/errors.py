@@ -132,6 +132,18 @@ class WorkCancelled(BlowfishError):
         super().__init__("ended before it was done, because nobody waited for it any more. Nothing was charged.")
 
 
+class SourceBusy(BlowfishError):
+    """A data source to which too many calls have not ended, because it is slow or hangs; nothing new was begun."""
+
+    code = "source-busy"
+
+    def __init__(self, calls: int) -> None:
+        super().__init__(
+            f"not run: {calls} calls to the data source have not ended, and it takes no more. Try again later."
+        )
+        self.calls = calls
+
+
 class SourceError(InvalidInput):
     """A data source whose address, table, columns or join cannot serve; known without reading a row."""
 
@@ -756,6 +768,27 @@ class ReleaseFailed(BlowfishError):
         self.epsilon = epsilon
         self.key = key
         self.can_retry = can_retry
+
+
+class ReleaseCancelled(ReleaseFailed):
+    """A release whose count was ended after it was charged, because somebody cancelled it or nobody waited any more.
+
+    The charge stands; the same question with the same key goes on under it.
+    """
+
+    code = "release-cancelled"
+
+    def __init__(self, epsilon: Fraction, key: str) -> None:
+        BlowfishError.__init__(
+            self,
+            "the count was cancelled, or nobody waited for it any more. "
+            f"The charge of {amount(epsilon)} stands: ask the same again, with the same key, to have it answered "
+            "without a second charge.",
+        )
+        self.incident = ""
+        self.epsilon = epsilon
+        self.key = key
+        self.can_retry = True
 
 
 class InternalError(BlowfishError):

@@ -243,6 +243,8 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.SourceFailed, 6),
     (errors.SourceChanging, 6),
     (errors.SourcesUnavailable, 6),
+    (errors.SourceBusy, 6),
+    (errors.ReleaseCancelled, 130),
     (errors.ReleaseFailed, 6),
     (errors.DeadlinePassed, 6),
     (errors.Declined, 7),

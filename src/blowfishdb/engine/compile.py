@@ -60,6 +60,10 @@ MOST_ANSWERS = 1_000_000
 """Numbers that one question may ask for."""
 
 
+LONGEST_COUNT = 3600.0
+"""Seconds after which a count is given up unless the configuration says otherwise."""
+
+
 @dataclass(frozen=True, eq=False)
 class DatasetHandle:
     """Data with its domain, policy and account, at the versions in force. Never given to an analyst.
@@ -67,7 +71,8 @@ class DatasetHandle:
     `sharing` says whose answers may share noise; `read_only` that the curator vouches for rows that never change,
     `show_budget` that analysts see what is left of the data's own budget.
     `records` tells apart what else is counted of the same data: its people. `rows` is the number of records of the
-    query that is planned, where that is public and was counted. `compiled` has queries that were compiled before.
+    query that is planned, where that is public and was counted. `longest_count` is the number of seconds after which a
+    count is given up, whatever it counts. `compiled` has queries that were compiled before.
     """
 
     name: str
@@ -83,6 +88,7 @@ class DatasetHandle:
     sharing: str = OFF
     read_only: bool = False
     show_budget: bool = False
+    longest_count: float = LONGEST_COUNT
     records: str = ""
     rows: int | None = None
     compiled: CompiledQueries | None = field(default=None, repr=False)

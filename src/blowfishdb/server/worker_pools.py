@@ -14,7 +14,6 @@ import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from anyio import CapacityLimiter, Lock, to_thread
 
 from blowfishdb.errors import BlowfishError, RateLimited, TooExpensive, WorkCancelled
+from blowfishdb.sources.calls import is_cancelled
 
 if TYPE_CHECKING:
     # The processes for heavy work load this file too, and begin sooner without it.
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-is_cancelled: ContextVar[Callable[[], bool]] = ContextVar("is_cancelled", default=lambda: False)
-"""Whether nobody waits any more for what this request or page asked."""
 QUOTES_AT_ONCE = 64
 """Threads for arithmetic. What is heavy waits in them for a process and uses no processor; what is light ends soon."""
 RELEASES_AT_ONCE = 16

@@ -32,8 +32,8 @@ from blowfishdb.sources.base import (
     driver,
     function,
     ibis,
-    interrupted_after,
 )
+from blowfishdb.sources.calls import stopped_by
 from blowfishdb.sources.delta import DeltaLog, DeltaVersion
 from blowfishdb.sources.location import (
     GLOB,
@@ -218,6 +218,7 @@ class DuckDB(Engine):
     """An embedded DuckDB; `connect` opens a connection that sees the tables, and `read` one that may read rows."""
 
     compiler = "duckdb"
+    is_embedded = True
     byte_text = 'CAST(x AS TEXT) COLLATE "C"'
     errors_on_overflow = False
     decimal_digits = 15
@@ -274,15 +275,17 @@ class DuckDB(Engine):
         return os.path.exists(log) and os.path.getsize(log) > 0
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
-        with self._run(sql, deadline) as result:
+        del deadline
+        with self._run(sql) as result:
             return result.fetchall()
 
     def fetch_columns(self, sql: str, deadline: float | None) -> Fetched:
         """The columns. Of small files that are as they were, those of the last statements need no second look."""
+        del deadline
         content = self.content() if self._is_small() else None
         known, columns = self._counted.get(sql, (None, []))
         if content is None or content != known:
-            columns = self._fetched(sql, deadline)
+            columns = self._fetched(sql)
             if content is not None and content == self.content():
                 self._counted = dict([*self._counted.items(), (sql, (content, columns))][-MOST_COUNTED:])
         return columns
@@ -291,22 +294,23 @@ class DuckDB(Engine):
         stamps = self._stamps()
         return bool(stamps) and sum(size for _, _, size, _, _ in stamps.values()) <= SMALL_SIZE
 
-    def _fetched(self, sql: str, deadline: float | None) -> Fetched:
-        with self._run(sql, deadline) as result:
+    def _fetched(self, sql: str) -> Fetched:
+        with self._run(sql) as result:
             if {str(column[1]) for column in result.description or ()} <= ARRAYS:
                 columns = result.fetchnumpy().values()
                 return [column.tolist() if np.ma.is_masked(column) else np.asarray(column) for column in columns]
             return [list(column) for column in zip(*result.fetchall(), strict=True)]
 
     def stream(self, sql: str, deadline: float | None) -> Iterator[Floats]:
-        with self._run(sql, deadline) as result:
+        del deadline
+        with self._run(sql) as result:
             for piece in result.to_arrow_reader(PIECE):
                 yield piece.column(0).to_numpy(zero_copy_only=False)
 
     @contextmanager
-    def _run(self, sql: str, deadline: float | None) -> Iterator[DuckDBPyConnection]:
+    def _run(self, sql: str) -> Iterator[DuckDBPyConnection]:
         """A statement that ran, before its rows are fetched."""
-        with self._read() as connection, interrupted_after(deadline, connection.interrupt):
+        with self._read() as connection, stopped_by(connection.interrupt):
             yield connection.execute(sql)
 
     def last_write(self) -> str | None:

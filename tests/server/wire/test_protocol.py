@@ -196,7 +196,7 @@ def send(port: WirePlace, data: bytes) -> None:
 def test_a_client_cancels_its_own_statement_alone(port: WirePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     from blowfishdb.errors import WorkCancelled
     from blowfishdb.server.wire.statements import Statements
-    from blowfishdb.server.worker_pools import is_cancelled
+    from blowfishdb.sources.calls import is_cancelled
 
     def wait(self: object, question: object) -> None:
         until = time.monotonic() + 30

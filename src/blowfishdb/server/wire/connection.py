@@ -66,6 +66,8 @@ STATES: tuple[tuple[type[BlowfishError], str], ...] = (
     (errors.SpendingCapReached, "53400"),
     (errors.BudgetExceeded, "53400"),
     (errors.WorkCancelled, "57014"),
+    (errors.ReleaseCancelled, "57014"),
+    (errors.SourceBusy, "53000"),
     (errors.DeadlinePassed, "57014"),
     (errors.TooLarge, "54000"),
     (errors.TooExpensive, "54000"),
