@@ -447,12 +447,23 @@ def around_the_noise() -> Iterator[Fault]:
     def fault(kind: str, name: str, file: str, old: str, new: str, *tests: str) -> Fault:
         return Fault(kind, name, file, old, new, tests)
 
+    secret = "counts_people(compiled.query) or np.any(compiled.problem.graph.components() == ZERO)"
     yield fault(
         "raw counts",
-        "a total that is no public one",
+        "the total of records that may leave",
         "engine/release.py",
-        "return None if np.any(compiled.problem.graph.components() == ZERO) else float(counts.sum())",
-        "return float(counts.sum())",
+        secret,
+        "counts_people(compiled.query)",
+        "tests/engine/test_charge.py",
+        "tests/engine",
+    )
+    yield fault(
+        "raw counts",
+        "the total of persons over groups",
+        "engine/release.py",
+        secret,
+        "np.any(compiled.problem.graph.components() == ZERO)",
+        "tests/engine/test_people.py",
         "tests/engine",
     )
     yield fault(
