@@ -10,6 +10,7 @@ import pytest
 
 from blowfishdb.audit.cases import choices
 from blowfishdb.audit.choices import same_list
+from blowfishdb.audit.exact import quantile_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.report import CheckLine
 from blowfishdb.engine import measure
@@ -103,3 +104,14 @@ def test_the_same_list_comes_out_with_the_shifted_noise_at_no_more_than_is_charg
         chosen = listed.choose(counts, noise[:groups] - 5)
         shifted = same_list(listed, noise[:groups] - 5, chosen, moved)
         assert listed.choose(counts + moved, shifted).tolist() == chosen.tolist()
+
+
+@pytest.mark.parametrize(("share", "found"), [(Fraction(9, 10), "presence only"), (Fraction(7, 10), "full")])
+def test_a_choice_of_quantiles_that_is_a_little_too_cheap_shows(
+    share: Fraction, found: str, monkeypatch: Patch
+) -> None:
+    """What records that come and go lose is attained by some output, and three quarters of what moves lose."""
+    usual = QuantilePlan.loss
+    monkeypatch.setattr(QuantilePlan, "loss", lambda plan, graph: usual(plan, graph) * share)
+    caught = {line.subject.rpartition(", ")[2] for line in quantile_lines() if line.is_violation}
+    assert found in caught

@@ -47,10 +47,10 @@ class RankChoice:
         return float(np.logaddexp.reduce(log_chances(self.records, self.gaps, self.unit)[fits]))
 
 
-def log_chances(records: SpreadRecords, gaps: tuple[Fraction, ...], unit: Fraction) -> Floats:
+def log_chances(records: SpreadRecords, gaps: tuple[Fraction, ...], unit: Fraction, parts: int = PARTS) -> Floats:
     """The log chance of every ordered vector of positions, by the definition of the mechanism."""
-    few = SpreadRecords(records.counts, PARTS)
-    ranks = few.ranks(np.arange(few.positions)) / (2.0 * PARTS)
+    few = SpreadRecords(records.counts, parts)
+    ranks = few.ranks(np.arange(few.positions)) / (2.0 * parts)
     vectors = np.array(list(itertools.combinations_with_replacement(ranks.tolist(), len(gaps) - 1)))
     between = np.diff(vectors, axis=1, prepend=0.0, append=float(few.total))
     off = np.abs(between - np.array([float(gap) for gap in gaps])).sum(axis=1)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from blowfishdb.accuracy.quote import QuantileQuote, select_at
-from blowfishdb.audit.choices import log_chances
+from blowfishdb.audit.choices import PARTS, log_chances
 from blowfishdb.audit.definitions import NoisyRows
 from blowfishdb.audit.report import CheckLine, Losses, amount, judged, not_tested
 from blowfishdb.audit.scratch import Scratch, TableRow, TapedDraw, opened, replaced, scratch, taped
@@ -252,7 +252,7 @@ def _loss(plan: Plan, change: Ints) -> Fraction:
 
 
 ROWS = 4
-PRICE = Fraction(6)
+PRICE = Fraction(30)
 """So expensive that the most likely outputs hide nothing of what an unlikely one tells."""
 LEVELS = {"median": ("0.5",), "quartiles": ("0.25", "0.5", "0.75"), "tails": ("0.05", "0.95")}
 SamplerCall = tuple[SpreadRecords, tuple[Fraction, ...], Fraction]
@@ -361,7 +361,7 @@ def _largest_ratio(compiled: Compiled, quote: QuantileQuote, pairs: CellPairs) -
             # The published number is the same for all tables: what the noise makes up for is its loss.
             tape.play([published - totals])
             choose_quantiles(quote.plan, compiled.problem.graph, quote.certificate, counts)
-            laws.append([log_chances(*call) for call in calls])
+            laws += [[log_chances(*call, parts) for call in calls] for parts in (1, PARTS)]
             calls.clear()
         draws = tape.take()
         return totals, float(1 / draws[0].unit) if draws else 0.0, laws
