@@ -417,6 +417,15 @@ def changes_and_risk() -> Iterator[Fault]:
     )
     yield fault(
         "policy change",
+        "a large grid is walked along one axis",
+        "model/distance.py",
+        "else len(axes) * reach",
+        "else reach",
+        "tests/model/test_joint_stretch.py",
+        catalog,
+    )
+    yield fault(
+        "policy change",
         "rows that make way for others of the same person",
         change,
         "return max(Fraction(old.unit.at_most + 1, old.unit.at_most), Fraction(2))",
