@@ -130,12 +130,16 @@ def swapped(holder: object, name: str, substitute: object) -> Iterator[None]:
 
 
 @contextmanager
-def replaced(substitutes: dict[AnyFunction, AnyFunction]) -> Iterator[None]:
+def replaced(substitutes: dict[AnyFunction, AnyFunction], *, everywhere: bool = False) -> Iterator[None]:
     """Puts substitutes in place of functions in every module of the package that holds them by name.
 
-    They serve this thread alone: what other threads of the process release has noise of its own.
+    They serve this thread alone: what other threads of the process release has noise of its own. Only where all of them
+    belong to the audit may they serve everywhere.
     """
-    wanted = {id(original): in_this_thread(original, substitute) for original, substitute in substitutes.items()}
+    wanted = {
+        id(original): substitute if everywhere else in_this_thread(original, substitute)
+        for original, substitute in substitutes.items()
+    }
     with ExitStack() as swaps:
         for name, module in list(sys.modules.items()):
             if not name.startswith("blowfishdb.") or name.startswith("blowfishdb.audit"):
