@@ -8,7 +8,7 @@ import itertools
 import os
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,8 +21,8 @@ import numpy as np
 from blowfishdb.audit.scratch import REAL, AnyFunction, Tape, TapedDraw, TapeError, replaced, swapped
 from blowfishdb.engine import measure as engine
 from blowfishdb.engine.measure import PublishedLevel
-from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints
+from blowfishdb.noise.certified import watched
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import EdgePlan
 from blowfishdb.plan.points import PointPlan
@@ -91,7 +91,7 @@ MADE_EQUAL = (
 
 
 @contextmanager
-def made_equal(names: tuple[MadeEqual, ...] = MADE_EQUAL) -> Iterator[None]:
+def made_equal(names: Sequence[MadeEqual] = MADE_EQUAL) -> Iterator[None]:
     """Clocks that stand and random names that are the same again, begun anew for each world."""
     with ExitStack() as swaps:
         for one in names:
@@ -102,6 +102,8 @@ def made_equal(names: tuple[MadeEqual, ...] = MADE_EQUAL) -> Iterator[None]:
 Access = Callable[[], tuple[Ints, Ints]]
 """Asks the data once: the noisy or chosen values, and what is published without noise."""
 ROWS = "rows of a plan"
+FAR = 2**50 + 1
+"""Added to noise: whatever rounds it or leaves it out changes what is published by another number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,15 +161,29 @@ class Coupling:
             return run()
         self._depth += 1
         try:
-            if self.past is None:
-                self.tape.take()
-                values, exact = run()
-                self.accesses.append(Published(what, identity, tuple(self.tape.take()), values))
-                return values, exact
-            before = self._expected(what, identity)
-            return run() if before is None else self._again(before, run, on_rows=on_rows)
+            # An access may be repeated, which no receipt pays for.
+            with watched(None):
+                return self._accessed(what, identity, run, on_rows=on_rows)
         finally:
             self._depth -= 1
+
+    def _accessed(self, what: str, identity: str, run: Access, *, on_rows: bool) -> tuple[Ints, Ints]:
+        if self.past is None:
+            return self._first(what, identity, run, on_rows=on_rows)
+        before = self._expected(what, identity)
+        return run() if before is None else self._again(before, run, on_rows=on_rows)
+
+    def _first(self, what: str, identity: str, run: Access, *, on_rows: bool) -> tuple[Ints, Ints]:
+        """The values as they are drawn, recorded. Where each row has one draw, more noise must show as just that."""
+        self.tape.take()
+        values, exact = run()
+        published = Published(what, identity, tuple(self.tape.take()), values)
+        self.accesses.append(published)
+        if on_rows and published.draws and not self.by_rows:
+            raised = [draw.values + FAR for draw in published.draws]
+            if not np.array_equal(self._played(published, raised, run)[0], values + FAR):
+                self.differences.append(f"{what}: some values do not carry the noise that was drawn for them")
+        return values, exact
 
     def _again(self, before: Published, run: Access, *, on_rows: bool) -> tuple[Ints, Ints]:
         """The values of the first world, where noise of the same law explains them on this table as well."""
@@ -247,8 +263,8 @@ def coupled(coupling: Coupling, *, everywhere: bool = False) -> Iterator[Couplin
         what = ROWS if coupling.by_rows else f"{ROWS} given others with noise of unit {beside}"
         return Measured(*coupling.access(what, certified.plan.digest(), run))
 
-    def weighing(plan: PointPlan, counts: Ints) -> tuple[Ints, Ints]:
-        run = partial(measure_points, plan, counts)
+    def weighing(plan: PointPlan, *given: Any) -> tuple[Ints, Ints]:
+        run = partial(measure_points, plan, *given)
         return coupling.access("weights on points", plan.digest(), run, on_rows=plan.unit is not None)
 
     def by_rank(plan: QuantilePlan, *given: Any) -> Ints:
@@ -257,10 +273,10 @@ def coupled(coupling: Coupling, *, everywhere: bool = False) -> Iterator[Couplin
     def by_size(plan: GroupSelection, *given: Any) -> Ints:
         return coupling.access("names of groups", plan.digest(), lambda: (choose_groups(plan, *given), NOTHING))[0]
 
-    def replying(ask: StageRequest, graph: CellGraph, counts: Ints) -> Any:
+    def replying(ask: StageRequest, *given: Any) -> Any:
         if isinstance(ask.stage, MeasurementStage):
-            return reply(ask, graph, counts)
-        run = partial(reply, ask, graph, counts)
+            return reply(ask, *given)
+        run = partial(reply, ask, *given)
         return coupling.access(f"the stage {ask.name}", ask.stage.digest(), lambda: (np.asarray(run()), NOTHING))[0]
 
     substitutes: dict[AnyFunction, AnyFunction] = {

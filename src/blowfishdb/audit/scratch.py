@@ -302,6 +302,15 @@ def column_kind(attribute: Attribute) -> str:
     return "VARCHAR"
 
 
+def columns_of(domain: Domain, policy: Policy) -> dict[str, str]:
+    """The columns of one table that holds all that is declared, joined attributes too, with their types."""
+    columns = {name: column_kind(attribute) for name, attribute in domain.attributes}
+    if isinstance(policy.unit, Person):
+        columns.setdefault(policy.unit.id, "VARCHAR")
+        columns.setdefault(policy.unit.order_by, "BIGINT")
+    return columns
+
+
 def raw_values(attribute: Attribute, code: int) -> list[object]:
     """Values that a row may hold so that it counts as this code: usual ones, and awkward ones that are clamped."""
     if code == attribute.size and attribute.null == "cell":
@@ -411,10 +420,7 @@ def scratch(
 ) -> Iterator[Scratch]:
     """A dataset of this declaration with an empty table and an empty ledger; gone afterwards."""
     watch = Watch()
-    columns = {name: column_kind(attribute) for name, attribute in domain.attributes}
-    if isinstance(policy.unit, Person):
-        columns.setdefault(policy.unit.id, "VARCHAR")
-        columns.setdefault(policy.unit.order_by, "BIGINT")
+    columns = columns_of(domain, policy)
     database = duckdb.connect(":memory:", config={"threads": 1})
     listed = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
     database.execute(f"CREATE TABLE {NAME} ({listed})")

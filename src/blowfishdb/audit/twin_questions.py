@@ -95,7 +95,7 @@ def levels(session: Session, name: str) -> object:
 
 def too_much(session: Session, name: str) -> object:
     """A question beyond every budget."""
-    return session[name].histogram(AGE).release(epsilon="1999")
+    return session[name].histogram(AGE).release(epsilon=999)
 
 
 def nonsense(session: Session, name: str) -> object:
@@ -308,7 +308,7 @@ def neighbouring(names: Sequence[str] = tuple(NEIGHBOURHOODS)) -> Twins:
         one = NEIGHBOURHOODS[name]
         declared = JOINED if one.joins else DECLARED
         source = f"duckdb:///{DATA}#{name}"
-        datasets.append(Dataset(name, source=source, domain=declared, policy=one.policy, epsilon=1000, joins=one.joins))
+        datasets.append(Dataset(name, source=source, domain=declared, policy=one.policy, epsilon=100, joins=one.joins))
         for world, rows, sex in ((worlds[0], one.first, one.first_sex), (worlds[1], one.second, one.second_sex)):
             # The rows that differ stand among the others.
             world[name] = TwinTable(COLUMNS, [*CROWD[:9], *rows, *CROWD[9:]])

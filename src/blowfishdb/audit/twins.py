@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import duckdb
 
-from blowfishdb.audit.coupling import Coupling, coupled, made_equal
+from blowfishdb.audit.coupling import MADE_EQUAL, Coupling, MadeEqual, coupled, made_equal
 from blowfishdb.audit.scratch import listening
 from blowfishdb.catalog import Dataset, curate
 from blowfishdb.engine.answer import Answer
@@ -57,6 +57,8 @@ class Twins:
     second: Tables
 
 
+Act: TypeAlias = Callable[[Path], None]
+"""Does something over the configuration of a world that nobody listens to."""
 DATA = "data.duckdb"
 
 
@@ -93,11 +95,17 @@ class Compared:
 
 
 def compare(
-    twins: Twins, script: Script, *, others: Callable[[Path, Coupling], None] | None = None, everywhere: bool = False
+    twins: Twins,
+    script: Script,
+    *,
+    others: tuple[Act, Act] | None = None,
+    equal: Sequence[MadeEqual] = MADE_EQUAL,
+    everywhere: bool = False,
 ) -> Compared:
     """What a script is told in two worlds, byte by byte. `everywhere`: the engine works in other threads.
 
-    With `others` both worlds hold the first tables, and somebody else acts in the first of them before the script runs.
+    With `others` both worlds hold the first tables, and before the script runs somebody else does one thing in the
+    first and another in the second.
     """
     coupling = Coupling(by_rows=others is not None)
     transcripts = []
@@ -106,11 +114,11 @@ def compare(
         folder = Path(home) / "world"
         for place, tables in enumerate((twins.first, twins.first if others else twins.second)):
             folder.mkdir()
-            with made_equal(), listening() as heard:
+            with made_equal(equal), listening() as heard:
                 config = make_world(folder, twins.datasets, tables)
-                if others is not None and place == 0:
+                if others is not None:
                     with coupling.apart():
-                        others(config, coupling)
+                        others[place](config)
                 told = list(script(config))
             transcripts.append([*told, Told("all questions", "logs and warnings", "\n".join(heard).encode())])
             rmtree(folder)
