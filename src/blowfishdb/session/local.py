@@ -159,7 +159,7 @@ def local_backend(
                     unproven=ways.unproven,
                 )
             if isinstance(preview, Preview):
-                if preview.epsilon:
+                if preview.epsilon and not request.target.fresh:
                     known = repeated(ledger, handle.account, analyst, request.digest, preview.best.epsilon)
                     preview = replace(preview, shared=known or preview.shared)
                 fresh = Way("fresh", preview.best.epsilon, preview.alpha)
@@ -179,7 +179,8 @@ def local_backend(
                 return planned(handle, request).release
 
             try:
-                return charged_payload(ledger, handle, analyst, request.digest, prepared, run)
+                named = run.for_target(request.target)
+                return charged_payload(ledger, handle, analyst, request.digest, prepared, named)
             except BudgetExceeded as error:
                 refusal, compiled = _shown_refusal(handle, error), prepared().compiled
                 data, mine = refusal.remaining_dataset, refusal.remaining_analyst
@@ -194,9 +195,12 @@ def local_backend(
         return in_turn(work)
 
     def release_all(wanted: Sequence[tuple[ReleaseRequest, Run]]) -> list[Answer]:
+        # Keys of fresh noise are made once: each is charged under its key, and answered under it.
+        named = [(one, run.for_target(one.target)) for one, run in wanted]
+
         def charge() -> None:
             charged: list[tuple[str, Release, Run]] = []
-            for one, run in wanted:
+            for one, run in named:
                 handle, request = opened(one)
                 charged.append((request.digest, planned(handle, request).release, run))
             try:
@@ -206,7 +210,7 @@ def local_backend(
 
         if len(wanted) > 1:
             in_turn(charge)
-        return [expect(redact_errors(partial(decode, payload(one, run))), Answer) for one, run in wanted]
+        return [expect(redact_errors(partial(decode, payload(one, run))), Answer) for one, run in named]
 
     def reopen(name: str, number: int) -> Released:
         """Somebody else's number is as unknown as one that was never given."""
