@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from fastapi import Response
 
+from blowfishdb.server.app import allow_files
 from blowfishdb.server.rest import queries
 from tests.server.places import AGES, PASSWORD, PATIENCE, Place, code, opened
 
@@ -262,6 +264,21 @@ def test_one_account_uses_up_nobody_elses_sign_ins(tmp_path: Path) -> None:
 
         assert [signed_in("ana") for _ in range(4)] == [200, 200, 200, 429]
         assert signed_in("bob") == 200
+
+
+def test_a_server_may_open_files_for_all_its_connections() -> None:
+    usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (usual - 10, most))
+        allow_files(usual - 20)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (usual - 10, most)
+        allow_files(usual - 5)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (usual - 5, most)
+        if most != resource.RLIM_INFINITY:
+            allow_files(most + 1)
+            assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (usual, most))
 
 
 def test_a_proxy_has_as_many_connections_as_there_are(tmp_path: Path) -> None:
