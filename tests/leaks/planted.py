@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.audit.twins import DATA
-from blowfishdb.engine import charge, measure, preview, release
+from blowfishdb.engine import charge, measure, preview, release, sharing
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.postprocess import Selection
 from blowfishdb.engine.preview import Preview
@@ -58,7 +58,8 @@ Leak = Callable[[Spy, pytest.MonkeyPatch], None]
 
 def total(spy: Spy, patch: pytest.MonkeyPatch) -> None:
     """The exact number of rows beside the noisy numbers, where it is secret."""
-    patch.setattr(release, "public_total", lambda _, counts: float(counts.sum()))
+    for module in (release, sharing):
+        patch.setattr(module, "public_total", lambda _, counts: float(counts.sum()))
 
 
 def price(spy: Spy, patch: pytest.MonkeyPatch) -> None:

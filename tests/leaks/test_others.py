@@ -50,7 +50,7 @@ OTHER_ROWS: tuple[Asking, ...] = (
     (lambda t: t.where(AGE < 3).cdf(COST), "1/5"),
 )
 """As many questions of other rows: numbers of entries count those of everybody (docs/threat-model.md)."""
-ASKED = ("histogram", "levels", "cdf", "plan", "synopsis", "too much")
+ASKED = ("histogram", "levels", "plan", "too much")
 
 
 def told(name: str, labels: Sequence[str], *others: Sequence[Asking]) -> tuple[str, ...]:

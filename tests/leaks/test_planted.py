@@ -11,11 +11,11 @@ from blowfishdb.audit.twin_questions import ALL, library, neighbouring
 from blowfishdb.audit.twins import Compared, Told, compare
 from tests.leaks.planted import LEAKS, Leak, Spy
 
-FIRST = "count of a filter"
+FIRST = "histogram of two"
 
 
 def found(spy: Spy, name: str, label: str) -> Compared:
-    """The comparison of two worlds that are asked for a count, then this question."""
+    """The comparison of two worlds that are asked for a table, then this question."""
 
     def script(config: Path) -> Iterator[Told]:
         spy.folder = config.parent
@@ -24,7 +24,7 @@ def found(spy: Spy, name: str, label: str) -> Compared:
     return compare(neighbouring((name,)), script)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("leak", LEAKS, ids=lambda leak: leak.__name__)
 def test_a_planted_leak_is_found(leak: Leak, monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy()
@@ -33,7 +33,7 @@ def test_a_planted_leak_is_found(leak: Leak, monkeypatch: pytest.MonkeyPatch) ->
     assert found(spy, *LEAKS[leak]).differences
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "label"), sorted(set(LEAKS.values())))
 def test_without_a_leak_nothing_is_found(name: str, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy()

@@ -84,6 +84,7 @@ MADE_EQUAL = (
     MadeEqual("blowfishdb.catalog.record", "datetime", lambda: StoppedClock, "a printed record says when it was made"),
     MadeEqual("xlsxwriter.core", "datetime", lambda: StoppedClock, "a workbook says when it was made"),
     MadeEqual("blowfishdb.incidents", "os", lambda: RepeatedBytes(os), "an incident has a random number"),
+    MadeEqual("blowfishdb.engine.charge", "os", lambda: RepeatedBytes(os), "a fresh draw has a random key"),
     MadeEqual("blowfishdb.ledger.store", "os", lambda: RepeatedBytes(os), "a ledger has a random name"),
     MadeEqual("blowfishdb.ledger.mark", "os", lambda: RepeatedBytes(os), "a mark has a random name and key"),
 )
