@@ -178,6 +178,9 @@ def test_limits_hold_for_every_source_of_an_answer(source: AnswerSource, account
         for one in source.before:
             answered(world, [one])
         refused(world, source, BudgetExceeded)
+        # An analyst who has room of their own is held to the limit of the data all the same.
+        allow(world, price)
+        refused(world, source, BudgetExceeded)
 
 
 def no(price: Fraction, charges: Sequence[Charge]) -> None:
