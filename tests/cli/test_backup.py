@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from blowfishdb.ledger.backup import check_copy
+from blowfishdb.server.auth.database import open_database
 from tests.cli.conftest import Run
 
 
@@ -29,6 +34,7 @@ def test_a_restored_account_counts_what_was_spent_after_the_backup(people: Run, 
     assert (folder / "monday.backup").stat().st_mode & 0o077 == 0
     release(people, "0.20")
     before = spent(people)
+    people("user", "add", "ben")
     refused = people("restore", "monday.backup")
     assert refused.code != 0 and "users in this place (sqlite:///blowfish.users)" in refused.err
     assert "--replace" in refused.err and "names this place" not in refused.err
@@ -145,3 +151,92 @@ def test_a_drill_shows_a_backup_and_releases_nothing(people: Run, folder: Path) 
     assert people(*asked).code == 0
     assert people("dataset", "record", "people", str(drill / "record.html"), *place).code == 0
     assert "nobody knew what had been spent after entry 4" in (drill / "record.html").read_text()
+
+
+KILLED = """
+import os, signal, sys
+from blowfishdb.cli import backup, run
+from blowfishdb.ledger import backup as books, mark
+from blowfishdb.server.auth.database import Database
+
+def die(*arguments, **keywords):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def before(place, name):
+    setattr(place, name, die)
+
+def after(place, name):
+    usual = getattr(place, name)
+    setattr(place, name, lambda *arguments, **keywords: (usual(*arguments, **keywords), die()))
+
+step, *command = sys.argv[1:]
+{
+    "unpacked": lambda: before(backup, "_restore"),
+    "looked at": lambda: before(books, "restore_ledger"),
+    "copy begun": lambda: before(books, "_copy"),
+    "copy of the old": lambda: after(books, "_set_aside"),
+    "replaced": lambda: before(mark.FileMark, "replace"),
+    "marked": lambda: after(mark.FileMark, "replace"),
+    "kept": lambda: after(backup, "_keep"),
+    "users begun": lambda: before(Database, "copy"),
+    "users copied": lambda: after(Database, "copy"),
+    "written": lambda: before(os, "fsync"),
+}[step]()
+sys.exit(run(command))
+"""
+
+
+def killed(step: str, *command: str) -> None:
+    """Runs a command in a process of its own, which dies at a step."""
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root}/src"}
+    ended = subprocess.run([sys.executable, "-c", KILLED, step, *command], env=environment, check=False)
+    assert ended.returncode == -9, step
+
+
+RESTORING = ["unpacked", "looked at", "copy of the old", "replaced", "marked", "kept", "users begun", "users copied"]
+
+
+@pytest.mark.parametrize("step", RESTORING)
+@pytest.mark.parametrize("replaces", [False, True], ids=["lost", "replaced"])
+@pytest.mark.sampled(3)
+def test_a_killed_restore_is_finished_by_the_next_one_which_leaves_nothing(
+    people: Run, folder: Path, step: str, replaces: bool
+) -> None:
+    if not replaces and step in ("copy of the old", "kept"):
+        return
+    release(people)
+    people("user", "add", "ana")
+    assert people("backup", "monday.backup").code == 0
+    release(people, "0.20")
+    people("user", "add", "ben")
+    if not replaces:
+        for file in [*folder.glob("blowfish.ledger*"), *folder.glob("blowfish.users*")]:
+            file.unlink()
+    known = {file.name for file in folder.iterdir()}
+    command = ("restore", "monday.backup", *(["--replace"] if replaces else []))
+    killed(step, *command)
+    ended = people(*command)
+    assert ended.code == 0, ended.err
+    assert spent(people) == "0.45"
+    assert people("ledger", "verify").code == 0
+    assert [one["name"] for one in people("user", "list", "--json").json] == ["ana"]
+    left = {file.name for file in folder.iterdir()} - known
+    left = {name for name in left if not name.startswith(("blowfish.ledger", "blowfish.users", "blowfish.mark"))}
+    kept = sorted(name for name in left if name.endswith(".sqlite"))
+    assert left == set(kept), "what a killed restore left is there still"
+    if replaces:
+        # Whenever it died: the ledger with the later charge is kept, and so are the users with the later one.
+        ledgers = [check_copy(folder / name).head.sequence for name in kept if name.startswith("ledger")]
+        assert 6 in ledgers, kept
+        users = [open_database(f"sqlite:///{folder / name}") for name in kept if name.startswith("users")]
+        assert any(len(one.rows("SELECT name FROM users")) == 2 for one in users)
+    else:
+        assert not kept
+
+
+def test_a_killed_backup_leaves_nothing_after_the_next_one(people: Run, folder: Path) -> None:
+    killed("written", "backup", "monday.backup")
+    assert list(folder.glob(".blowfish-*")) and not (folder / "monday.backup").exists()
+    assert people("backup", "monday.backup").code == 0
+    assert not list(folder.glob(".blowfish-*")) and not list(folder.glob("*.part"))

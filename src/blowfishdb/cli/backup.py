@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import fcntl
 import hashlib
 import json
 import os
 import re
+import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +22,7 @@ import typer
 
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, ConfigOption, CuratorOption, existing, login
 from blowfishdb.cli.output import print_result
-from blowfishdb.errors import BackupRefused, BlowfishError, CatalogError, UnknownAccount, amount, plural
+from blowfishdb.errors import BackupRefused, BlowfishError, CatalogError, LedgerError, UnknownAccount, amount, plural
 
 if TYPE_CHECKING:
     from blowfishdb.catalog.config import Config
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 MANIFEST, CONFIG, LEDGER, USERS = "manifest.json", "blowfish.toml", "ledger.sqlite", "users.sqlite"
 FORMAT = 1
 ENDING = ".backup"
+WORKING, RESTORING = ".blowfish-files-", ".blowfish-restore-"
+"""Begin the names of folders that commands work in: with the files of a backup, and with what a restore replaces."""
+REPLACED_LEDGER, REPLACED_USERS = "ledger-replaced", "users-replaced"
 CREDENTIALS = re.compile(r"//[^/]*@")
 ELSEWHERE = (
     "The configuration of the backup names this place. To restore elsewhere, write a configuration here first that "
@@ -164,8 +170,8 @@ def write_backup(config: Path, file: Path, at: str) -> dict[str, Any]:
     from blowfishdb.catalog.config import read_config
     from blowfishdb.ledger.backup import back_up_ledger
 
-    part = file.with_name(f"{file.name}.part")
     with _folder_beside(file) as folder:
+        part = folder / file.name
         settings = read_config(config)
         (folder / CONFIG).write_text(settings.text, encoding="utf-8")
         with closing(ledger_of(settings)) as ledger:
@@ -186,8 +192,6 @@ def write_backup(config: Path, file: Path, at: str) -> dict[str, Any]:
                 os.replace(part, file)
         except OSError as problem:
             raise CatalogError(f"the backup {file.name} cannot be written: {problem.strerror}") from None
-        finally:
-            part.unlink(missing_ok=True)
     return manifest
 
 
@@ -241,30 +245,31 @@ def _restore(
     is_new = not config.exists()
     settings = read_config(beside if is_new else config)
     people = _users(settings) if (folder / USERS).exists() else None
-    if people is not None:
-        with closing(people), people.read() as cursor:
-            if cursor.rows("SELECT name FROM users LIMIT 1") and not replace:
-                where = CREDENTIALS.sub("//", _users_address(settings))
-                way = f"--replace. {ELSEWHERE}" if is_new else "--replace"
-                raise BackupRefused(f"there are users in this place ({where}). To replace them, and keep a copy: {way}")
+    if people is not None and not replace:
+        _check_no_users(people, folder / USERS, settings, is_new=is_new)
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    restored = restore_ledger(
-        folder / LEDGER,
-        settings.ledger_url(),
-        mark=settings.mark_place(),
-        by=by or login(),
-        reason=accept or f"restored the backup of {at}",
-        checkpoint=_checkpoint(settings, signed, key),
-        accept=accept is not None,
-        drill=drill,
-        aside=config.with_name(f"ledger-replaced-{stamp}.sqlite") if replace else None,
-    )
-    if people is not None:
-        with closing(people), closing(_users_file(folder / USERS)) as copy:
+    with _folder_beside(config, lambda left: _rescue(left, settings, people, stamp)) as work:
+        restored = restore_ledger(
+            folder / LEDGER,
+            settings.ledger_url(),
+            mark=settings.mark_place(),
+            by=by or login(),
+            reason=accept or f"restored the backup of {at}",
+            checkpoint=_checkpoint(settings, signed, key),
+            accept=accept is not None,
+            drill=drill,
+            aside=work / REPLACED_LEDGER if replace else None,
+        )
+        if restored.aside is not None:
+            restored = dataclasses.replace(restored, aside=_keep(restored.aside, config.parent, stamp))
+        if people is not None:
+            with closing(people), closing(_users_file(folder / USERS)) as copy:
+                if replace:
+                    with closing(_users_file(work / REPLACED_USERS)) as aside:
+                        people.copy(aside)
+                copy.copy(people)
             if replace:
-                with closing(_users_file(config.with_name(f"users-replaced-{stamp}.sqlite"))) as aside:
-                    people.copy(aside)
-            copy.copy(people)
+                _keep(work / REPLACED_USERS, config.parent, stamp)
     if is_new:
         os.replace(beside, config)
         return restored, None, []
@@ -275,6 +280,38 @@ def _restore(
     for dataset in added.values():
         write_dataset(config, dataset)
     return restored, beside, list(added)
+
+
+def _check_no_users(people: Database, copy: Path, settings: Config, *, is_new: bool) -> None:
+    """BackupRefused where there are users who are not those of the backup."""
+    with closing(people), closing(_users_file(copy)) as restored:
+        if not people.rows("SELECT name FROM users LIMIT 1") or people.content() == restored.content():
+            return
+    where = CREDENTIALS.sub("//", _users_address(settings))
+    way = f"--replace. {ELSEWHERE}" if is_new else "--replace"
+    raise BackupRefused(f"there are users in this place ({where}). To replace them, and keep a copy: {way}")
+
+
+def _keep(copy: Path, folder: Path, stamp: str) -> Path:
+    """Where a copy of what was replaced is kept."""
+    kept = folder / f"{copy.name}-{stamp}.sqlite"
+    os.replace(copy, kept)
+    return kept
+
+
+def _rescue(left: Path, settings: Config, people: Database | None, stamp: str) -> None:
+    """Keeps copies that a killed restore made of what it had replaced by then; what is still in place needs none."""
+    from blowfishdb.ledger.backup import is_in_place
+
+    ledger, users = left / REPLACED_LEDGER, left / REPLACED_USERS
+    with suppress(LedgerError):
+        if ledger.exists() and not is_in_place(ledger, settings.ledger_url()):
+            _keep(ledger, left.parent, f"{stamp}-interrupted")
+    if users.exists() and people is not None:
+        with closing(people), closing(_users_file(users)) as copy:
+            is_replaced = people.content() != copy.content()
+        if is_replaced:
+            _keep(users, left.parent, f"{stamp}-interrupted")
 
 
 def _counted_words(config: Path, counted: Spending) -> str:
@@ -330,13 +367,40 @@ def _users_file(path: Path) -> Database:
 
 
 @contextmanager
-def _folder_beside(file: Path) -> Iterator[Path]:
-    """A folder for nobody else's eyes, on the same disk, that is gone afterwards."""
+def _folder_beside(file: Path, rescue: Callable[[Path], None] | None = None) -> Iterator[Path]:
+    """A folder for nobody else's eyes, on the same disk, that is gone afterwards.
+
+    Those of commands that were killed are removed first, after `rescue` has looked at them.
+    """
+    place, start = file.absolute().parent, WORKING if rescue is None else RESTORING
     try:
-        with tempfile.TemporaryDirectory(prefix=".blowfish-", dir=file.absolute().parent) as folder:
-            yield Path(folder)
+        for left in place.glob(f"{start}*"):
+            with _locked(left) as is_mine:
+                if is_mine and rescue is not None:
+                    rescue(left)
+                if is_mine:
+                    shutil.rmtree(left)
+        with tempfile.TemporaryDirectory(prefix=start, dir=place) as name, _locked(Path(name)):
+            yield Path(name)
     except OSError as problem:
         raise CatalogError(f"the folder of {file.name} cannot be written: {problem.strerror}") from None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Holds the lock of a folder that a running command works in; whether nobody else does."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(descriptor)
 
 
 def _digest(file: Path) -> str:

@@ -96,7 +96,8 @@ def restore_ledger(
         copied, marked, identity = _checked(copy, None), marked_by(guard), new_identity(is_drill=drill)
         with here.write() as target, copy.read() as source:
             present = target.seen({})
-            replaced = _set_aside(target, present.head, aside)
+            is_free = aside is None and _is_outcome(target, present, copied)
+            replaced = not is_free and _set_aside(target, present.head, aside)
             kept = Witness(copied, source)
             # Entries that contradict each other do not tell where histories part.
             is_sound = verify_since(target, None, None)[0].is_sound
@@ -118,6 +119,14 @@ def restore_ledger(
                 raise LedgerCorrupt(fault.reason, sequence=fault.sequence)
         guard.replace(restored.head, identity, restored.spending, restored.eras)
     return Restored(restored.head, counted, aside if replaced else None, until)
+
+
+def is_in_place(file: Path, url: str | Path) -> bool:
+    """Whether the ledger that a copy was made of is the one at `url` still, or whether the copy was never finished."""
+    with closing(open_sqlite(file)) as copy, copy.read() as source, closing(open_store(url)) as here:
+        head = source.head()
+        with here.read() as target:
+            return head.sequence == 0 or target.hash_at(head.sequence) == head.hash
 
 
 def _checked(copy: Store[Any], mark: Head | None) -> Seen:
@@ -152,6 +161,13 @@ def _values(batch: list[LedgerRow], is_text: list[bool]) -> Iterator[str | int |
     for row in batch:
         for value, wants_text in zip(row, is_text, strict=True):
             yield str(value) if wants_text and isinstance(value, int) else value
+
+
+def _is_outcome(target: LedgerCursor, present: Seen, copied: Seen) -> bool:
+    """Whether the ledger here is this very copy, put in place by a restore that was interrupted, and nothing more."""
+    head, last = copied.head, target.entry(present.head.sequence)
+    is_next = last is not None and last.kind == "restored" and last.sequence == head.sequence + 1
+    return is_next and target.hash_at(head.sequence) == head.hash
 
 
 def _set_aside(target: LedgerCursor, head: Head, aside: Path | None) -> bool:

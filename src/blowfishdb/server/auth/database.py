@@ -192,6 +192,14 @@ class Database:
                 for row in source.rows(f"SELECT * FROM {table}"):
                     cursor.insert(table, row)
 
+    def content(self) -> dict[str, list[list[str]]]:
+        """All rows by table, as they were at one moment."""
+        with self.write(durable=False) as cursor:
+            return {
+                table: sorted([*map(str, row.values())] for row in cursor.rows(f"SELECT * FROM {table}"))
+                for table in TABLE_NAMES
+            }
+
     def close(self) -> None:
         """Lets go of the connections."""
         with self._writing:
