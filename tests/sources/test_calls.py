@@ -157,7 +157,7 @@ class Hung(SQLite):
         return {"i": ColumnType(ColumnKind.INTEGER, "int")}
 
 
-@pytest.mark.parametrize("ask", [IbisSource.columns, IbisSource.check_reachable, lambda source: source.prepare(CELLS)])
+@pytest.mark.parametrize("ask", [IbisSource.columns, lambda source: source.prepare(CELLS)])
 def test_a_look_at_columns_ends_too(tmp_path: Path, ask: Callable[[IbisSource], object]) -> None:
     Hung.free.clear()
     source = IbisSource(Hung(tmp_path / "t.sqlite"), TableName("t"), calls=Calls(pause=0.0))

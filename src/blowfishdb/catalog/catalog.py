@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -222,6 +223,8 @@ class LiveCatalog:
         self._catalog = open_catalog(config)
         self._stamp = _stamp(self._catalog.config.path)
         self._turn = threading.Lock()
+        self._past: weakref.WeakSet[IbisSource] = weakref.WeakSet()
+        """Sources of before, which a count may still ask."""
 
     def now(self) -> Catalog:
         """The catalog as the file says it now; the ledger stays open."""
@@ -236,8 +239,14 @@ class LiveCatalog:
                     for name, source in before.sources.items()
                     if name in config.datasets and _reached(config, name) == _reached(before.config, name)
                 }
+                self._past.update(source for name, source in before.sources.items() if name not in sources)
                 self._catalog, self._stamp = Catalog(config, before.ledger, sources), stamp
             return self._catalog
+
+    def end_counts(self) -> None:
+        """Ends what is asked of the sources, and asks no more of them."""
+        for source in (*self._past, *self._catalog.sources.values()):
+            source.close()
 
     def close(self) -> None:
         """Lets go of the ledger."""

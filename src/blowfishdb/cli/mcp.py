@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from threading import Lock
+from functools import partial, wraps
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -175,12 +176,32 @@ def mcp_server(conversation: Conversation) -> MCPServer:
 
     make = needed("mcp.server", "mcp").MCPServer
     server: MCPServer = make("blowfishdb", instructions=INSTRUCTIONS, version=software_version(), log_level="WARNING")
-    server.add_tool(conversation.datasets)
+    server.add_tool(cancellable(conversation.datasets))
     for question in (conversation.preview, conversation.release):
-        server.add_tool(question, description=f"{question.__doc__}\n{ARGUMENTS}")
-    server.add_tool(conversation.history)
-    server.add_tool(conversation.answer)
+        server.add_tool(cancellable(question), description=f"{question.__doc__}\n{ARGUMENTS}")
+    server.add_tool(cancellable(conversation.history))
+    server.add_tool(cancellable(conversation.answer))
     return server
+
+
+def cancellable(tool: Callable[..., dict[str, Any]]) -> Callable[..., Awaitable[dict[str, Any]]]:
+    """A tool in a thread, whose count ends when the assistant cancels the call or goes away."""
+
+    @wraps(tool)
+    async def called(*values: Any, **named: Any) -> dict[str, Any]:
+        from anyio import get_cancelled_exc_class, to_thread
+
+        from blowfishdb.sources.calls import is_cancelled
+
+        gone = Event()
+        is_cancelled.set(gone.is_set)
+        try:
+            return await to_thread.run_sync(partial(tool, *values, **named), abandon_on_cancel=True)
+        except get_cancelled_exc_class():
+            gone.set()
+            raise
+
+    return called
 
 
 @dataclass(frozen=True)

@@ -207,6 +207,16 @@ ATTEMPTS = 20
 """How often a charge is made up anew because others moved its chain on."""
 Waiting: TypeAlias = Callable[[], AbstractContextManager[object]]
 """What a thread enters while it waits, so that others may compute meanwhile."""
+Alone: TypeAlias = Callable[[str, Waiting], AbstractContextManager[bool]]
+"""What a new release of an account's data is made in: others of the same analyst come first. True if it waited."""
+
+
+def at_once(account: str, waiting: Waiting) -> AbstractContextManager[bool]:
+    """Whoever asks alone waits for nobody."""
+    del account, waiting
+    return nullcontext(False)
+
+
 BeforeCharge: TypeAlias = Callable[[Fraction, Sequence[Charge]], None]
 """What hears a price, and the charges that it is for."""
 
@@ -218,7 +228,7 @@ class Run:
     The deadline is the number of seconds of waiting and planning after which nothing is charged any more. What
     `before_charge` names hears the price and what it is for just before it is charged, and may refuse it; a replay has
     none. What it heard and was not charged after all it hears again with a minus. `waiting` is entered while
-    the release waits for an engine, and for all that is padded.
+    the release waits for an engine, and for all that is padded. A new release, not a replay, is made in `alone`.
     """
 
     key: str | None = None
@@ -227,6 +237,7 @@ class Run:
     spend: Fraction | None = None
     before_charge: BeforeCharge | None = None
     waiting: Waiting = nullcontext
+    alone: Alone = at_once
     is_fresh: bool = False
     """Whether a stored answer to the same question serves only if it was given under the same key."""
 
@@ -294,10 +305,38 @@ def charged_payload(
     """What a request publishes, as it is stored: the kept payload when there is one, else a new one, charged first."""
     started = time.monotonic()
     key, earlier = _key(ledger, handle, analyst, request_digest, run)
-    record = _on_record(ledger, handle, analyst, request_digest, run)
-    if record is not None and not (_is_failure(record.payload) and record.receipt.charge.key != key):
+
+    def replayed() -> bytes | None:
+        record = _on_record(ledger, handle, analyst, request_digest, run)
+        if record is None or (_is_failure(record.payload) and record.receipt.charge.key != key):
+            return None
         run.report_done()
         return published(record.payload, record.receipt)
+
+    payload = replayed()
+    if payload is not None:
+        return payload
+    with run.alone(handle.account, run.waiting) as has_waited:
+        if has_waited:
+            # The same may have been asked, charged and answered meanwhile.
+            key, earlier = _key(ledger, handle, analyst, request_digest, run)
+            payload = replayed()
+            if payload is not None:
+                return payload
+        return _new_payload(ledger, handle, analyst, request_digest, prepared, run, (started, key, earlier))
+
+
+def _new_payload(
+    ledger: Ledger,
+    handle: DatasetHandle,
+    analyst: str,
+    request_digest: str,
+    prepared: Callable[[], Release],
+    run: Run,
+    asked: tuple[float, str, Receipt | None],
+) -> bytes:
+    """What a request publishes that has no answer yet; it was asked at a time, under a key, which may be charged."""
+    started, key, earlier = asked
     run.report("quote")
     quoted = prepared()
     with announcing(run, lambda: ledger.receipt_of(handle.account, analyst, key) is not None) as announced:
@@ -310,7 +349,8 @@ def charged_payload(
             # What is on record already costs nothing more.
             if earlier is None and run.spend is not None and charge.received > run.spend:
                 raise SpendingCapReached(charge.received, run.spend)
-            counting = _prepared_count(handle, release)
+            with run.waiting():
+                counting = _prepared_count(handle, release)
             # From the charge on a count ends at public steps alone: retries with other deadlines, which are free, would
             # measure how long it takes. What is on record is charged already.
             if earlier is None:
@@ -368,7 +408,8 @@ def charge_together(
                 charge = _charge(handle, analyst, release, key, request_digest)
                 if run.spend is not None and charge.received > run.spend:
                     raise SpendingCapReached(charge.received, run.spend)
-                _prepared_count(handle, release)
+                with run.waiting():
+                    _prepared_count(handle, release)
                 charges.setdefault(charge.key if charge.link is None else charge.link.chain, charge)
             total = sum((charge.received for charge in charges.values()), Fraction(0))
             if charges:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import resource
 import threading
@@ -15,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 import uvicorn
+from anyio import to_thread
 from fastapi import APIRouter, FastAPI, HTTPException, Response
 from fastapi.responses import HTMLResponse
 from starlette.middleware import Middleware
@@ -127,7 +129,8 @@ def rest_app(app_state: AppState) -> FastAPI:
 
             async with postgres_port(app_state):
                 yield
-        app_state.close()
+        # In a thread: releases that end need the loop.
+        await to_thread.run_sync(app_state.close)
 
     app = RestApp(
         title=TITLE,
@@ -206,6 +209,8 @@ LARGEST_MESSAGE = 4 * 2**20
 POLL = 0.02
 OTHER_FILES = 512
 """Files that a server opens beside its connections."""
+LAST_SECONDS = 10.0
+"""Seconds after the time for running releases in which the process ends in any case."""
 
 
 def allow_files(number: int) -> None:
@@ -234,7 +239,15 @@ def run_server(app_state: AppState, when_ready: Callable[[], None]) -> None:
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
 
-    threading.Thread(target=announce, daemon=True).start()
+    def end_in_time() -> None:
+        while not server.should_exit:
+            time.sleep(POLL * 10)
+        time.sleep(app_state.settings.shutdown_seconds + LAST_SECONDS)
+        # The ledger survives any death; a thread in a driver that hangs would keep the process for ever.
+        os._exit(1)
+
+    for work in (announce, end_in_time):
+        threading.Thread(target=work, daemon=True).start()
     server.run()
 
 

@@ -29,7 +29,7 @@ from blowfishdb.server.auth.session import LoginSessions
 from blowfishdb.server.auth.users import Drafts, Tokens, Users
 from blowfishdb.server.dashboards import Dashboards
 from blowfishdb.server.settings import Settings, read_settings
-from blowfishdb.server.worker_pools import HeavyWork, WorkerPools, turn
+from blowfishdb.server.worker_pools import HeavyWork, WorkerPools, waiting
 from blowfishdb.session.backend import Backend, ReleaseRequest
 from blowfishdb.session.local import QuoteCache, checked_name, local_backend
 from blowfishdb.session.session import Session
@@ -242,12 +242,12 @@ class AppState:
 
         def payload(request: ReleaseRequest, run: Run) -> bytes:
             guard = guarded(request.dataset, run)
-            return backend.payload(request, replace(run, before_charge=guard, waiting=turn.waiting))
+            return backend.payload(request, replace(run, before_charge=guard, waiting=waiting))
 
         def release_all(requests: Sequence[tuple[ReleaseRequest, Run]]) -> list[Answer]:
             first, run = requests[0]
             guard = guarded(first.dataset, run)
-            runs = [(one, replace(run, before_charge=guard, waiting=turn.waiting)) for one, run in requests]
+            runs = [(one, replace(run, before_charge=guard, waiting=waiting)) for one, run in requests]
             return backend.release_all(runs)
 
         return replace(backend, payload=payload, release_all=release_all)
@@ -281,7 +281,8 @@ class AppState:
                 handle.source.prepare(counted.cells, handle.policy.unit)
 
     def close(self) -> None:
-        """Waits for releases that still run, then lets go of everything."""
+        """Ends counts that still run, which are answered when they are asked again, then lets go of everything."""
+        self._live.end_counts()
         with self._turn:
             for backend in self._backends.values():
                 backend.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copyreg
+import math
 import os
 import pickle
 import subprocess
@@ -13,14 +14,15 @@ import time
 import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anyio import CapacityLimiter, Lock, to_thread
+from anyio import CapacityLimiter, from_thread, to_thread
 
 from blowfishdb.errors import BlowfishError, RateLimited, TooExpensive, WorkCancelled
 from blowfishdb.sources.calls import is_cancelled
@@ -103,18 +105,88 @@ turn = Turn()
 
 
 @dataclass(eq=False)
+class Place:
+    """The place of a piece of work in its person's line and among the threads of its kind.
+
+    The event loop gives it to others while the work waits for an engine, and the work takes it back after that.
+    """
+
+    line: CapacityLimiter
+    pool: CapacityLimiter
+    _is_waiting: bool = False
+    _is_given: bool = False
+    _change: threading.Lock = field(default_factory=threading.Lock)
+
+    async def take(self) -> None:
+        """Waits for the person's turn, then for a thread."""
+        await self.line.acquire_on_behalf_of(self)
+        try:
+            await self.pool.acquire_on_behalf_of(self)
+        except BaseException:
+            self.line.release_on_behalf_of(self)
+            raise
+
+    def leave(self) -> None:
+        """Ends it with the work."""
+        with self._change:
+            if not self._is_given:
+                self._give()
+
+    def give_if_waiting(self) -> None:
+        """Gives it to others while the work waits."""
+        with self._change:
+            if self._is_waiting and not self._is_given:
+                self._give()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The work waits within the block, in its own thread."""
+        with self._change:
+            is_outer, self._is_waiting = not self._is_waiting, True
+        try:
+            yield
+        finally:
+            if is_outer:
+                with self._change:
+                    self._is_waiting = False
+                    was_given = self._is_given
+                if was_given:
+                    from_thread.run(self.take)
+                    with self._change:
+                        self._is_given = False
+
+    def _give(self) -> None:
+        self._is_given = True
+        self.line.release_on_behalf_of(self)
+        self.pool.release_on_behalf_of(self)
+
+
+_place: ContextVar[Place | None] = ContextVar("place", default=None)
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Whoever waits for an engine or a clock in the block holds up nobody: neither those that compute nor a line."""
+    place = _place.get()
+    with turn.waiting(), nullcontext() if place is None else place.waiting():
+        yield
+
+
+@dataclass(eq=False)
 class WorkerPools:
     """Worker threads by kind of work: whoever waits for a slow kind takes no thread from the quick ones.
 
-    One person's questions take turns anyway. They wait for each other here, so that many of them hold up nobody else;
-    so do one person's look-ups, which do not wait for the questions.
+    One person's questions wait for each other here, so that many of them hold up nobody else, and for nobody who waits
+    for an engine; so do one person's look-ups, which do not wait for the questions.
     """
 
     quotes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(QUOTES_AT_ONCE))
     releases: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(RELEASES_AT_ONCE))
     look_ups: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(LOOK_UPS_AT_ONCE))
-    _turns: dict[tuple[str, bool], Lock] = field(default_factory=dict)
-    _running: int = 0
+    _lines: dict[tuple[str, bool], CapacityLimiter] = field(default_factory=dict)
+    _running: set[Place] = field(default_factory=set)
+    _threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(math.inf))
+    """Of all that have a place, or wait for an engine: those are bounded by source and by person."""
     _watch: asyncio.Task[None] | None = None
 
     async def quote(self, name: str, work: Callable[[], Result], request: Request) -> Result:
@@ -139,19 +211,24 @@ class WorkerPools:
             with turn.taken():
                 return work()
 
-        self._running += 1
+        place = Place(self._lines.setdefault((name, pool is self.look_ups), CapacityLimiter(1)), pool)
+        await place.take()
+        self._running.add(place)
         if self._watch is None or self._watch.done():
             self._watch = asyncio.create_task(self._end_long_turns())
+        _place.set(place)
         try:
-            async with self._turns.setdefault((name, pool is self.look_ups), Lock()):
-                return await to_thread.run_sync(in_turn, limiter=pool)
+            return await to_thread.run_sync(in_turn, limiter=self._threads)
         finally:
-            self._running -= 1
+            self._running.discard(place)
+            place.leave()
 
     async def _end_long_turns(self) -> None:
         while self._running:
             await asyncio.sleep(turn.longest)
             turn.end_if_long()
+            for place in self._running:
+                place.give_if_waiting()
 
     async def _watched(self, name: str, work: Callable[[], Result], pool: CapacityLimiter, request: Request) -> Result:
         gone = threading.Event()

@@ -9,12 +9,12 @@ import itertools
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from threading import RLock
 from typing import TypeVar
 
 from blowfishdb.catalog.catalog import Catalog, LiveCatalog
@@ -49,6 +49,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import PUBLISHED
 from blowfishdb.session.backend import Backend, Budget, ListPart, Past, Published, ReleaseRequest, expect
+from blowfishdb.session.turn import AnalystTurn
 from blowfishdb.sources.base import Join
 
 Result = TypeVar("Result")
@@ -87,16 +88,30 @@ def local_backend(
     Closing it waits until whatever runs has ended, and leaves the catalog open.
     """
     quote_cache = quotes or QuoteCache()
-    turn = RLock()
+    turn = AnalystTurn()
     ledger = now().ledger
 
-    def in_turn(work: Callable[[], Result]) -> Result:
+    def in_turn(
+        wanted: Sequence[ReleaseRequest], work: Callable[[Sequence[tuple[DatasetHandle, Request]]], Result]
+    ) -> Result:
         # Look-ups do without: waiting for a release, they would hold threads that others need.
-        def alone() -> Result:
-            with turn:
-                return work()
+        def asked() -> Result:
+            # Before the turn: a source that is opened may take long.
+            found = [opened(one) for one in wanted]
+            with turn.taken():
+                return work(found)
 
-        return redact_errors(alone)
+        return redact_errors(asked)
+
+    def patient(run: Run) -> Run:
+        """The same terms, under which the turn is others' while the release waits."""
+
+        @contextmanager
+        def waiting() -> Iterator[None]:
+            with turn.waiting(), run.waiting():
+                yield
+
+        return replace(run, waiting=waiting, alone=turn.alone)
 
     def names() -> list[str]:
         return list(now().config.datasets)
@@ -139,11 +154,12 @@ def local_backend(
         release = planned(handle, request).release
         if release.epsilon:
             return None
-        return expect(decode(charged_payload(ledger, handle, analyst, request.digest, lambda: release, Run())), Answer)
+        payload = charged_payload(ledger, handle, analyst, request.digest, lambda: release, patient(Run()))
+        return expect(decode(payload), Answer)
 
     def preview(wanted: ReleaseRequest) -> AnyPreview:
-        def work() -> AnyPreview:
-            handle, request = opened(wanted)
+        def work(found: Sequence[tuple[DatasetHandle, Request]]) -> AnyPreview:
+            ((handle, request),) = found
             quote = planned(handle, request, wants_preview=True)
             ways, preview = ways_to(ledger, handle, analyst, quote.release), quote.preview
             release = ways.releases[0]
@@ -169,17 +185,17 @@ def local_backend(
             classes = edge_losses(handle, release)
             return preview.with_budget(_shown_left(handle.show_budget, *ledger.room(handle.account, analyst, classes)))
 
-        return in_turn(work)
+        return in_turn([wanted], work)
 
     def payload(wanted: ReleaseRequest, run: Run) -> bytes:
-        def work() -> bytes:
-            handle, request = opened(wanted)
+        def work(found: Sequence[tuple[DatasetHandle, Request]]) -> bytes:
+            ((handle, request),) = found
 
             def prepared() -> Release:
                 return planned(handle, request).release
 
             try:
-                named = run.for_target(request.target)
+                named = patient(run.for_target(request.target))
                 return charged_payload(ledger, handle, analyst, request.digest, prepared, named)
             except BudgetExceeded as error:
                 refusal, compiled = _shown_refusal(handle, error), prepared().compiled
@@ -192,24 +208,24 @@ def local_backend(
                 offers = compute(effort, instead, handle.domain, handle.policy, compiled, request.target, left)
                 raise BudgetExceeded(refusal.requested, data, mine, offers) from None
 
-        return in_turn(work)
+        return in_turn([wanted], work)
 
     def release_all(wanted: Sequence[tuple[ReleaseRequest, Run]]) -> list[Answer]:
         # Keys of fresh noise are made once: each is charged under its key, and answered under it.
         named = [(one, run.for_target(one.target)) for one, run in wanted]
 
-        def charge() -> None:
+        def charge(found: Sequence[tuple[DatasetHandle, Request]]) -> None:
             charged: list[tuple[str, Release, Run]] = []
-            for one, run in named:
-                handle, request = opened(one)
-                charged.append((request.digest, planned(handle, request).release, run))
+            for (handle, request), (_, run) in zip(found, named, strict=True):
+                charged.append((request.digest, planned(handle, request).release, patient(run)))
+            handle, _ = found[0]
             try:
                 charge_together(ledger, handle, analyst, charged)
             except BudgetExceeded as error:
                 raise _shown_refusal(handle, error) from None
 
         if len(wanted) > 1:
-            in_turn(charge)
+            in_turn([one for one, _ in named], charge)
         return [expect(redact_errors(partial(decode, payload(one, run))), Answer) for one, run in named]
 
     def reopen(name: str, number: int) -> Released:
@@ -218,11 +234,6 @@ def local_backend(
 
     def synopsis(name: str, number: int) -> Synopsis:
         return Synopsis(from_bytes(_stored(now(), name, number, _is_synopsis)), compute=compute)
-
-    def close() -> None:
-        # What still runs holds the turn.
-        with turn:
-            pass
 
     return Backend(
         analyst=analyst,
@@ -237,7 +248,7 @@ def local_backend(
         reopen=lambda name, number: redact_errors(lambda: reopen(name, number)),
         synopses=lambda name, part: redact_errors(lambda: _synopses(now(), name, part)),
         synopsis=lambda name, number: redact_errors(lambda: synopsis(name, number)),
-        close=close,
+        close=turn.close,
     )
 
 

@@ -289,10 +289,6 @@ class Engine(ABC):
         """Whether the rows are being written in a way that readers notice; engines keep that from their readers."""
         return False
 
-    def check(self, table: TableName) -> None:
-        """Fails unless a count could begin now; what is gone and is ours to open is opened anew. Reads no rows."""
-        self.columns(table)
-
     @abstractmethod
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         """The rows of one statement."""

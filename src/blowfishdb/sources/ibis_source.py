@@ -84,11 +84,6 @@ class IbisSource:
         """Ends what is asked of the engine, and asks no more of it."""
         self._calls.close()
 
-    def check_reachable(self) -> None:
-        """SourceError or SourceFailed unless a count could begin now; reads no rows."""
-        self._ask(lambda: self._engine.check(self._table))
-        self._tables()
-
     def _ask(self, work: Callable[[], Result]) -> Result:
         """What an engine answers about its tables; SourceFailed, which tells nothing of it, when it fails."""
         return _asked(self._engine, self._calls, work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -57,6 +58,7 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.layout import PageContext, Result
 from blowfishdb.server.pages.query_draft import edit_link
+from blowfishdb.sources.calls import is_cancelled
 
 
 def name_of(answer: Answer, ending: str) -> str:
@@ -444,8 +446,11 @@ def show_failure(error: BlowfishError) -> None:
 
 
 async def with_progress(context: PageContext, box: ui.element, work: Callable[[Progress], Result]) -> Result | None:
-    """The result of work that is charged, its steps followed in the box; None when it failed, which the box says."""
-    steps = ["quote"]
+    """The result of work that is charged, its steps followed in the box; None when it failed, which the box says.
+
+    It ends when its button is pressed or its page is left.
+    """
+    steps, gone = ["quote"], threading.Event()
 
     def follow() -> None:
         bar.value, label.text = STEPS[steps[-1]]
@@ -455,7 +460,9 @@ async def with_progress(context: PageContext, box: ui.element, work: Callable[[P
         bar = ui.linear_progress(0.1, show_value=False).props('aria-label="Progress"').style("margin-top:60px")
         label = ui.label(STEPS["quote"][1]).classes("bf-quiet").props('role="status"')
         label.style("text-align:center;margin-top:10px")
+        ui.button("Cancel", on_click=gone.set).props("flat no-caps").style("display:block;margin:10px auto 0")
         timer = ui.timer(0.1, follow)
+    token = is_cancelled.set(lambda: gone.is_set() or box.is_deleted)
     try:
         return await context.run(partial(work, steps.append))
     except BlowfishError as error:
@@ -464,4 +471,5 @@ async def with_progress(context: PageContext, box: ui.element, work: Callable[[P
         redraw(box, partial(context.tell if isinstance(error, NotSignedIn) else show_failure, error))
         return None
     finally:
+        is_cancelled.reset(token)
         timer.deactivate()
