@@ -19,7 +19,7 @@ export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test suite lint format bench faults docs docs-serve package-check system-parts fuzz nightly clients licences sbom vulnerabilities clean
+.PHONY: help setup demo test suite lint format bench faults planted docs docs-serve package-check system-parts fuzz nightly clients licences sbom vulnerabilities clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ bench: $(STAMP) ## run one benchmark: make bench NAME=noise (without NAME: all t
 
 faults: $(STAMP) ## break things during releases and count what is lost (an hour; ARGS="--releases 50" is shorter)
 	@$(RUN) -m tools.faults $(ARGS)
+
+planted: $(STAMP) ## plant faults one by one in a copy and print whether tests and audit find them (hours; ARGS="--list")
+	@$(RUN) -m tools.planted $(ARGS)
 
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.*

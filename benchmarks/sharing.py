@@ -114,16 +114,16 @@ def _spent(session: Session, questions: Sequence[Question]) -> tuple[float, floa
 def _shared(analysts: int) -> Row:
     chance = random.Random(SEED)
     with _adult() as config:
-        received, paid = Fraction(0), Fraction(0)
+        received = Fraction(0)
         for number in range(analysts):
             with bf.connect(config, analyst=f"analyst {number}") as session:
                 for low, width in itertools.product(FILTERS, WIDTHS):
                     table = session["adult"].where(bf.col("hours_per_week") >= low)
                     level = Fraction(chance.randint(10, 100), 1000)
                     table.histogram(bf.col("age").bins(width)).release(epsilon=level, mechanism="identity")
-                budget = session.budget("adult")
-                received += budget.spent
-                paid = budget.dataset_limit - budget.dataset_remaining
+                received += session.budget("adult").spent
+        with bf.curate(config, by="benchmark") as curator:
+            paid = curator.account("adult").spent
     ours, other = float(paid), float(received)
     return Row(f"{analysts} analysts, {QUESTIONS} questions at random accuracies", ours, other, ours / other)
 

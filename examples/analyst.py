@@ -36,9 +36,9 @@ def main() -> None:
         answer = question.release(accuracy=60)
         print(answer)
         answer.certificate.verify()
-        before = db.budget("census").remaining
+        before = db.budget("census").spent
         question.release(accuracy=60)
-        print("asking again cost", before - db.budget("census").remaining)
+        print("asking again cost", db.budget("census").spent - before)
         print(db.sql("SELECT sex, COUNT(*) FROM census GROUP BY sex", alpha=60))
 
 

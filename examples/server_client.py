@@ -80,7 +80,7 @@ def ask(db: bf.Session) -> None:
     answer = question.release(accuracy=60)
     print(answer)
     answer.certificate.verify()
-    print("left:", float(db.budget("census").remaining))
+    print("spent:", float(db.budget("census").spent))
 
 
 def main() -> None:

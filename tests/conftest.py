@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.strategies import text
 
 from blowfishdb.noise import sampler
-from tests import servers
+from tests import open_books, servers
 from tests.effort import left_for_the_night
 from tools.system_parts import CLIENTS, PARTS, SystemParts
 
@@ -41,6 +41,7 @@ sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SystemParts((*PARTS, *CLIENTS), strict=STRICT), "system-parts")
     config.pluginmanager.register(servers, "servers")
+    config.pluginmanager.register(open_books, "open-books")
 
 
 # Measuring coverage makes Python two to three times slower, so only tests of rooms that have a floor and of what they

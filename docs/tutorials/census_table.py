@@ -76,6 +76,6 @@ print(db.sql("SELECT income, COUNT(*) FROM census GROUP BY income", alpha=60))
 # ## The remaining budget, and the promise
 
 # %%
-print("left:", float(db.budget("census").remaining))
+print("spent:", float(db.budget("census").spent))
 print(answer.note())
 db.close()

@@ -66,7 +66,7 @@ answer
 # Every bar is within 80, with probability 0.95, and usually much nearer. The charge is exactly the quoted epsilon:
 
 # %%
-answer.epsilon, float(db.budget("census").remaining)
+answer.epsilon, float(db.budget("census").spent)
 
 # %% [markdown]
 # ## Too expensive

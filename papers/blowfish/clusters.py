@@ -244,6 +244,10 @@ class Held:
     def prepare_people(self, cells: Cells, unit: Person) -> Counting:
         return self.prepare(cells, unit)
 
+    def last_write(self) -> str | None:
+        """Nobody builds on these counts."""
+        return None
+
     def content(self) -> str | None:
         """Nobody builds on these counts."""
         return None

@@ -132,6 +132,18 @@ class WorkCancelled(BlowfishError):
         super().__init__("ended before it was done, because nobody waited for it any more. Nothing was charged.")
 
 
+class SourceBusy(BlowfishError):
+    """A data source to which too many calls have not ended, because it is slow or hangs; nothing new was begun."""
+
+    code = "source-busy"
+
+    def __init__(self, calls: int) -> None:
+        super().__init__(
+            f"not run: {calls} calls to the data source have not ended, and it takes no more. Try again later."
+        )
+        self.calls = calls
+
+
 class SourceError(InvalidInput):
     """A data source whose address, table, columns or join cannot serve; known without reading a row."""
 
@@ -352,6 +364,47 @@ class RateLimited(AccessError):
         self.wait = wait
 
 
+class TooManyAtOnce(AccessError):
+    """More at the same time than one account, or one address of people who have not signed in, may have here."""
+
+    code = "too-many-at-once"
+
+    def __init__(self, what: str, most: int, wait: int) -> None:
+        super().__init__(
+            f"you have as many {what} here at once as you may, {most:,}; try again when one of them has ended"
+        )
+        self.what, self.most, self.wait = what, most, wait
+
+
+class ServerFull(AccessError):
+    """More at the same time than the server can keep, of all who use it; nothing was done."""
+
+    code = "server-full"
+
+    def __init__(self, what: str, wait: int) -> None:
+        super().__init__(f"the server has as many {what} at once as it can keep. Nothing was done; try again.")
+        self.what, self.wait = what, wait
+
+
+class TooSlow(AccessError):
+    """A request that did not come to its end in time, or an answer that was not taken."""
+
+    code = "too-slow"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"waited {seconds:g} seconds for the rest: send a request whole, and read its answer")
+        self.seconds = seconds
+
+
+class ConnectionIdle(AccessError):
+    """A connection that was closed because nothing was asked over it: for long, or while others needed its place."""
+
+    code = "connection-idle"
+
+    def __init__(self) -> None:
+        super().__init__("this connection was idle and is closed: for the time it was, or to make room. Connect again.")
+
+
 class ProtocolViolation(AccessError):
     """A message to the PostgreSQL port that is not as the protocol says."""
 
@@ -403,25 +456,31 @@ class LedgerError(BlowfishError):
 
 
 class BudgetExceeded(LedgerError):
-    """A charge above what the data or the analyst has left; nothing was charged and no data was read."""
+    """A charge above what the data or the analyst has left; nothing was charged and no data was read.
+
+    What the data has left is None where the curator does not show it.
+    """
 
     code = "budget-exceeded"
 
     def __init__(
         self,
         requested: Fraction,
-        remaining_dataset: Fraction,
+        remaining_dataset: Fraction | None,
         remaining_analyst: Fraction | None,
         instead: tuple[str, ...] = (),
     ) -> None:
-        analyst = "" if remaining_analyst is None else f" and {amount(remaining_analyst)} for this analyst"
-        left = remaining_dataset if remaining_analyst is None else min(remaining_dataset, remaining_analyst)
-        advice = "" if left <= 0 else " Ask for less accuracy."
+        known = [left for left in (remaining_dataset, remaining_analyst) if left is not None]
+        analyst = "" if remaining_analyst is None else f"{amount(remaining_analyst)} is left for this analyst"
+        words = [f"{amount(remaining_dataset)} is left for the data"] if remaining_dataset is not None else []
+        if remaining_dataset is None and (remaining_analyst is None or requested <= remaining_analyst):
+            words = ["less than that is left for the data"]
+        advice = " Ask for less accuracy." if min(known, default=requested) > 0 else ""
         if instead:
             advice = f" With what is left you can have: {', or '.join(instead)}."
         super().__init__(
-            f"not run, nothing charged: this costs epsilon {amount(requested)}; {amount(remaining_dataset)} is left "
-            f"for the data{analyst}.{advice} The curator can renew the budget."
+            f"not run, nothing charged: this costs epsilon {amount(requested)}; "
+            f"{' and '.join([*words, *filter(None, [analyst])])}.{advice} The curator can renew the budget."
         )
         self.requested = requested
         self.remaining_dataset = remaining_dataset
@@ -709,6 +768,27 @@ class ReleaseFailed(BlowfishError):
         self.epsilon = epsilon
         self.key = key
         self.can_retry = can_retry
+
+
+class ReleaseCancelled(ReleaseFailed):
+    """A release whose count was ended after it was charged, because somebody cancelled it or nobody waited any more.
+
+    The charge stands; the same question with the same key goes on under it.
+    """
+
+    code = "release-cancelled"
+
+    def __init__(self, epsilon: Fraction, key: str) -> None:
+        BlowfishError.__init__(
+            self,
+            "the count was cancelled, or nobody waited for it any more. "
+            f"The charge of {amount(epsilon)} stands: ask the same again, with the same key, to have it answered "
+            "without a second charge.",
+        )
+        self.incident = ""
+        self.epsilon = epsilon
+        self.key = key
+        self.can_retry = True
 
 
 class InternalError(BlowfishError):

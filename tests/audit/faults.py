@@ -160,7 +160,8 @@ def coupled_by_another_weight(patch: pytest.MonkeyPatch) -> None:
 
 def changes_not_noticed(patch: pytest.MonkeyPatch) -> None:
     """Rows that are read again are taken for the same whatever happened to them."""
-    patch.setattr(sharing, "_content_mark", lambda ledger, handle: "the same")
+    for mark in ("_write_mark", "_content_mark"):
+        patch.setattr(sharing, mark, lambda ledger, handle: "the same")
 
 
 def star_for_a_chain(patch: pytest.MonkeyPatch) -> None:

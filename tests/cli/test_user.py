@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -56,6 +60,83 @@ def test_a_token_is_capped(blowfish: Run, folder: Path) -> None:
     assert "none" in blowfish("user", "tokens", "ana").out
     lines = [(line.action, line.detail["epsilon"]) for line in AuditLog(database).last() if line.target == token.id]
     assert lines == [("set the cap of a token", part) for part in ("0.2", "0.3", None)]
+    database.close()
+
+
+SERVER = """
+import sys
+from fractions import Fraction
+from pathlib import Path
+from blowfishdb.errors import BlowfishError
+from blowfishdb.server.state import open_app_state
+state = open_app_state(Path("blowfish.toml"))
+state.users.all()
+print("ready", flush=True)
+for line in sys.stdin:
+    token, price = line.split()
+    state.audit_log.note("ana", "asked for an answer", price)
+    try:
+        state.tokens.spend(token, Fraction(price))
+        print("spent", flush=True)
+    except BlowfishError as error:
+        print(error.code, flush=True)
+"""
+Spend = Callable[[str, str], str]
+
+
+@contextmanager
+def killed_server(folder: Path) -> Iterator[Spend]:
+    """What spends with a token in a process as a server does, which is killed in the end."""
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    told, asked = server.stdout, server.stdin
+    assert told is not None and asked is not None
+
+    def spend(token: str, price: str) -> str:
+        print(token, price, file=asked, flush=True)
+        return told.readline().strip()
+
+    with server:
+        try:
+            assert told.readline() == "ready\n"
+            yield spend
+        finally:
+            server.kill()
+
+
+def test_commands_beside_a_server_are_seen_by_it_and_lose_nothing_when_it_is_killed(
+    blowfish: Run, folder: Path
+) -> None:
+    """What a token has spent, its cap, who is shut out and all lines of the audit log, in the order of the requests."""
+    (folder / "blowfish.toml").write_text(CONFIG)
+    blowfish("user", "add", "ana")
+    file = folder / "blowfish.users"
+    database = open_database(f"sqlite:///{file}")
+    token = Tokens(Users(database, Grants(database)), database).issue("ana", "superset", ["ask"], 30)[1].id
+    database.close()
+    with killed_server(folder) as spend:
+        assert blowfish("user", "cap", token, "0.4").code == 0
+        log = file.with_name("blowfish.users-wal").stat().st_ino
+        assert spend(token, "0.25") == "spent"
+        assert blowfish("user", "tokens").code == 0
+        assert spend(token, "0.25") == "token-cap-reached"
+        assert blowfish("user", "cap", token, "0.6").code == 0
+        assert spend(token, "0.25") == "spent"
+        assert blowfish("user", "add", "ben").code == blowfish("user", "disable", "ben").code == 0
+        assert file.with_name("blowfish.users-wal").stat().st_ino == log
+    with killed_server(folder) as spend:
+        assert spend(token, "0.25") == "token-cap-reached"
+        assert spend(token, "0.1") == "spent"
+    database = open_database(f"sqlite:///{file}")
+    assert [person.is_disabled for person in Users(database, Grants(database)).all()] == [False, True]
+    audit_log = AuditLog(database)
+    asked = "asked for an answer"
+    assert [line.action for line in audit_log.last()] == [
+        *("added a user", "set the cap of a token", asked, asked, "set the cap of a token", asked),
+        *("added a user", "disabled a user", asked, asked),
+    ]
+    assert audit_log.first_fault() is None
     database.close()
 
 

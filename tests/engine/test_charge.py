@@ -15,8 +15,8 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine import charge as module
-from blowfishdb.engine.charge import LONGEST_COUNT, Run, announcing, check_receipt, prepare
-from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.engine.charge import Run, announcing, check_receipt, prepare
+from blowfishdb.engine.compile import LONGEST_COUNT, DatasetHandle
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import accuracy_target, make_request
 from blowfishdb.engine.synopsis import Synopsis, from_bytes

@@ -89,3 +89,13 @@ def test_counts_of_the_wrong_shape_are_refused_without_quoting_them() -> None:
         with pytest.raises(InvalidInput) as refused:
             measure(certified, bad)
         assert "987654321" not in str(refused.value)
+
+
+def test_plans_that_are_certified_one_after_the_other_are_never_taken_for_each_other() -> None:
+    plans, policy = CertifiedPlans(line(CELLS), most=2), line(CELLS)
+    rows = Measurement(Identity(CELLS), np.ones(CELLS, dtype=np.int64))
+    units = [Fraction(unit) for unit in (3, 4, 5, 3, 4)]
+    for plan in [Plan(unit, (rows,)) for unit in units]:
+        certified = plans.as_charged(plan, certify(plan, policy))
+        assert certified.plan.digest() == plan.digest()
+        assert certified.certificate == certify(plan, policy)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import blowfishdb as bf
 from blowfishdb.engine import charge as module
-from blowfishdb.engine.charge import LONGEST_COUNT, Pace, Run, padded
+from blowfishdb.engine.charge import Pace, Run, padded
+from blowfishdb.engine.compile import LONGEST_COUNT
 from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import CatalogError, ReleaseFailed, SourceFailed
 from blowfishdb.model.domain import integers

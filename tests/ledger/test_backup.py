@@ -259,7 +259,8 @@ def test_what_is_not_known_is_refused_unless_somebody_answers_for_it(place: Plac
     copy, ledger = two_states(place, tmp_path)
     account = ledger.accounts()[0]
     with closing(ledger):
-        text, key = sign_checkpoint(ledger.head(), "now", tmp_path / "key", ledger.seen().spending)
+        seen = ledger.seen()
+        text, key = sign_checkpoint(seen.head, "now", tmp_path / "key", seen.spending, seen.eras)
         (tmp_path / "signed").write_text(text)
         bare, _ = sign_checkpoint(ledger.head(), "now", tmp_path / "key")
         (tmp_path / "bare").write_text(bare)
@@ -325,7 +326,7 @@ def test_a_ledger_that_would_not_verify_is_not_put_back(place: Place, tmp_path: 
     copy, ledger = two_states(place, tmp_path)
     ledger.close()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("blowfishdb.ledger.backup.count_restored", lambda cursor, account, lost: None)
+        patch.setattr("blowfishdb.ledger.histories.count_restored", lambda cursor, account, lost: None)
         with pytest.raises(LedgerCorrupt, match="spent budget"):
             restore_ledger(copy, place.url, mark=place.mark, **WHO, aside=tmp_path / "aside")
     with place.open() as again:

@@ -119,8 +119,11 @@ def test_chains_end_with_the_policy_and_with_the_snapshot(ledger: Ledger) -> Non
     assert ledger.verify().is_sound
 
 
-def test_refusals_say_the_same_whether_others_paid_for_these_rows_or_for_other_ones(ledger: Ledger) -> None:
-    account = opened(ledger, 1, Fraction(1, 2))
+@pytest.mark.parametrize("own_limit", [None, Fraction(1, 2)])
+def test_refusals_are_the_same_whether_others_paid_for_these_rows_or_for_other_ones(
+    ledger: Ledger, own_limit: Fraction | None
+) -> None:
+    account = opened(ledger, 1, own_limit)
     published(ledger, linked(account, "1/2", "1/2", "1/2", "a"))
     more = linked(account, "3/4", "1/4", "3/4", "b", "ben")
     elsewhere = linked(account, "3/4", "3/4", "3/4", "b", "ben", "other rows.identity.shape.1")
@@ -129,7 +132,7 @@ def test_refusals_say_the_same_whether_others_paid_for_these_rows_or_for_other_o
             with pytest.raises(BudgetExceeded) as refusal:
                 pay(charge)
             assert (refusal.value.requested, refusal.value.remaining_dataset) == (Fraction(3, 4), Fraction(1, 2))
-    assert ledger.room(account.id, "ben", None, Fraction(1, 2))[1] == Fraction(1, 2)
+    assert ledger.room(account.id, "ben", None) == (Fraction(1, 2), own_limit)
 
 
 @pytest.mark.parametrize(

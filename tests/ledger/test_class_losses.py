@@ -115,9 +115,9 @@ def test_two_attributes_cost_the_maximum_and_room_is_told_per_class(ledger: Ledg
     ledger.charge(paid(ledger, account, "ana", {"age": HALF}, "a"))
     ledger.charge(paid(ledger, account, "ana", {"ward": HALF}, "b"))
     assert ledger.account(account).spent == HALF
-    assert ledger.room(account, "ana", ["age"])[0] == 1
-    assert ledger.room(account, "bob", ["presence"])[0] == Fraction(3, 2)
-    assert ledger.room(account, "ana", None)[0] == 1
+    assert ledger.room(account, "ana", ["age"]) == (Fraction(3, 2), 1)
+    assert ledger.room(account, "bob", ["presence"]) == (2, Fraction(3, 2))
+    assert ledger.room(account, "ana", None) == (Fraction(3, 2), 1)
     ledger.charge(paid(ledger, account, "ana", None, "c"))
     assert ledger.account(account).spent == 1
 

@@ -22,6 +22,7 @@ from blowfishdb.errors import AccountsUnavailable, LedgerUnavailable
 from blowfishdb.ledger.mark import acquire, in_turn
 from blowfishdb.server.auth.database import open_database
 from blowfishdb.sources import open_source
+from tests import open_books
 from tests.ledger.support import ROOT, Place, charge_of, opened
 from tests.ledger.worker import forked
 
@@ -302,3 +303,16 @@ def test_only_one_module_opens_sqlite_files() -> None:
     opener = re.compile(r"sqlite3\.connect\(|from sqlite3 import|sqlite_scan|import (apsw|pysqlite3)")
     found = {file.name for file in (ROOT / "src").rglob("*.py") if opener.search(file.read_text())}
     assert found == {"sqlite_files.py"}
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm"])
+@pytest.mark.parametrize("opener", ["open(path).close()", "os.close(os.open(path, os.O_RDWR | os.O_CREAT))"])
+def test_the_hook_finds_code_that_opens_a_file_in_use(place: Place, opener: str, ending: str) -> None:
+    path = place.url.removeprefix("sqlite:///")
+    planted = compile(opener, str(Path(sqlite_files.__file__).with_name("planted.py")), "exec")
+    with place.open() as ledger:
+        opened(ledger, 1)
+        with pytest.raises(RuntimeError, match="which SQLite has open"):
+            exec(planted, {"os": os, "path": path + ending})
+        assert open_books._found.pop()
+    exec(planted, {"os": os, "path": path})

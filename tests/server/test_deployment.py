@@ -115,20 +115,23 @@ def test_both_proxies_serve_rest_pages_and_their_sockets_over_tls(tmp_path: Path
     process, said = started(tmp_path, "127.0.0.1", server)
     try:
         assert said["url"] == f"https://localhost:{door}"
+        secret = ""
         for proxy in (nginx, caddy):
             with running(proxy(tmp_path, door, server), tmp_path):
-                check_through(said["url"], trusted, said["first_curator"]["password"])
+                secret = check_through(said["url"], trusted, said["first_curator"]["password"], secret)
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
 
 
-def check_through(url: str, trusted: ssl.SSLContext, password: str) -> None:
+def check_through(url: str, trusted: ssl.SSLContext, password: str, secret: str) -> str:
+    """Goes through a proxy; gives the secret of the login session that was begun there, or else the one before."""
     with httpx.Client(base_url=url, verify=trusted, timeout=PATIENCE, follow_redirects=True) as client:
         assert ready(client) == {"status": "ready"}
         signed = client.post("/api/v1/sessions", json={"name": "curator", "password": password})
         if signed.status_code == 200:
             assert "Secure" in signed.headers["set-cookie"]
+            secret = client.cookies["blowfish_session"]
         page = client.get("/")
         assert (page.status_code, str(page.url).startswith(f"{url}/")) == (200, True)
         assert page.headers["strict-transport-security"]
@@ -140,8 +143,10 @@ def check_through(url: str, trusted: ssl.SSLContext, password: str) -> None:
             statuses.append(client.post("/api/v1/sessions", json=wrong, headers=claimed).status_code)
         assert statuses[-1] == 429, statuses
     address = f"{url.replace('https', 'wss')}/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
-    with connect(address, ssl=trusted, origin=Origin(url), open_timeout=PATIENCE) as socket:
+    sent = {"Cookie": f"blowfish_session={secret}"}
+    with connect(address, ssl=trusted, origin=Origin(url), additional_headers=sent, open_timeout=PATIENCE) as socket:
         assert str(socket.recv(timeout=PATIENCE)).startswith("0{")
+    return secret
 
 
 def test_the_unit_gives_running_releases_time_and_keeps_the_mark_apart() -> None:

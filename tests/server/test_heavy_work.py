@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from blowfishdb.errors import RateLimited, TooExpensive, TooLarge, WorkCancelled
-from blowfishdb.server.worker_pools import NICE, FairQueue, HeavyWork, is_cancelled
+from blowfishdb.server.worker_pools import NICE, FairQueue, HeavyWork
+from blowfishdb.sources.calls import is_cancelled
 
 PATIENCE = 60.0
 

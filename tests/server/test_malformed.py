@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.exceptions import WebSocketException
@@ -151,8 +152,10 @@ def requests(server: Process, chance: random.Random, number: int) -> None:
 def frames(server: Process, chance: random.Random, number: int) -> None:
     """Messages to the socket of the pages; one that the server closes is opened anew."""
     address, left = f"ws://{server.host}/_nicegui_ws/socket.io/?EIO=4&transport=websocket", number
+    options: dict[str, Any] = {"additional_headers": {"Cookie": f"blowfish_session={server.cookie}"}}
+    options |= {"open_timeout": PATIENCE, "close_timeout": 0.05}
     while left > 0:
-        with suppress(WebSocketException), connect(address, open_timeout=PATIENCE, close_timeout=0.05) as pages:
+        with suppress(WebSocketException), connect(address, **options) as pages:
             while left > 0:
                 left -= 1
                 message = chance.choice(FRAMES)

@@ -13,7 +13,8 @@ import pytest
 
 from blowfishdb.catalog.config import read_config
 from blowfishdb.errors import CatalogError, RateLimited
-from blowfishdb.server.middleware import MOST_PARTIES, JsonLines, RateLimit
+from blowfishdb.server.admission import MOST_PARTIES, RateLimit, address
+from blowfishdb.server.middleware import JsonLines
 from blowfishdb.server.settings import Settings, read_settings
 from blowfishdb.server.state import Metrics
 
@@ -87,21 +88,21 @@ def test_a_limit_fills_again() -> None:
     time = [0.0]
     limit = RateLimit(60, lambda: time[0])
     for _ in range(60):
-        limit.check("a")
+        limit.check(address("a"))
     with pytest.raises(RateLimited) as refusal:
-        limit.check("a")
+        limit.check(address("a"))
     assert refusal.value.wait == 1
-    limit.check("b")
+    limit.check(address("b"))
     time[0] += 1.01
-    limit.check("a")
+    limit.check(address("a"))
     with pytest.raises(RateLimited):
-        limit.check("a")
+        limit.check(address("a"))
 
 
 def test_a_limit_forgets_the_silent() -> None:
     limit = RateLimit(1, lambda: 0.0)
     for number in range(MOST_PARTIES + 5):
-        limit.check(str(number))
+        limit.check(address(str(number)))
     assert len(limit._left) == MOST_PARTIES
 
 

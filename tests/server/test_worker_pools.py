@@ -17,7 +17,8 @@ from blowfishdb.server.auth.database import open_database
 from blowfishdb.server.auth.grants import Grants
 from blowfishdb.server.auth.session import STALE
 from blowfishdb.server.auth.users import Tokens, Users
-from blowfishdb.server.worker_pools import RELEASES_AT_ONCE, Turn, WorkerPools, is_cancelled, turn
+from blowfishdb.server.worker_pools import RELEASES_AT_ONCE, Turn, WorkerPools, turn
+from blowfishdb.sources.calls import is_cancelled
 from tests.server.places import Place
 
 PATIENCE = 20.0

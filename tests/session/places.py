@@ -28,6 +28,8 @@ def visits(
     per_analyst: str | None = None,
     name: str = "visits",
     sharing: str = "analysts",
+    *,
+    show_budget: bool = True,
 ) -> bf.Dataset:
     return bf.Dataset(
         name,
@@ -41,6 +43,7 @@ def visits(
         epsilon=epsilon,
         per_analyst=per_analyst,
         sharing=sharing,
+        show_budget=show_budget,
     )
 
 

@@ -174,7 +174,7 @@ def test_over_changed_data_nothing_is_built_on_earlier_answers(folder: Path) -> 
         change(folder)
         preview = ages(db).preview(mechanism="identity", epsilon="0.25")
         assert preview.epsilon == QUARTER
-        assert "Entry 3 is not made more accurate for the difference: the rows have changed since" in str(preview)
+        assert "Entry 3 is not made more accurate for the difference: the data was written to since" in str(preview)
         assert ages(db).release(mechanism="identity", epsilon="0.25").charged is None
         # What was published stays published: less of it is still free.
         assert ages(db).preview(mechanism="identity", epsilon="0.05").epsilon == 0
@@ -570,7 +570,7 @@ def test_what_cannot_be_proven_unchanged_is_not_made_more_accurate_for_another_q
 ) -> None:
     with session(folder) as db:
         db["visits"].histogram("age").release(epsilon="0.3", mechanism="identity")
-        monkeypatch.setattr(sharing, "_content_mark", lambda *handle: "")
+        monkeypatch.setattr(sharing, "_write_mark", lambda *handle: "")
         preview = db["visits"].cdf("age").preview(alpha=50)
         assert "upgrade" not in {way.name for way in preview.ways}
         assert preview.epsilon <= preview.best.epsilon

@@ -49,6 +49,7 @@ def dataset(name: str, world: World, address: str, epsilon: str = "1000", sharin
         epsilon=epsilon,
         accounting=world.accounting,
         sharing=sharing,
+        show_budget=True,
     )
 
 
@@ -70,6 +71,7 @@ def joined_dataset(place: int, policy: bf.Policy, address: str) -> bf.Dataset:
         policy=policy,
         epsilon="1000",
         sharing="off",
+        show_budget=True,
     )
 
 

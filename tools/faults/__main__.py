@@ -11,6 +11,7 @@ from tools.faults.corruption import damaged_ledgers
 from tools.faults.disks import file_size_limit, full_disk
 from tools.faults.lab import HEAD, Lab, Outcome, as_json, failure, line, open_lab
 from tools.faults.processes import clock_skew, kill_at_moments, kill_at_points, killed_migrations, two_servers
+from tools.faults.schedules import random_schedules
 
 KINDS: dict[str, Callable[[Lab], Iterator[Outcome]]] = {
     "points": kill_at_points,
@@ -24,6 +25,7 @@ KINDS: dict[str, Callable[[Lab], Iterator[Outcome]]] = {
     "migrations": killed_migrations,
     "clocks": clock_skew,
     "damage": damaged_ledgers,
+    "schedules": random_schedules,
 }
 NIGHTLY = 500
 

@@ -236,6 +236,7 @@ def battery(*, quick: bool) -> list[Case]:
         *with_parameters(),
         *long_axes(),
         *other_releases(),
+        *choices(),
         *points(),
         *accounts(),
     ]
@@ -495,6 +496,28 @@ def other_releases() -> Iterator[Case]:
     filtered = query("histogram", "x", Column("x") >= 2)
     yield Case("synopsis of a filter", ONE, Policy({"x": FAMILIES["partition"]}), filtered, as_synopsis=True)
     yield Case("synopsis by dawa", LONG, Policy({"x": threshold(2)}), HISTOGRAM, "dawa", Fraction(2), as_synopsis=True)
+
+
+def choices() -> Iterator[Case]:
+    """Names of groups and quantiles by rank, which are chosen at once."""
+    medians = Query("quantiles", as_axes("x"), levels=levels_of(["0.25", "0.5"]))
+    by_group = query("table", "y", aggregates=[Aggregate("quantile", ("x",), level=Fraction(1, 2))])
+    asked = {
+        "the two largest groups": Query("selection", as_axes("x"), most=2),
+        "groups above a count": Query("selection", as_axes("x"), above=3),
+        "quantiles by rank": medians,
+        "quantiles by rank by groups": by_group,
+    }
+    few = domain({"x": integers(0, 4, null=0), "y": categorical(["a", "b"], null="a", outside="a")})
+    hidden = domain({"x": integers(0, 4), "y": categorical(["a", "b"], null="a", outside="a")})
+    policies = {
+        "line": (few, Policy({"x": line()})),
+        "presence secret": (few, Policy({"x": threshold(2)}, presence="secret")),
+        "NULL hidden": (hidden, Policy({"x": line()})),
+    }
+    for (name, question), (label, (declared, policy)) in itertools.product(asked.items(), policies.items()):
+        mechanism = None if question.kind == "selection" else "exponential-quantiles"
+        yield Case(f"{name}, {label}", declared, policy, question, mechanism)
 
 
 def points() -> Iterator[Case]:

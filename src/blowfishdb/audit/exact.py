@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from blowfishdb.accuracy.quote import QuantileQuote, select_at
+from blowfishdb.audit.choices import PARTS, log_chances
 from blowfishdb.audit.definitions import NoisyRows
 from blowfishdb.audit.report import CheckLine, Losses, amount, judged, not_tested
 from blowfishdb.audit.scratch import Scratch, TableRow, TapedDraw, opened, replaced, scratch, taped
@@ -250,10 +251,8 @@ def _loss(plan: Plan, change: Ints) -> Fraction:
     return Fraction(int(np.abs(change @ rows.columns[:-1]) @ rows.weights)) / rows.unit
 
 
-PARTS = 3
-"""Positions of a cell that are gone through, instead of many thousands: the loss is the same for any number."""
 ROWS = 4
-PRICE = Fraction(6)
+PRICE = Fraction(30)
 """So expensive that the most likely outputs hide nothing of what an unlikely one tells."""
 LEVELS = {"median": ("0.5",), "quartiles": ("0.25", "0.5", "0.75"), "tails": ("0.05", "0.95")}
 SamplerCall = tuple[SpreadRecords, tuple[Fraction, ...], Fraction]
@@ -362,7 +361,7 @@ def _largest_ratio(compiled: Compiled, quote: QuantileQuote, pairs: CellPairs) -
             # The published number is the same for all tables: what the noise makes up for is its loss.
             tape.play([published - totals])
             choose_quantiles(quote.plan, compiled.problem.graph, quote.certificate, counts)
-            laws.append([_log_chances(*call) for call in calls])
+            laws += [[log_chances(*call, parts) for call in calls] for parts in (1, PARTS)]
             calls.clear()
         draws = tape.take()
         return totals, float(1 / draws[0].unit) if draws else 0.0, laws
@@ -373,18 +372,6 @@ def _largest_ratio(compiled: Compiled, quote: QuantileQuote, pairs: CellPairs) -
         for moved in _neighbours(table, pairs, by_table):
             most = max(most, _ratio(by_table[table], by_table[moved]))
     return most
-
-
-def _log_chances(records: SpreadRecords, gaps: tuple[Fraction, ...], unit: Fraction) -> Floats:
-    """The log chance of every ordered vector of positions, by the definition of the mechanism."""
-    few = SpreadRecords(records.counts, PARTS)
-    ranks = few.ranks(np.arange(few.positions)) / (2.0 * PARTS)
-    vectors = np.array(list(itertools.combinations_with_replacement(ranks.tolist(), len(gaps) - 1)))
-    between = np.diff(vectors, axis=1, prepend=0.0, append=float(few.total))
-    off = np.abs(between - np.array([float(gap) for gap in gaps])).sum(axis=1)
-    logs = -off / (2.0 * float(unit))
-    chances: Floats = logs - np.logaddexp.reduce(logs)
-    return chances
 
 
 def _ratio(here: QuantileLaw, there: QuantileLaw) -> float:

@@ -55,7 +55,7 @@ from blowfishdb.audit.stages import (
 from blowfishdb.engine.charge import Run, charged_payload
 from blowfishdb.engine.measure import run_program
 from blowfishdb.engine.points import PointsRelease
-from blowfishdb.engine.program import ProgramRelease, QuantilesRelease
+from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.engine.release import Release
 from blowfishdb.errors import AllowanceExceeded, BlowfishError, Declined, InvalidInput
 from blowfishdb.ledger import Receipt
@@ -66,7 +66,6 @@ from blowfishdb.plan.program import Program
 from blowfishdb.sources.base import Counting
 
 ANALYST = "auditor"
-CHOSEN = "quantiles are chosen and not measured; the exact section goes through the law of such a choice"
 INCIDENT = re.compile(r"\b[0-9a-f]{12}\b")
 
 
@@ -135,7 +134,8 @@ def charge_violations(release: Release, case: Case, outcome: ReplayOutcome) -> l
         prices["the answer"] = Fraction(str(content.get("certificate", content)["epsilon"]))
     reads = [place for place, event in enumerate(events) if event == READ]
     is_early = CHARGED not in events or (reads and events.index(CHARGED) > reads[0])
-    is_noisy = any(draw.values.size for access in outcome.accesses for draw in access.draws)
+    drawn = [draw.values.size for access in outcome.accesses for draw in access.draws]
+    is_noisy = any(drawn) or any(access.ranked for access in outcome.accesses)
     rules |= {f"{who} says {value}, the plan costs {price}": value != price for who, value in prices.items()}
     rules |= {
         "rows were read before the charge was committed": is_early,
@@ -258,8 +258,6 @@ def replay(case: Case, effort: Effort, seed: int) -> list[CheckLine]:
         world.source.seals = True
         try:
             release = prepared(case, world.handle, case.query)
-            if isinstance(release, QuantilesRelease):
-                return [not_tested(case.name, "release", CHOSEN)]
             price = release.epsilon
             is_early = READ in world.watch.events
         except (Declined, InvalidInput) as refusal:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import LinearConstraint, milp
 
+from blowfishdb.audit.choices import RankChoice, same_list
 from blowfishdb.audit.definitions import Adjacency, CellStep, Change, NoisyRows, Record
 from blowfishdb.audit.scratch import AnyFunction, Tape, TapedDraw, opened, replaced, sealed, taped
 from blowfishdb.audit.selections import Selected, WrongSign, selection_loss, window_graph
@@ -23,9 +24,10 @@ from blowfishdb.engine.synopsis_release import SynopsisRelease
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.numbers import Ints
 from blowfishdb.noise.certified import watched
+from blowfishdb.noise.quantile_sampler import sample_quantiles
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import EdgePlan, Plan
-from blowfishdb.plan.program import Measured, MeasurementStage, merge_counts
+from blowfishdb.plan.program import GroupSelection, Measured, MeasurementStage, QuantilePlan, merge_counts
 
 
 def smallest_shift(plan: EdgePlan, moved: Ints) -> Ints | None:
@@ -48,6 +50,8 @@ def smallest_shift(plan: EdgePlan, moved: Ints) -> Ints | None:
     return shift if np.array_equal(decoder @ shift, moved) else None
 
 
+Choosing = Callable[[Ints], Ints]
+"""Chooses from counts."""
 Measuring = Callable[[], tuple[Ints, Ints]]
 """Measures once more and gives the noisy and the exact rows."""
 LARGE = 2**50 + 1
@@ -66,6 +70,9 @@ class DataAccess:
     noisy: Ints
     exact: Ints
     selected: Selected | None = None
+    counts: Ints | None = None
+    """The counts that a choice was made from."""
+    ranked: tuple[RankChoice, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +106,8 @@ class Recorder:
     past: list[DataAccess] | None = None
     replayed: list[Replayed] = field(default_factory=list)
     looked: list[Looked] = field(default_factory=list)
+    ranks: list[RankChoice] = field(default_factory=list)
+    """The choices of quantiles that the sampler was asked for last."""
     allowed: dict[str, float] = field(default_factory=dict)
     """The allowance of each selection, by its name; only saves looking for a cheaper proof."""
 
@@ -177,10 +186,7 @@ class Recorder:
         with watched(None):
             # A stage is repeated several times, which no receipt pays for.
             noisy, exact = run()
-        drawn = self.tape.take()
-        self.tape.draw_for_real()
-        if [draw.variables for draw in drawn] != [draw.variables for draw in before.draws]:
-            violations.append(f"{before.name}: the scale or the number of noise variables depends on the data")
+        self._compare(before, violations)
         return noisy, exact
 
     def select(self, name: str, stage: Any, counts: Ints, run: Callable[[], Ints]) -> Ints:
@@ -204,6 +210,68 @@ class Recorder:
         self.replayed.append(Replayed(name, loss, violations))
         return before.selected.winner
 
+    def choose_groups(self, plan: GroupSelection, counts: Ints, run: Choosing) -> Ints:
+        """Runs a choice of groups, recorded; on the neighbour the recorded list is given, and what it costs."""
+        if self.past is None:
+            return self._chosen("list of groups", plan.digest(), counts, run, [])
+        before = self._expected("list of groups", plan.digest())
+        if before is None or before.counts is None or len(before.draws) != 1:
+            return run(counts)
+        violations, (draw,) = list[str](), before.draws
+        noise = same_list(plan, draw.values, before.noisy, counts - before.counts)
+        self.tape.play([noise])
+        with watched(None):
+            again = run(counts)
+        self._compare(before, violations)
+        loss: Fraction | float = draw.loss(noise - draw.values)
+        if draw.law == "geometric" and int(noise.min(initial=0)) < 0:
+            loss = float("inf")
+            violations.append(f"{before.name}: no one-sided noise gives the same list on the neighbouring table")
+        elif not np.array_equal(again, before.noisy):
+            violations.append(f"{before.name}: the list is not that of the noisy counts")
+        self.replayed.append(Replayed(before.name, loss, violations))
+        return before.noisy
+
+    def choose_quantiles(self, plan: QuantilePlan, rows: Ints, counts: Ints, run: Choosing) -> Ints:
+        """Runs a choice of quantiles, recorded; on the neighbour the recorded ones are given, and what they cost."""
+        if self.past is None:
+            return self._chosen("quantiles", plan.digest(), rows, run, self.ranks, counts)
+        before = self._expected("quantiles", plan.digest())
+        if before is None or before.counts is None:
+            return run(counts)
+        violations = list[str]()
+        moved = (rows - before.counts).sum(axis=1)
+        self.tape.play([draw.values - moved for draw in before.draws])
+        self.ranks.clear()
+        with watched(None):
+            run(counts)
+        self._compare(before, violations)
+        loss = sum((draw.loss(moved) for draw in before.draws), Fraction(0))
+        for here, there, cells in zip(before.ranked, self.ranks, before.noisy, strict=True):
+            if (here.unit, here.gaps) != (there.unit, there.gaps) and before.draws:
+                violations.append("quantiles: the scale or the shares depend on more than what is published")
+            loss += Fraction(abs(here.log_chance(cells) - there.log_chance(cells)))
+        self.replayed.append(Replayed(before.name, loss, violations))
+        return before.noisy
+
+    def _chosen(
+        self, name: str, identity: str, kept: Ints, run: Choosing, ranks: list[RankChoice], counts: Ints | None = None
+    ) -> Ints:
+        """Runs a choice for real, and keeps what it was made from."""
+        ranks.clear()
+        chosen = run(kept if counts is None else counts)
+        nothing, draws = np.empty(0, dtype=np.int64), tuple(self.tape.take())
+        access = DataAccess(name, identity, draws, chosen, nothing, None, kept.copy(), tuple(ranks))
+        self.accesses.append(access)
+        return chosen
+
+    def _compare(self, before: DataAccess, violations: list[str]) -> None:
+        """Whether the noise that was asked for just now is that of before, in law, scale and number."""
+        drawn = self.tape.take()
+        self.tape.draw_for_real()
+        if [draw.variables for draw in drawn] != [draw.variables for draw in before.draws]:
+            violations.append(f"{before.name}: the scale or the number of noise variables depends on the data")
+
 
 def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[TapedDraw]) -> DataAccess:
     noise = [draw for draw in drawn if draw.law != "words"]
@@ -218,6 +286,7 @@ def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[Tap
 def watched_stages() -> Iterator[Recorder]:
     """A recorder around every access that the engine makes, with a tape below it and the clock stopped."""
     reply, points_measured, total = run_program._reply, run_program.measure_points, release.public_total
+    groups, quantiles = run_program.choose_groups, run_program.choose_quantiles
     parts = synopsis_release.public_parts
     with taped() as tape:
         recorder = Recorder(tape)
@@ -242,6 +311,18 @@ def watched_stages() -> Iterator[Recorder]:
             inside = opened(counts)
             return recorder.access("point weights", plan.digest(), lambda: points_measured(plan, charged, inside))
 
+        def listing(plan: GroupSelection, graph: Any, charged: Any, counts: Ints) -> Ints:
+            return recorder.choose_groups(plan, opened(counts), lambda given: groups(plan, graph, charged, given))
+
+        def ranking(plan: QuantilePlan, graph: Any, charged: Any, counts: Ints) -> Ints:
+            inside = opened(counts)
+            rows = plan.by_group(inside, graph)
+            return recorder.choose_quantiles(plan, rows, inside, lambda given: quantiles(plan, graph, charged, given))
+
+        def ranked(records: Any, gaps: Any, unit: Fraction) -> Ints:
+            recorder.ranks.append(RankChoice(records, gaps, unit))
+            return sample_quantiles(records, gaps, unit)
+
         def merging(counts: Ints, buckets: Ints) -> Ints:
             return sealed(merge_counts(opened(counts), buckets))
 
@@ -255,6 +336,9 @@ def watched_stages() -> Iterator[Recorder]:
             measure: measuring,
             reply: replying,
             points_measured: weighing,
+            groups: listing,
+            quantiles: ranking,
+            sample_quantiles: ranked,
             merge_counts: merging,
             total: totalling,
             parts: totalling_parts,

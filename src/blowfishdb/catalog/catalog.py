@@ -89,6 +89,8 @@ class Catalog:
             pad_to=dataset.pad_to,
             sharing=dataset.sharing,
             read_only=dataset.read_only,
+            show_budget=dataset.show_budget,
+            longest_count=self.config.longest_count,
         )
         return handle if dataset.name == name else self._people(handle, dataset)
 

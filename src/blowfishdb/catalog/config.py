@@ -20,7 +20,7 @@ import tomlkit
 from tomlkit.items import Item, Table, Trivia
 
 from blowfishdb.catalog.dataset import USUAL_EPSILON, Dataset
-from blowfishdb.engine.compile import ANALYSTS
+from blowfishdb.engine.compile import ANALYSTS, LONGEST_COUNT
 from blowfishdb.engine.request import short_number
 from blowfishdb.errors import CatalogError, DocumentError, InvalidInput, UnknownDataset
 from blowfishdb.ledger.amounts import SUM
@@ -144,7 +144,9 @@ USUAL_LEDGER = "sqlite:///blowfish.ledger"
 USUAL_USERS = "sqlite:///blowfish.users"
 OWN_SCHEMAS = ("blowfish_ledger", "blowfish_users")
 """Schemas of ledgers and of users in PostgreSQL."""
-KEYS = ("ledger", "mark", "checkpoint", "checkpoint_key", "datasets", "server")
+KEYS = ("ledger", "mark", "checkpoint", "checkpoint_key", "longest_count", "datasets", "server")
+LONGEST_COUNTS = (1, 7 * 86_400)
+"""Between how many seconds the deadline of counts lies."""
 DATASET_KEYS = tuple(one.name for one in fields(Dataset) if one.name != "name")
 NEEDED_KEYS = ("source", "domain")
 JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
@@ -167,6 +169,8 @@ class Config:
     mark: str | None = None
     checkpoint: str | None = None
     checkpoint_key: str | None = None
+    longest_count: float = LONGEST_COUNT
+    """Seconds after which a count is given up, the same for every query."""
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
     hidden: Mapping[str, Dataset] = field(default_factory=dict)
     """Datasets that whoever looks through this configuration may not know of."""
@@ -281,12 +285,16 @@ def read_config(path: str | Path) -> Config:
     words = {key: whole.word(key) for key in ("mark", "checkpoint", "checkpoint_key") if key in whole.content}
     if ("checkpoint" in words) != ("checkpoint_key" in words):
         raise whole.wrong("checkpoint and checkpoint_key belong together: give both, or none")
+    longest_count = whole.number("longest_count")
+    if longest_count is not None and not LONGEST_COUNTS[0] <= longest_count <= LONGEST_COUNTS[1]:
+        raise whole.wrong(" is a number of seconds from 1 to a week", "longest_count")
     return Config(
         path=place,
         ledger=whole.word("ledger", USUAL_LEDGER),
         mark=words.get("mark"),
         checkpoint=words.get("checkpoint"),
         checkpoint_key=words.get("checkpoint_key"),
+        longest_count=LONGEST_COUNT if longest_count is None else float(longest_count),
         datasets={name: _dataset(name, datasets.table(name)) for name in datasets.content},
         server=whole.table("server").content,
         text=text,
@@ -347,6 +355,7 @@ def _dataset(name: str, entry: ConfigEntry) -> Dataset:
     epsilon, per_analyst, pad_to = (entry.number(key) for key in ("epsilon", "per_analyst", "pad_to"))
     source, accounting = entry.word("source"), entry.word("accounting", SUM)
     sharing, read_only = entry.word("sharing", ANALYSTS), entry.content.get("read_only", False)
+    show_budget = entry.content.get("show_budget", False)
     joins = [_join(join) for join in entry.tables("joins")]
     declared = {"version": 1, "domain": entry.content["domain"], "policy": entry.content.get("policy", {})}
     try:
@@ -363,6 +372,7 @@ def _dataset(name: str, entry: ConfigEntry) -> Dataset:
             pad_to=pad_to,
             sharing=sharing,
             read_only=read_only,
+            show_budget=show_budget,
         )
     except DocumentError as error:
         line = entry.line(*error.path.split("."))

@@ -55,12 +55,14 @@ from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query, query
 from blowfishdb.present.words import question_words
 from blowfishdb.sources.base import ColumnType, Join
-from blowfishdb.sources.ibis_source import DEADLINE, CapsSeen, ColumnSeen, IbisSource, look_at_column, tables_at
+from blowfishdb.sources.ibis_source import CapsSeen, ColumnSeen, IbisSource, look_at_column, tables_at
 
 if TYPE_CHECKING:
     from blowfishdb.catalog.guidance import Guidance, Pair, PolicyPrice, Tried
 
 MOST_CAPS = 20
+TRIAL_SECONDS = 20.0
+"""How long each trial question may count."""
 
 
 @dataclass(frozen=True)
@@ -286,7 +288,7 @@ class Curator(AbstractContextManager["Curator"]):
             try:
                 with self._told(dataset.source):
                     handle = self._catalog.handle(asked_name)
-                    prepared_count(handle, handle.compile(question)).run(DEADLINE)
+                    prepared_count(handle, handle.compile(question)).run(TRIAL_SECONDS)
             except BlowfishError as error:
                 failure = error.message
             words = question_words(question) if asked_name == name else "Number of people"

@@ -83,6 +83,7 @@ class Dataset:
     pad_to: Fraction | None
     sharing: str
     read_only: bool
+    show_budget: bool
 
     def __init__(
         self,
@@ -98,6 +99,7 @@ class Dataset:
         pad_to: Number | None = None,
         sharing: str = ANALYSTS,
         read_only: bool = False,
+        show_budget: bool = False,
     ) -> None:
         check_text(name, "a dataset's name")
         if name != name.strip() or "/" in name or name in (".", ".."):
@@ -119,6 +121,7 @@ class Dataset:
             "pad_to": None if pad_to is None else short_number(pad_to, "pad_to"),
             "sharing": sharing,
             "read_only": read_only,
+            "show_budget": show_budget,
         }
         for field, value in values.items():
             object.__setattr__(self, field, value)
@@ -134,6 +137,8 @@ class Dataset:
             raise CatalogError(f"sharing is one of {', '.join(SHARING)}: whose answers may share their noise")
         if not isinstance(read_only, bool):
             raise CatalogError("read_only is true or false: whether the rows never change while this snapshot lasts")
+        if not isinstance(show_budget, bool):
+            raise CatalogError("show_budget is true or false: whether analysts see what is left of the data's budget")
         attribute = parallel_attribute(accounting)
         if attribute is not None:
             check_parallel(self.domain, self.policy, attribute)
@@ -173,6 +178,8 @@ class Dataset:
             entry["sharing"] = self.sharing
         if self.read_only:
             entry["read_only"] = True
+        if self.show_budget:
+            entry["show_budget"] = True
         entry["domain"] = write_domain(self.domain)
         entry["policy"] = write_policy(self.policy)
         if self.joins:

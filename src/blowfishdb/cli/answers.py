@@ -217,9 +217,14 @@ def show_answer(answer: Answer, files: FileOptions, remark: str = "", *, as_json
 
 def show_remaining(session: Session, name: str) -> None:
     """Says what the analyst may still spend on a dataset."""
-    left = session.budget(name).remaining
-    rest = f"epsilon {readable(float(left))}" if left else "nothing"
-    say(f"You have {rest} left for {name}.", style="dim")
+    budget = session.budget(name)
+    rest = f"epsilon {readable(float(budget.remaining))}" if budget.remaining else "nothing"
+    words = (
+        f"have spent epsilon {readable(float(budget.spent))} of"
+        if budget.remaining is None
+        else f"have {rest} left for"
+    )
+    say(f"You {words} {name}.", style="dim")
 
 
 @contextmanager

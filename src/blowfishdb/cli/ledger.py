@@ -126,8 +126,10 @@ def checkpoint(
         if outcome.fault is not None:
             raise LedgerCorrupt(outcome.fault.reason, sequence=outcome.fault.sequence)
         head = Head(curator.ledger.id, outcome.entries, outcome.head)
-        spending = curator.ledger.seen().spending
-    content, public_key = sign_checkpoint(head, datetime.now(UTC).isoformat(timespec="seconds"), key, spending)
+        seen = curator.ledger.seen()
+    content, public_key = sign_checkpoint(
+        head, datetime.now(UTC).isoformat(timespec="seconds"), key, seen.spending, seen.eras
+    )
     _replace(file, lambda lines: lines.write(content))
     print_result(
         {"file": str(file), "sequence": head.sequence, "hash": head.hash, "checkpoint_key": public_key},

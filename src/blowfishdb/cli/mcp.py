@@ -124,7 +124,7 @@ class Conversation:
         from blowfishdb.catalog.dataset import attribute_words
         from blowfishdb.model.domain import Categorical
 
-        table = self.session[name]
+        table, budget = self.session[name], self.session.budget(name)
         columns: dict[str, Any] = {}
         for column in table.domain:
             attribute = table.domain[column]
@@ -135,7 +135,8 @@ class Conversation:
             "name": name,
             "columns": columns,
             "policy": list(table.policy_words()),
-            "budget_left": str(self.session.budget(name).remaining),
+            "budget_spent": str(budget.spent),
+            "budget_left": None if budget.remaining is None else str(budget.remaining),
         }
 
     def _answered(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -144,12 +144,14 @@ def print_error(error: BlowfishError, *, as_json: bool) -> None:
 
 def _budget_words(error: BudgetExceeded) -> str:
     """The refusal with numbers that people read; exact ones are in --json."""
-    share = error.remaining_dataset if error.remaining_analyst is None else error.remaining_analyst
-    left = min(share, error.remaining_dataset)
-    whose = "you have" if left == share else "the data has"
-    rest = short(left) if left > 0 else "nothing"
+    data, mine = error.remaining_dataset, error.remaining_analyst
+    left = min((one for one in (data, mine) if one is not None), default=None)
+    whose = "the data has" if mine is None or left != mine else "you have"
+    rest = short(left) if left else "nothing"
+    if left is None or (data is None and left >= error.requested):
+        whose, rest = "the data has", "less"
     lines = ["Not run, nothing charged.", f"This needs epsilon {short(error.requested)}; {whose} {rest} left."]
-    if error.instead:
+    if error.instead and left is not None:
         lines.append(f"\nWith {short(left)} you can have: {', or '.join(error.instead)}.")
     return " ".join(lines).replace(" \n", "\n")
 
@@ -241,6 +243,8 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.SourceFailed, 6),
     (errors.SourceChanging, 6),
     (errors.SourcesUnavailable, 6),
+    (errors.SourceBusy, 6),
+    (errors.ReleaseCancelled, 130),
     (errors.ReleaseFailed, 6),
     (errors.DeadlinePassed, 6),
     (errors.Declined, 7),

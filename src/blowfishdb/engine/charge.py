@@ -59,6 +59,7 @@ from blowfishdb.errors import (
     LedgerUnavailable,
     ParameterError,
     PolicyError,
+    ReleaseCancelled,
     ReleaseFailed,
     SchemaDrift,
     SourceChanging,
@@ -66,6 +67,7 @@ from blowfishdb.errors import (
     SourceFailed,
     SpendingCapReached,
     TooLarge,
+    WorkCancelled,
 )
 from blowfishdb.incidents import new_incident
 from blowfishdb.ledger import Charge, Ledger, Receipt
@@ -81,6 +83,7 @@ from blowfishdb.model.query import query
 from blowfishdb.model.serialize import VERSION, version_of
 from blowfishdb.noise.certified import watched
 from blowfishdb.sources.base import Counting, Source
+from blowfishdb.sources.calls import cancelled_at_steps, is_cancelled
 
 Released: TypeAlias = Answer | Synopsis | PointWeights
 """What a release publishes."""
@@ -195,8 +198,8 @@ Progress = Callable[[str], None]
 STEPS = ("quote", "charge", "answer", "done")
 """What a progress callback hears. None is called between the draw of noise and the record of the answer."""
 FAILED = b'{"failed": '
-LONGEST_COUNT = 3600.0
-"""Seconds after which a count is given up, the same for every query, so that a hung engine does not hold a thread."""
+CANCEL_STEP = 1.0
+"""Seconds: a count that nobody waits for ends at a whole step, or at one of padding where its dataset has that."""
 ATTEMPTS = 20
 """How often a charge is made up anew because others moved its chain on."""
 Waiting: TypeAlias = Callable[[], AbstractContextManager[object]]
@@ -299,10 +302,12 @@ def charged_payload(
             if earlier is None and run.spend is not None and charge.received > run.spend:
                 raise SpendingCapReached(charge.received, run.spend)
             counting = _prepared_count(handle, release)
-            # From the charge on nothing of the analyst's stops the count: retries with other deadlines, which are free,
-            # would measure how long it takes. What is on record is charged already.
+            # From the charge on a count ends at public steps alone: retries with other deadlines, which are free, would
+            # measure how long it takes. What is on record is charged already.
             if earlier is None:
                 _check_deadline(run, started)
+            if is_cancelled.get()():
+                raise WorkCancelled
             run.report("charge")
             announced.tell(charge.received if earlier is None else Fraction(0), [charge])
             try:
@@ -490,15 +495,18 @@ class Draw:
 
     def count(self) -> Ints:
         """The counts, read anew for every draw; ReleaseFailed, to be tried again, where they cannot be had."""
-        incident = ""
+        incident, handle, paid = "", self.handle, self.receipt.charge
+        step = CANCEL_STEP if handle.pad_to is None else float(handle.pad_to)
         try:
-            with self.waiting():
-                return self.counting.run(LONGEST_COUNT)
+            with self.waiting(), cancelled_at_steps(step):
+                return self.counting.run(handle.longest_count)
+        except WorkCancelled:
+            raise ReleaseCancelled(paid.received, paid.key) from None
         except SourceFailed as failure:
             incident = failure.incident
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
-            incident = new_incident(error, f"a release of {self.handle.name}")
-        raise ReleaseFailed(incident, self.receipt.charge.received, self.receipt.charge.key, can_retry=True)
+            incident = new_incident(error, f"a release of {handle.name}")
+        raise ReleaseFailed(incident, paid.received, paid.key, can_retry=True)
 
 
 def _is_failure(payload: bytes) -> bool:

@@ -60,13 +60,19 @@ MOST_ANSWERS = 1_000_000
 """Numbers that one question may ask for."""
 
 
+LONGEST_COUNT = 3600.0
+"""Seconds after which a count is given up unless the configuration says otherwise."""
+
+
 @dataclass(frozen=True, eq=False)
 class DatasetHandle:
     """Data with its domain, policy and account, at the versions in force. Never given to an analyst.
 
-    `sharing` says whose answers may share noise; `read_only` that the curator vouches for rows that never change.
+    `sharing` says whose answers may share noise; `read_only` that the curator vouches for rows that never change,
+    `show_budget` that analysts see what is left of the data's own budget.
     `records` tells apart what else is counted of the same data: its people. `rows` is the number of records of the
-    query that is planned, where that is public and was counted. `compiled` has queries that were compiled before.
+    query that is planned, where that is public and was counted. `longest_count` is the number of seconds after which a
+    count is given up, whatever it counts. `compiled` has queries that were compiled before.
     """
 
     name: str
@@ -81,6 +87,8 @@ class DatasetHandle:
     pad_to: Fraction | None = None
     sharing: str = OFF
     read_only: bool = False
+    show_budget: bool = False
+    longest_count: float = LONGEST_COUNT
     records: str = ""
     rows: int | None = None
     compiled: CompiledQueries | None = field(default=None, repr=False)
@@ -89,6 +97,10 @@ class DatasetHandle:
         """The cells and the problem of a query that has an answer."""
         make = compile_query if self.compiled is None else self.compiled.compile
         return make(self.domain, self.policy, query)
+
+    def last_write(self) -> str | None:
+        """A public mark of the last write to the data; None where nobody can tell."""
+        return READ_ONLY if self.read_only else self.source.last_write()
 
     def content(self) -> str | None:
         """A digest that is the same as long as every row is; None where nobody can tell."""

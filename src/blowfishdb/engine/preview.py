@@ -154,8 +154,8 @@ class AnyPreview:
 
     left: Fraction | None = field(default=None, kw_only=True)
 
-    def with_budget(self, left: Fraction) -> Self:
-        """The same preview for an analyst who has this epsilon left."""
+    def with_budget(self, left: Fraction | None) -> Self:
+        """The same preview for an analyst who has this epsilon left; None where the curator does not show it."""
         return replace(self, left=left)
 
     def to_dict(self) -> dict[str, Any]:

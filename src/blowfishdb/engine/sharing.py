@@ -1,21 +1,23 @@
 """Sharing: a release's place in a chain of answers that measure the same rows, and what is drawn from what.
 
-The proof is docs/proofs/sharing.md. Prices follow from an analyst's own past alone, so none shows what others asked.
+The proof is docs/proofs/sharing.md. Prices follow from an analyst's own past and from public events alone, so that none
+shows what others asked, or what the data holds.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 
 import numpy as np
 
-from blowfishdb.accuracy.candidates import CertifiedCandidate
+from blowfishdb.accuracy.candidates import CertifiedCandidate, round_up
 from blowfishdb.accuracy.quote import Quote, accuracy_at
 from blowfishdb.engine.answer import stored_document
 from blowfishdb.engine.combination import (
@@ -46,6 +48,7 @@ from blowfishdb.model.predicate import Both, Predicate, atoms
 from blowfishdb.model.query import KINDS, Query
 from blowfishdb.model.serialize import LONG
 from blowfishdb.noise.coupling import is_served
+from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE
 from blowfishdb.plan.plan import Plan
 from blowfishdb.present.answer_values import MeasuredRows
 
@@ -310,9 +313,9 @@ class _Offers:
         return {name for name, chain in self.charges.items() if any(past.analyst == self.analyst for past in chain)}
 
     @cached_property
-    def content(self) -> str:
-        """The mark of the data as it is now."""
-        return _content_mark(self.ledger, self.handle)
+    def last_write(self) -> str:
+        """The mark of the last write to the data."""
+        return _write_mark(self.ledger, self.handle)
 
     def chains(self, part: CombinedMeasurement) -> dict[str, list[PastLink]]:
         """The chains of what is measured."""
@@ -329,17 +332,34 @@ class _Offers:
 
         An own finer level is had for nothing, so the link may be at a finer level than asked.
         """
-        # Asked for whether it is needed or not: that it is may be due to another analyst.
-        content, offers = self.content, []
+        offers = []
         for name, chain in self.chains(part).items():
             finest = self._finest(chain)
             level = part.level if finest is None else max(part.level, finest.link.level)
             sharing = _sharing(Link(name, level, owed(chain, level, self.analyst)), owed(chain, level), chain)
-            if name not in without and _is_possible(sharing, part.candidate, level, content):
+            if name not in without and self._is_possible(sharing, part.candidate, chain):
                 offers.append(sharing)
         if not offers:
             return self.new_chain(part)
         return min(offers, key=lambda sharing: (sharing.link.received, sharing.epsilon))
+
+    def _is_possible(self, sharing: Sharing, candidate: CertifiedCandidate, chain: Sequence[PastLink]) -> bool:
+        """Whether a chain may go on at a level: a price depends on it, so on the analyst's own links and on no others.
+
+        What the analyst has not received may be drawn while the data has not been written to. A chain that others may
+        join has levels between which any other can be drawn; one that began at another level is its analyst's alone.
+        """
+        finest, level = self._finest(chain), sharing.link.level
+        if finest is not None and finest.link.level >= level:
+            return True
+        is_mine = any(past.analyst == self.analyst for past in chain)
+        if (is_mine and finest is None) or sharing.mark == UNPROVEN or _written(sharing.mark) != self.last_write:
+            return False
+        if self.handle.sharing == OWN or not is_regular(candidate, chain[0].link.level):
+            coarser = None if finest is None else candidate.plan.unit / finest.link.level
+            return is_mine and is_served(None, candidate.plan.unit / level, coarser, candidate.weights)
+        is_drawn = sharing.finer is not None or (sharing.may_count and sharing.coarser is not None)
+        return is_drawn and is_regular(candidate, level)
 
     def new_chain(self, part: CombinedMeasurement) -> Sharing:
         """The first link of a chain of its own."""
@@ -358,10 +378,12 @@ class _Offers:
         """Why a part that the analyst paid is not built on: the rows are not known to be the same."""
         for chain in self.chains(part).values():
             finest = self._finest(chain)
-            if finest is None or finest.link.level >= part.level or finest.mark == self.content != UNPROVEN:
+            if finest is None or finest.link.level >= part.level:
                 continue
-            words = UNTOLD if UNPROVEN in (finest.mark, self.content) else CHANGED
-            return words.format(finest.charge)
+            written = _written(finest.mark or UNPROVEN)
+            if written != self.last_write or written == UNPROVEN:
+                words = UNTOLD if UNPROVEN in (written, self.last_write) else CHANGED
+                return words.format(finest.charge)
         return ""
 
     def _start(self, part: CombinedMeasurement) -> str:
@@ -373,24 +395,21 @@ UNTOLD = (
     "A curator may declare the dataset read-only."
 )
 CHANGED = (
-    "Entry {} is not made more accurate for the difference: the rows have changed since, or another server measured "
-    "them."
+    "Entry {} is not made more accurate for the difference: the data was written to since, or another server measured "
+    "it."
 )
 
 
-def _is_possible(sharing: Sharing, candidate: CertifiedCandidate, level: Fraction, content: str) -> bool:
-    """Whether the level can be drawn: from a published one, or from data that is proven to be the same."""
-    finer, coarser = sharing.finer, sharing.coarser
-    if finer is not None and finer.link.level == level:
-        return True
-    unit, weights = candidate.plan.unit / level, candidate.weights
-    units = (None if past is None else candidate.plan.unit / past.link.level for past in (finer, coarser))
-    fine, coarse = units
-    if not is_served(fine, unit, coarse, weights):
+def is_regular(candidate: CertifiedCandidate, level: Fraction) -> bool:
+    """Whether a level can be drawn beside every other such level: a decimal of so few places that none is too near.
+
+    The noise between two levels has a scale that grows as they come together, and is bounded.
+    """
+    unit, lightest, heaviest = candidate.plan.unit, int(candidate.weights.min()), int(candidate.weights.max())
+    most = math.floor(MAX_SCALE * lightest / unit)
+    if most < 1 or 2 * level * heaviest * MIN_SCALE > unit:
         return False
-    if finer is not None:
-        return True
-    return sharing.may_count and coarser is not None and sharing.mark != UNPROVEN and content == sharing.mark
+    return bool(10 ** (len(str(most)) - 1) % level.denominator == 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -558,9 +577,10 @@ class _Combining:
         for one in self.earlier:
             paid, others = one.part.level, [other for other in self.earlier if other is not one]
             system, beside = self._useful(replace(one.part, level=paid + most), others, MOST_SEARCHED)
-            level = None if system is None else likely_level(system, most, target, alpha, paid)
-            if system is None or level is None:
+            likely = None if system is None else likely_level(system, most, target, alpha, paid)
+            if system is None or likely is None:
                 continue
+            level = round_up(likely)
             supplement = _Supplement(level - paid, one.part, system, beside, one)
             if self._sharing_of(supplement, level).link.received <= supplement.price:
                 yield supplement
@@ -678,15 +698,33 @@ def _sharing(link: Link, epsilon: Fraction, links: Iterable[PastLink]) -> Sharin
     return Sharing(link, epsilon, tuple(past for past in chain if past.is_published), may_count)
 
 
+def _write_mark(ledger: Ledger, handle: DatasetHandle) -> str:
+    """The mark of the last write to the data, which is public."""
+    return _keyed(ledger, handle.last_write)
+
+
 def _content_mark(ledger: Ledger, handle: DatasetHandle) -> str:
-    """The mark of the data as it is now. What a curator declares is no secret, and the same on all servers."""
+    """The mark of the last write, and that of the data as it is now: for what is charged already."""
+    written, content = _write_mark(ledger, handle), _keyed(ledger, handle.content)
+    if UNPROVEN in (written, content):
+        return UNPROVEN
+    return written if written == READ_ONLY else f"{written}.{content}"
+
+
+def _written(mark: str) -> str:
+    """The mark of the last write in that of data."""
+    return mark.partition(".")[0]
+
+
+def _keyed(ledger: Ledger, look: Callable[[], str | None]) -> str:
+    """A mark of what is seen. What a curator declares is no secret, and the same on all servers."""
     try:
-        content = handle.content()
+        seen = look()
     except BlowfishError:
         return UNPROVEN
-    if content is None or content == READ_ONLY:
-        return content or UNPROVEN
-    return ledger.mark.keyed(content)
+    if seen is None or seen == READ_ONLY:
+        return seen or UNPROVEN
+    return ledger.mark.keyed(seen)
 
 
 def _rows_of(ledger: Ledger, past: PastLink) -> MeasuredRows:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from blowfishdb.errors import BackupRefused, LedgerCorrupt, LedgerRolledBack, plural
-from blowfishdb.ledger.charges import utc_now
-from blowfishdb.ledger.ledger import Ledger, count_restored, open_mark, open_store
-from blowfishdb.ledger.mark import HighWaterMark, new_identity
-from blowfishdb.ledger.records import EntryField, LedgerCursor, LedgerRow, text
+from blowfishdb.errors import BackupRefused, LedgerCorrupt, plural
+from blowfishdb.ledger.histories import Branch, Witness, branches, differs, lost_in_all, marked_by, take_over
+from blowfishdb.ledger.ledger import Ledger, open_mark, open_store
+from blowfishdb.ledger.mark import new_identity
+from blowfishdb.ledger.records import LedgerCursor, LedgerRow, text
 from blowfishdb.ledger.store import Store, open_sqlite
-from blowfishdb.ledger.values import Head, Seen, Spending, Spent, check_text, spending_fields
+from blowfishdb.ledger.values import Head, Seen, Spending, check_text
 from blowfishdb.ledger.verification import verify_since
 
 BATCH = 100
@@ -24,6 +23,12 @@ BATCH = 100
 WAYS_OUT = (
     "Restore a newer backup; or give a signed checkpoint that was kept elsewhere (--checkpoint), which counts what was "
     "spent up to it; or, if you know what was released since, say so for the record (--accept)."
+)
+
+
+OTHER_POLICY = (
+    "The policy or the domain of a dataset differs between the two, and a loss under one says nothing about the other, "
+    "so their losses cannot be added up. Put the same version in force in one of them, and make the backup anew."
 )
 
 
@@ -66,34 +71,34 @@ def restore_ledger(
 ) -> Restored:
     """Puts a copy in the place of the ledger at `url`; its accounts count what mark, ledger and checkpoint there saw.
 
-    `accept` restores although something may have been spent of which nothing is known here. A ledger with entries is
-    replaced only where `aside` names the file that is to hold it. All of it is one transaction of the ledger, followed
-    by the mark: whoever dies in between leaves a ledger that opens as it was, or that is refused until it is restored.
+    `accept` restores although something may have been spent of which nothing is known here, or although the copy and a
+    witness went different ways; then both are counted since they parted. A ledger with entries is replaced only where
+    `aside` names the file that is to hold it. All of it is one transaction of the ledger, followed by the mark: whoever
+    dies in between leaves a ledger that opens as it was, or that is refused until it is restored.
     """
     check_text(by, "the curator's name")
     check_text(reason, "the reason")
     with closing(open_sqlite(file)) as copy, closing(open_store(url)) as here, closing(open_mark(url, mark)) as guard:
-        copied = _checked(copy, None)
+        copied, marked, identity = _checked(copy, None), marked_by(guard), new_identity()
         with here.write() as target, copy.read() as source:
             present = target.seen({})
             replaced = _set_aside(target, present.head, aside)
-            marked = _seen(guard)
-            witnesses = [one for one in (marked, present, checkpoint) if one and one.head.ledger == copied.head.ledger]
-            if not accept:
-                _check_known(source, copied, marked, checkpoint, witnesses)
-            counted = _more_than(copied, witnesses)
+            kept = Witness(copied, source)
+            # Entries that contradict each other do not tell where histories part.
+            is_sound = verify_since(target, None, None)[0].is_sound
+            witnesses = [
+                Witness(present, target if is_sound else None),
+                *(Witness(one) for one in (marked, checkpoint) if one is not None),
+            ]
+            found = branches(kept, witnesses)
+            _check_known(kept, found, marked, checkpoint, accept=accept)
+            counted = lost_in_all(kept, found)
             _copy(source, target, source)
-            target.rows("DELETE FROM link")
-            for account in source.account_ids():
-                count_restored(target, account, counted[account].amount if account in counted else None)
-            identity = new_identity() if marked is None else guard.identity() or new_identity()
-            target.append("restored", None, _fields(by, reason, marked, counted))
-            target.set_guard(identity)
+            restored = take_over(Witness(copied, target), counted, found, marked, identity, by=by, reason=reason)
             fault = verify_since(target, None, None)[0].fault
             if fault is not None:
                 raise LedgerCorrupt(fault.reason, sequence=fault.sequence)
-            restored = target.seen({})
-        guard.replace(restored.head, identity, restored.spending)
+        guard.replace(restored.head, identity, restored.spending, restored.eras)
     return Restored(restored.head, counted, aside if replaced else None)
 
 
@@ -143,67 +148,40 @@ def _set_aside(target: LedgerCursor, head: Head, aside: Path | None) -> bool:
     return True
 
 
-def _seen(mark: HighWaterMark) -> Seen | None:
-    """What the mark remembers; None without a mark, and for one that cannot be read or has seen nothing."""
-    with suppress(LedgerRolledBack):
-        seen = mark.seen()
-        if seen is not None and seen.head.sequence > 0:
-            return seen
-    return None
-
-
 def _check_known(
-    source: LedgerCursor, copied: Seen, marked: Seen | None, checkpoint: Seen | None, witnesses: list[Seen]
+    kept: Witness, found: Sequence[Branch], marked: Seen | None, checkpoint: Seen | None, *, accept: bool
 ) -> None:
-    """BackupRefused unless everything that was spent after the copy was made is known."""
-    head = copied.head
-    ahead = [seen for seen in witnesses if seen.head.sequence > head.sequence]
-    furthest = max((seen.head.sequence for seen in ahead), default=head.sequence)
-    known = max((seen.head.sequence for seen in ahead if seen.spending is not None), default=head.sequence)
-    forked = [seen for seen in witnesses if 0 < seen.head.sequence <= head.sequence]
-    other = [
-        account
-        for seen in ahead
-        for account, spent in (seen.spending or {}).items()
-        if spent.declared != (copied.spending or {}).get(account, spent).declared
-    ]
-    if marked is not None and marked.head.ledger != head.ledger:
-        reason = "the high-water mark here belongs to another ledger."
-    elif marked is None and (checkpoint is None or checkpoint not in witnesses):
-        reason = (
+    """BackupRefused unless all that was spent is known, in one history; who accepts may leave it at what is known."""
+    ledger = kept.seen.head.ledger
+    reasons = list[str]()
+    if marked is not None and marked.head.ledger != ledger:
+        reasons.append("the high-water mark here belongs to another ledger.")
+    elif marked is None and (checkpoint is None or checkpoint.head.ledger != ledger):
+        reasons.append(
             "there is no high-water mark of this ledger here, so nobody knows what was spent after the backup. Bring "
             "it along: its file, or its address as `mark` in the configuration."
         )
-    elif furthest > known:
-        reason = f"entry {furthest} had been written, and what was spent by then is not known."
-    elif any(source.hash_at(seen.head.sequence) != seen.head.hash for seen in forked):
-        reason = "the backup tells another history than the one that is known here."
-    elif other:
-        reason = "the policy or the domain of a dataset was changed after the backup, and the backup lacks the new one."
-    else:
-        return
-    raise BackupRefused(f"{reason} {WAYS_OUT}")
+    for branch in found:
+        if branch.seen.spending is None:
+            reasons.append(
+                f"entry {branch.seen.head.sequence} had been written, and what was spent by then is not known."
+            )
+        if not branch.is_ahead:
+            reasons.append(_parting_words(branch))
+        if differs(kept, branch):
+            if not branch.is_ahead:
+                # A loss under one policy bounds none under another.
+                raise BackupRefused(f"{_parting_words(branch)} {OTHER_POLICY}")
+            reasons.append(
+                "the policy or the domain of a dataset was changed after the backup, and the backup lacks the new one."
+            )
+    if reasons and not accept:
+        raise BackupRefused(f"{' '.join(reasons)} {WAYS_OUT}")
 
 
-def _more_than(copied: Seen, witnesses: list[Seen]) -> dict[str, Spent]:
-    """What accounts are known to have lost beyond what the copy says, or without being in it."""
-    most: dict[str, Spent] = {}
-    for seen in sorted(witnesses, key=lambda one: one.head.sequence):
-        for account, spent in (seen.spending or {}).items():
-            before = most.get(account, spent).amount
-            most[account] = Spent(max(spent.amount, before), spent.declared)
-    known = copied.spending or {}
-    return {name: spent for name, spent in most.items() if name not in known or spent.amount > known[name].amount}
-
-
-def _fields(by: str, reason: str, marked: Seen | None, counted: Spending) -> dict[str, EntryField]:
-    head = None if marked is None else marked.head
-    return {
-        "at": utc_now().isoformat(timespec="milliseconds"),
-        "by": by,
-        "reason": reason,
-        "mark_ledger": head.ledger if head else None,
-        "mark_sequence": head.sequence if head else None,
-        "mark_hash": head.hash if head else None,
-        "spending": json.dumps(spending_fields(counted)),
-    }
+def _parting_words(branch: Branch) -> str:
+    place = "" if branch.parted is None else f": they parted after entry {branch.parted}"
+    return (
+        f"the backup tells another history than the one that is known here{place}. Both were asked, and together they "
+        "have lost more than either says; accepted, both are counted."
+    )

@@ -47,6 +47,7 @@ from blowfishdb.ledger.values import (
     Account,
     AnalystBudget,
     Charge,
+    Era,
     Head,
     PastLink,
     Publication,
@@ -83,6 +84,7 @@ class OpenLedger:
     clock: Callable[[], datetime] = field(default=utc_now)
     reached: StepHook = field(default=nothing_to_do)
     _declarations: dict[tuple[LedgerValue, ...], str] = field(default_factory=dict, repr=False)
+    _past: list[tuple[Era, ...]] = field(default_factory=list, repr=False)
 
     def head(self) -> Head:
         """Where the ledger ends now."""
@@ -92,7 +94,10 @@ class OpenLedger:
     def seen(self) -> Seen:
         """Where the ledger ends now, and what every account ever charged has lost."""
         with self.store.read() as cursor:
-            return cursor.seen(self._declarations)
+            if not self._past:
+                # Another era begins with another mark, and for that one this ledger is opened anew.
+                self._past.append(cursor.past_eras())
+            return cursor.seen(self._declarations, self._past[0])
 
     @contextmanager
     def _writing(self, account: str | None = None, analyst: str | None = None) -> Iterator[LedgerCursor]:
@@ -334,12 +339,10 @@ class Charging(OpenLedger):
             known = cursor.account(account)
             return cursor.analyst(account, analyst) or _new_budget(known, analyst)
 
-    def room(
-        self, account: str, analyst: str, classes: Iterable[str] | None, paid: Fraction = Fraction(0)
-    ) -> tuple[Fraction, Fraction]:
-        """What a release that touches these classes of edges may still cost this analyst; None: all classes.
+    def room(self, account: str, analyst: str, classes: Iterable[str] | None) -> tuple[Fraction, Fraction | None]:
+        """What a release that touches these classes of edges may cost by the data's limit, and by the analyst's own.
 
-        The second number counts `paid`, the part of it that the data has paid already.
+        All classes where none are given; None where the analyst has no limit.
         """
         names = None if classes is None else tuple(classes)
         with self.store.read() as cursor:
@@ -348,11 +351,12 @@ class Charging(OpenLedger):
             is_sum = known.accounting == SUM
             losses, by_analyst = (None if is_sum else cursor.losses(account, one) for one in (None, analyst))
         spent = known.spent if losses is None else losses.lost_by(names)
-        left = [known.limit - spent, known.limit + paid - spent]
-        if budget.limit is not None:
-            mine = budget.limit - (budget.spent if by_analyst is None else by_analyst.lost_by(names))
-            left = [min(one, mine) for one in left]
-        return max(Fraction(0), left[0]), max(Fraction(0), left[1])
+        left = max(Fraction(0), known.limit - spent)
+        if budget.limit is None:
+            return left, None
+        return left, max(
+            Fraction(0), budget.limit - (budget.spent if by_analyst is None else by_analyst.lost_by(names))
+        )
 
 
 def _published_mark(cursor: LedgerCursor, receipt: Receipt, publication: Publication | None) -> str | None:
@@ -377,10 +381,11 @@ def post_charge(cursor: LedgerCursor, charge: Charge, body: str, reached: StepHo
     if charge.link is not None:
         check_link(cursor.chain(account.id, charge.link), charge)
     analyst = ensure_analyst(cursor, account, charge.analyst)
-    spent, by_analyst = _balances(cursor, account, charge)
+    spent, by_analyst, as_asked = _balances(cursor, account, charge)
     is_analyst_over = charge.received > 0 and analyst.limit is not None and by_analyst.value > analyst.limit
-    if spent.value > account.limit or is_analyst_over:
-        # What anybody may know is left: more than that would tell that others have paid a part of these very rows.
+    # The data may pay less than the analyst. Whether the analyst is refused must not tell that others have paid a part
+    # of these very rows.
+    if as_asked.value > account.limit or is_analyst_over:
         raise BudgetExceeded(charge.received, account.remaining, analyst.remaining)
     cursor.save_balance(spent, account.id)
     cursor.save_balance(by_analyst, account.id, charge.analyst)
@@ -409,18 +414,25 @@ def _receipt_by_key(cursor: LedgerCursor, account: str, analyst: str, key: str) 
     return receipt_of(entries[0]) if entries else None
 
 
-def _balances(cursor: LedgerCursor, account: Account, charge: Charge) -> list[Balance]:
-    """What the account and the analyst will have spent; where classes of edges are told apart, the worst of them."""
-    spenders = ((None, charge.epsilon), (charge.analyst, charge.received))
+def _balances(cursor: LedgerCursor, account: Account, charge: Charge) -> tuple[Balance, Balance, Balance]:
+    """What the account and the analyst will have spent, and what the account would if it paid what the analyst does.
+
+    Where classes of edges are told apart, the worst of them.
+    """
+    paid, received = charge.epsilon, charge.received
     if account.accounting == SUM:
-        return [cursor.balance(account.id, analyst).plus(amount) for analyst, amount in spenders]
-    balances = []
-    for analyst, amount in spenders:
-        before = cursor.losses(account.id, analyst) or ClassLosses()
-        after = before.plus(amount, in_classes(account.accounting, charge.losses_of(amount)))
-        cursor.save_losses(after, account.id, analyst)
-        balances.append(NOTHING.plus(after.worst))
-    return balances
+        data, own = cursor.balance(account.id), cursor.balance(account.id, charge.analyst)
+        return data.plus(paid), own.plus(received), data.plus(received)
+    lost, own_lost = (cursor.losses(account.id, name) or ClassLosses() for name in (None, charge.analyst))
+
+    def after(before: ClassLosses, amount: Fraction) -> ClassLosses:
+        return before.plus(amount, in_classes(account.accounting, charge.losses_of(amount)))
+
+    of_data, of_analyst = after(lost, paid), after(own_lost, received)
+    cursor.save_losses(of_data, account.id)
+    cursor.save_losses(of_analyst, account.id, charge.analyst)
+    spent, by_analyst, as_asked = (NOTHING.plus(one.worst) for one in (of_data, of_analyst, after(lost, received)))
+    return spent, by_analyst, as_asked
 
 
 def ensure_analyst(cursor: LedgerCursor, account: Account, name: str) -> AnalystBudget:

@@ -5,7 +5,6 @@ Accounts, limits, snapshots, and new versions with the loss they carry over are 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
@@ -19,14 +18,22 @@ from blowfishdb.errors import (
     AccountConflict,
     ChangeRefused,
     InvalidInput,
-    LedgerRolledBack,
     LedgerUnavailable,
     UnknownAccount,
     amount,
     plural,
 )
 from blowfishdb.ledger.amounts import NOTHING, SUM, Balance, ClassLosses, check_accounting, check_amount
-from blowfishdb.ledger.charges import Charging, check_versions, ensure_analyst, nothing_to_do, utc_now
+from blowfishdb.ledger.charges import Charging, check_versions, ensure_analyst, nothing_to_do
+from blowfishdb.ledger.histories import (
+    Witness,
+    branches,
+    count_restored,
+    lost_elsewhere,
+    lost_in_all,
+    marked_by,
+    take_over,
+)
 from blowfishdb.ledger.mark import PATIENCE, FileMark, HighWaterMark, check_guard, check_not_rolled_back, new_identity
 from blowfishdb.ledger.records import (
     ACCOUNT_COLUMNS,
@@ -55,7 +62,6 @@ from blowfishdb.ledger.values import (
     account_id,
     check_document,
     check_text,
-    spending_of,
 )
 from blowfishdb.ledger.verification import VerifyProgress, verify_since
 from blowfishdb.ledger.watch import LedgerWatch
@@ -286,10 +292,7 @@ def _open(cursor: LedgerCursor, account: str, terms: Terms, stamp: dict[str, Ent
 
 def _lost_before(cursor: LedgerCursor, account: str, terms: Terms) -> Fraction | None:
     """What data without an account lost before the ledger was restored; None where nothing is known of it."""
-    past = [
-        spending_of(json.loads(entry.fields["spending"])).get(account) for entry in cursor.entries("kind = 'restored'")
-    ]
-    losses = [spent for spent in past if spent is not None]
+    losses = lost_elsewhere(cursor).get(account)
     if not losses:
         return None
     lost = max(spent.amount for spent in losses)
@@ -300,24 +303,6 @@ def _lost_before(cursor: LedgerCursor, account: str, terms: Terms) -> Fraction |
             "policy or domain", "It was asked under others before the ledger was restored: register it with those."
         )
     return lost
-
-
-def count_restored(cursor: LedgerCursor, account: str, lost: Fraction | None) -> None:
-    """Counts what an account is known to have lost: every class of edges lost at least that, and something was charged.
-
-    A limit below it was raised after the copy was made; it is raised to what is known of it.
-    """
-    if lost is None:
-        return
-    known = cursor.account(account)
-    cursor.rows("UPDATE account SET charges = ? WHERE id = ?", max(1, known.charges), account)
-    if lost > known.limit:
-        cursor.rows("UPDATE account SET limit_top = ?, limit_bottom = ? WHERE id = ?", *limit_values(lost), account)
-    if lost > known.spent:
-        cursor.save_balance(NOTHING.plus(lost), account)
-    losses = cursor.losses(account)
-    if losses is not None:
-        cursor.save_losses(ClassLosses(max(lost, losses.worst)), account)
 
 
 def _add_document(cursor: LedgerCursor, account: str, kind: VersionKind, number: int, document: str) -> None:
@@ -479,30 +464,18 @@ def _guard(store: Store[Any], identity: str) -> str:
 def accept_restored_ledger(url: str | Path, *, mark: str | Path | None = None, by: str, reason: str) -> Head:
     """Accepts a ledger that its mark contradicts: records who did so and why, then moves the mark, which guards it now.
 
-    Charges that the restored copy lacks are forgotten by it. Charge them again by hand where they are known.
+    What the mark knows to have been spent beyond the copy, or beside it, is counted. Charges that it does not know of
+    are forgotten: charge them again by hand where they are known.
     """
     check_text(by, "the curator's name")
     check_text(reason, "the reason")
     with closing(open_store(str(url), PATIENCE)) as store, closing(open_mark(url, mark)) as high_water:
-        try:
-            seen, identity = high_water.read(), high_water.identity() or new_identity()
-        except LedgerRolledBack:
-            seen, identity = None, new_identity()
+        marked, identity = marked_by(high_water), new_identity()
         with store.write() as cursor:
-            fields: dict[str, EntryField] = {
-                "at": utc_now().isoformat(timespec="milliseconds"),
-                "by": by,
-                "reason": reason,
-                "mark_ledger": seen.ledger if seen else None,
-                "mark_sequence": seen.sequence if seen else None,
-                "mark_hash": seen.hash if seen else None,
-                "spending": "{}",
-            }
-            cursor.append("restored", None, fields)
-            cursor.rows("DELETE FROM link")
-            cursor.set_guard(identity)
-            restored = cursor.seen({})
-        high_water.replace(restored.head, identity, restored.spending)
+            kept = Witness(cursor.seen({}), cursor)
+            found = branches(kept, [] if marked is None else [Witness(marked)])
+            restored = take_over(kept, lost_in_all(kept, found), found, marked, identity, by=by, reason=reason)
+        high_water.replace(restored.head, identity, restored.spending, restored.eras)
         return restored.head
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from blowfishdb.errors import CatalogError, LedgerRolledBack, LedgerUnavailable, plural
 from blowfishdb.ledger.records import EntryField, canonical, digest
-from blowfishdb.ledger.values import Head, Seen, Spending, read_spending, spending_text
+from blowfishdb.ledger.values import Era, Head, Seen, Spending, seen_at, spending_text
 
 PATIENCE = 30.0
 """Seconds that a write waits for its turn before it gives up."""
@@ -164,7 +164,9 @@ class HighWaterMark(ABC):
         """
 
     @abstractmethod
-    def replace(self, head: Head, identity: str | None = None, spending: Spending | None = None) -> None:
+    def replace(
+        self, head: Head, identity: str | None = None, spending: Spending | None = None, eras: tuple[Era, ...] = ()
+    ) -> None:
         """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
 
     def close(self) -> None:  # noqa: B027  # a file has nothing to let go of
@@ -198,9 +200,7 @@ class FileMark(HighWaterMark):
         if head is None:
             return None
         place = _place(0 if _slot(content[:SLOT]) == head else 1)
-        return Seen(
-            head, read_spending(content[place : place + AREA].partition(b"\n")[0].decode("ascii", "replace"), head)
-        )
+        return seen_at(head, content[place : place + AREA].partition(b"\n")[0].decode("ascii", "replace"))
 
     def identity(self) -> str | None:
         """The name in the file, given to a mark of an older version here."""
@@ -227,12 +227,14 @@ class FileMark(HighWaterMark):
             for slot in (0, 1) if is_taken_over else (_older_slot(content, known),):
                 _write(held, seen, slot, identity)
 
-    def replace(self, head: Head, identity: str | None = None, spending: Spending | None = None) -> None:
+    def replace(
+        self, head: Head, identity: str | None = None, spending: Spending | None = None, eras: tuple[Era, ...] = ()
+    ) -> None:
         """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
         with self._held() as held:
             name = identity or _identity(os.pread(held, 2 * SLOT, 0)) or new_identity()
             for slot in (0, 1):
-                _write(held, Seen(head, spending), slot, name)
+                _write(held, Seen(head, spending, eras), slot, name)
 
     def _content(self, size: int | None = 2 * SLOT) -> bytes:
         try:
@@ -391,7 +393,9 @@ PURPOSE = b"blowfishdb checkpoint 1\n"
 WHAT = "an Ed25519 key, made by `blowfish ledger checkpoint`"
 
 
-def sign_checkpoint(head: Head, at: str, key: Path, spending: Spending | None = None) -> tuple[str, str]:
+def sign_checkpoint(
+    head: Head, at: str, key: Path, spending: Spending | None = None, eras: tuple[Era, ...] = ()
+) -> tuple[str, str]:
     """A checkpoint of this head as JSON, and the public key that proves it; a missing secret key is made."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -406,7 +410,7 @@ def sign_checkpoint(head: Head, at: str, key: Path, spending: Spending | None = 
         raise CatalogError(f"the key {key.name} is not {WHAT}")
     fields: dict[str, EntryField] = {**vars(head), "at": at}
     if spending is not None:
-        fields["spending"] = spending_text(Seen(head, spending))
+        fields["spending"] = spending_text(Seen(head, spending, eras))
     signature = secret.sign(PURPOSE + canonical(fields).encode()).hex()
     text = json.dumps({**fields, "signature": signature}, indent=2) + "\n"
     return text, secret.public_key().public_bytes_raw().hex()
@@ -423,7 +427,7 @@ def read_checkpoint_file(path: Path, public_key: str) -> Seen:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
         key.verify(signature, PURPOSE + canonical(fields).encode())
         head = Head(str(fields["ledger"]), int(fields["sequence"]), str(fields["hash"]))
-        return Seen(head, read_spending(str(fields.get("spending", "")), head))
+        return seen_at(head, str(fields.get("spending", "")))
     except OSError:
         raise CatalogError(
             f"the checkpoint {path.name} cannot be read. Bring it back from where it is kept, or write a new one with "

@@ -21,7 +21,7 @@ from blowfishdb.ledger.amounts import FINEST
 from blowfishdb.ledger.mark import PATIENCE, HighWaterMark, is_known, new_identity, newest_of
 from blowfishdb.ledger.records import LedgerCursor, LedgerRow, LedgerValue, StoredAnswer, digest, text, whole
 from blowfishdb.ledger.store import Store, announce_upgrade, migrate, pending
-from blowfishdb.ledger.values import Charge, Head, Receipt, Seen, Spending, read_spending, spending_text
+from blowfishdb.ledger.values import Charge, Era, Head, Receipt, Seen, Spending, seen_at, spending_text
 
 PostgresConnection = psycopg.Connection[LedgerRow]
 SCHEMA = "blowfish_ledger"
@@ -328,7 +328,7 @@ class PostgresMark(HighWaterMark):
         """The furthest head and what was spent by then; without spending where an older version moved the mark."""
         with self._transaction() as cursor:
             row = self._row(cursor)
-            return None if row is None else Seen(_marked_head(row), read_spending(str(row[4]), _marked_head(row)))
+            return None if row is None else seen_at(_marked_head(row), str(row[4]))
 
     def identity(self) -> str | None:
         """The random name that the ledger knows its mark by; None when there is no mark yet."""
@@ -346,13 +346,15 @@ class PostgresMark(HighWaterMark):
                 return
             self._write(cursor, newest_of(head, newest), new_identity() if row is None else text(row[0]))
 
-    def replace(self, head: Head, identity: str | None = None, spending: Spending | None = None) -> None:
+    def replace(
+        self, head: Head, identity: str | None = None, spending: Spending | None = None, eras: tuple[Era, ...] = ()
+    ) -> None:
         """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
         with self._transaction() as cursor:
             cursor.rows("SELECT pg_advisory_xact_lock(?)", MARK_LOCK)
             row = self._row(cursor)
             name = identity or (new_identity() if row is None else text(row[0]))
-            self._write(cursor, Seen(head, spending), name)
+            self._write(cursor, Seen(head, spending, eras), name)
 
     def close(self) -> None:
         """Ends the connection."""

@@ -18,6 +18,7 @@ from blowfishdb.ledger.values import (
     AnalystBudget,
     Charge,
     Entry,
+    Era,
     Head,
     Link,
     PastLink,
@@ -167,8 +168,11 @@ class LedgerCursor(ABC):
         """Lets the mark of this name guard the ledger, and no other."""
         self.rows("UPDATE head SET mark = ? WHERE id = 1", mark)
 
-    def seen(self, declarations: dict[tuple[LedgerValue, ...], str]) -> Seen:
-        """The head and what every account ever charged has lost; digests of declarations are looked up once."""
+    def seen(self, declarations: dict[tuple[LedgerValue, ...], str], past: tuple[Era, ...] | None = None) -> Seen:
+        """The head, what every account ever charged has lost, and the eras.
+
+        Digests of declarations are looked up once, and past eras only where they are not known.
+        """
         columns = "id, policy_version, domain_version, spent_units, spent_grid"
         spending = {}
         for *version, units, grid in self.rows(f"SELECT {columns} FROM account WHERE charges > 0"):
@@ -176,7 +180,18 @@ class LedgerCursor(ABC):
             if place not in declarations:
                 declarations[place] = self.declaration(*version)
             spending[text(version[0])] = Spent(ratio(units, grid), declarations[place])
-        return Seen(self.head(), spending)
+        head, guard = self.guarded_head()
+        past = self.past_eras() if past is None else past
+        return Seen(head, spending, past if guard is None else (*past, Era(guard, head.sequence)))
+
+    def past_eras(self) -> tuple[Era, ...]:
+        """The eras of marks that guarded the ledger before a copy was put in its place."""
+        restores = [(entry.sequence, entry.fields["guard"]) for entry in self.restores()]
+        return tuple(Era(guard, sequence - 1) for sequence, guard in restores if guard is not None)
+
+    def restores(self) -> list[Entry]:
+        """The entries that accepted a copy, oldest first."""
+        return self.entries("kind = 'restored' ORDER BY sequence")
 
     def declaration(self, account: LedgerValue, policy: LedgerValue, domain: LedgerValue) -> str:
         """The digest of the policy and the domain of these versions."""

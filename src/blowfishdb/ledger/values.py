@@ -313,11 +313,21 @@ Spending = Mapping[str, Spent]
 
 
 @dataclass(frozen=True)
+class Era:
+    """The entries of a ledger, from the era before up to a number, while one high-water mark guarded it."""
+
+    guard: str
+    end: int
+
+
+@dataclass(frozen=True)
 class Seen:
     """How far a ledger had got, and what was spent by then; no spending where nobody noted it."""
 
     head: Head
     spending: Spending | None
+    eras: tuple[Era, ...] = ()
+    """Oldest first. No two copies of a ledger are written to under one mark, so eras tell where two histories part."""
 
 
 def spending_fields(spending: Spending) -> dict[str, list[str]]:
@@ -334,17 +344,20 @@ def spending_text(seen: Seen) -> str:
     """What was spent when a ledger ended there, with a check sum; "" where that is not known."""
     if seen.spending is None:
         return ""
-    text = json.dumps({"sequence": seen.head.sequence, "spending": spending_fields(seen.spending)})
+    eras = [[era.guard, era.end] for era in seen.eras]
+    text = json.dumps({"sequence": seen.head.sequence, "spending": spending_fields(seen.spending), "eras": eras})
     return f"{hashlib.sha256(text.encode()).hexdigest()} {text}"
 
 
-def read_spending(text: str, head: Head) -> Spending | None:
-    """What had been spent at this head; None where the text is torn, or older than the head."""
+def seen_at(head: Head, text: str) -> Seen:
+    """What had been spent at this head, by such a text; no spending where it is torn, or older than the head."""
     check, _, content = text.partition(" ")
-    if check != hashlib.sha256(content.encode()).hexdigest():
-        return None
-    fields = json.loads(content)
-    return spending_of(fields["spending"]) if fields["sequence"] >= head.sequence else None
+    if check == hashlib.sha256(content.encode()).hexdigest():
+        fields = json.loads(content)
+        if fields["sequence"] >= head.sequence:
+            eras = tuple(Era(str(guard), int(end)) for guard, end in fields["eras"])
+            return Seen(head, spending_of(fields["spending"]), eras)
+    return Seen(head, None)
 
 
 ENTRY_WORDS = {

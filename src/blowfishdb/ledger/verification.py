@@ -59,9 +59,17 @@ def verify_since(
 
 
 def replayed(
-    cursor: LedgerCursor, head: Head, mark: Head | None, first: Checkpoint, progress: VerifyProgress | None = None
+    cursor: LedgerCursor,
+    head: Head,
+    mark: Head | None,
+    first: Checkpoint,
+    progress: VerifyProgress | None = None,
+    last: int = 2**62,
 ) -> tuple[Checkpoint, Fault | None]:
-    """How far the entries after a checkpoint follow each other and the rules, and the first that does not."""
+    """How far the entries after a checkpoint follow each other and the rules, and the first that does not.
+
+    Entries after number `last` are not looked at.
+    """
     previous, count, state = first.head.hash, first.head.sequence, first.state
     marked = None if mark is None else mark.sequence
 
@@ -72,7 +80,9 @@ def replayed(
     if first.head.ledger != head.ledger:
         return outcome(Fault(None, "the checkpoint belongs to another ledger"))
     rows: Iterator[tuple[Any, ...]] = cursor.stream(
-        f"SELECT {ENTRY_COLUMNS}, {CHARGE_COLUMNS} FROM entry WHERE sequence > ? ORDER BY sequence", count
+        f"SELECT {ENTRY_COLUMNS}, {CHARGE_COLUMNS} FROM entry WHERE sequence > ? AND sequence <= ? ORDER BY sequence",
+        count,
+        last,
     )
     for row in _in_pieces(rows):
         sequence = count + 1
@@ -105,6 +115,20 @@ def replayed(
     if (head.sequence, head.hash) != (count, previous):
         return outcome(Fault(None, f"the entries end at {count}, the head says {head.sequence}"))
     return outcome(None)
+
+
+def state_at(cursor: LedgerCursor, sequence: int) -> LedgerState:
+    """What the entries of a sound ledger add up to, as far as a number."""
+    ledger = cursor.head().ledger
+    start = Checkpoint(Head(ledger, 0, genesis(ledger)), LedgerState())
+    if sequence == 0:
+        return start.state
+    reached, fault = replayed(
+        cursor, Head(ledger, sequence, cursor.hash_at(sequence) or ""), None, start, last=sequence
+    )
+    if fault is not None:
+        raise LedgerCorrupt(fault.reason, sequence=fault.sequence)
+    return reached.state
 
 
 def fault_of(check: Callable[[], None]) -> Fault | None:

@@ -67,7 +67,7 @@ def noise_between(finer: Fraction | None, unit: Fraction, coarser: Fraction | No
 
 
 @dataclass(eq=False)
-class Watch:
+class NoiseWatch:
     """What was drawn since the watch began, and the loss of all that was certified in it; None allows any loss."""
 
     paid: Fraction | None = None
@@ -75,7 +75,7 @@ class Watch:
     loss: Fraction = Fraction(0)
 
 
-_open: ContextVar[Watch | None] = ContextVar("blowfishdb_noise_watch", default=None)
+_open: ContextVar[NoiseWatch | None] = ContextVar("blowfishdb_noise_watch", default=None)
 
 
 def tell(noise: Noise) -> None:
@@ -91,7 +91,7 @@ def watched(paid: Fraction | None) -> Iterator[None]:
 
     With None any number of certified draws is allowed, apart from the release around it.
     """
-    with _watching(Watch(paid)) as watch:
+    with _watching(NoiseWatch(paid)) as watch:
         yield
         if watch.drawn:
             raise NoiseMismatch(f"noise was drawn that no certificate covers: {watch.drawn[0]}")
@@ -105,7 +105,7 @@ def certified(noise: Sequence[Noise], loss: Fraction) -> Iterator[None]:
         around.loss += loss
         if around.paid is not None and around.loss > around.paid:
             raise NoiseMismatch(f"draws that lose {around.loss} were asked of a receipt over {around.paid}")
-    with _watching(Watch()) as watch:
+    with _watching(NoiseWatch()) as watch:
         yield
         pairs = zip(watch.drawn, noise, strict=False)
         if len(watch.drawn) != len(noise) or not all(one.is_like(other) for one, other in pairs):
@@ -114,7 +114,7 @@ def certified(noise: Sequence[Noise], loss: Fraction) -> Iterator[None]:
 
 
 @contextmanager
-def _watching(watch: Watch) -> Iterator[Watch]:
+def _watching(watch: NoiseWatch) -> Iterator[NoiseWatch]:
     token = _open.set(watch)
     try:
         yield watch

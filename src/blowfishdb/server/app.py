@@ -25,6 +25,7 @@ from blowfishdb.incidents import public_error
 from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.auth.users import new_password
 from blowfishdb.server.authentication import AUDITING, COOKIE, CSRF_HEADER, app_state_of
+from blowfishdb.server.connections import HTTPPort
 from blowfishdb.server.middleware import V1, ServerMiddleware
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, status_of
 from blowfishdb.server.rest import access, datasets, ledger, queries, users
@@ -238,6 +239,7 @@ def listening(app: FastAPI, settings: Settings) -> uvicorn.Config:
         server_header=False,
         access_log=False,
         log_config=None,
+        http=HTTPPort(settings).connection(),
         ws_max_size=LARGEST_MESSAGE,
         timeout_graceful_shutdown=settings.shutdown_seconds,
     )

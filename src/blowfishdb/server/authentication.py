@@ -11,6 +11,7 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from fastapi import Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
 
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import CsrfTokenMissing, NotAllowed, NotSignedIn, PasswordMustChange
@@ -30,23 +31,25 @@ READING = ("GET", "HEAD", "OPTIONS")
 LONGEST_SECRET = 200
 
 
+CALLER = "caller"
+"""The entry of a request's state that is whoever sent it, once somebody has looked."""
 WHO = "who"
 """The entry of a request's state that names whoever sent it, for the log."""
 
 
-def app_state_of(request: Request) -> AppState:
+def app_state_of(request: HTTPConnection) -> AppState:
     """The app state that serves this request; pages find it in the request of their client."""
     app_state: AppState = request.scope["state"]["app_state"]
     return app_state
 
 
-def secret_of(request: Request) -> str | None:
+def secret_of(request: HTTPConnection) -> str | None:
     """The secret of the login session that the cookie names."""
     secret = request.cookies.get(COOKIE)
     return secret if secret and len(secret) <= LONGEST_SECRET else None
 
 
-def identity_of(request: Request) -> Principal | None:
+def identity_of(request: HTTPConnection) -> Principal | None:
     """Whoever signed in with this browser; None for nobody. For pages, whose first request only reads."""
     secret = secret_of(request)
     identity = None if secret is None else app_state_of(request).logins.resume(secret)
@@ -151,6 +154,9 @@ class Payment(AbstractContextManager["Payment"]):
 
 def signed_in(request: Request) -> Caller:
     """Whoever sends this request; NotSignedIn or CsrfTokenMissing otherwise."""
+    known: Caller | None = request.scope["state"].get(CALLER)
+    if known is not None:
+        return known
     app_state = app_state_of(request)
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme:
@@ -165,7 +171,8 @@ def signed_in(request: Request) -> Caller:
     if identity is None:
         raise NotSignedIn
     request.scope["state"].get(WHO, []).append(identity.name)
-    return Caller(identity, app_state)
+    caller = request.scope["state"][CALLER] = Caller(identity, app_state)
+    return caller
 
 
 def _with_rights(request: Request, scopes: Sequence[Scope], *, everywhere: bool = False) -> Caller:
@@ -179,7 +186,7 @@ def _with_rights(request: Request, scopes: Sequence[Scope], *, everywhere: bool 
     return caller
 
 
-async def _looked_up(request: Request, look: Callable[[], Caller]) -> Caller:
+async def looked_up(request: Request, look: Callable[[], Caller]) -> Caller:
     """Whom a look-up finds: at once where that is quicker than to hand it to a thread.
 
     For a cookie it may also be written down when it was last seen, which waits for other writers and the disk.
@@ -195,7 +202,7 @@ def needs(*scopes: Scope, everywhere: bool = False) -> Check:
     """Lets a user pass with one of these rights somewhere, or with their account itself, and a password of theirs."""
 
     async def allowed(request: Request) -> Caller:
-        return await _looked_up(request, lambda: _with_rights(request, scopes, everywhere=everywhere))
+        return await looked_up(request, lambda: _with_rights(request, scopes, everywhere=everywhere))
 
     return allowed
 
@@ -209,7 +216,7 @@ def needs_on_dataset(*scopes: Scope) -> Check:
             caller.check(request.path_params["name"], *scopes)
             return caller
 
-        return await _looked_up(request, look)
+        return await looked_up(request, look)
 
     return allowed
 

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-import math
 import sys
-import threading
 import time
 import uuid
-from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection as Asked
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from blowfishdb.errors import BlowfishError, ForeignOrigin, RateLimited, TooLarge
+from blowfishdb.errors import BlowfishError, CsrfTokenMissing, ForeignOrigin, NotSignedIn, TooLarge, TooSlow
 from blowfishdb.incidents import new_incident, public_error
-from blowfishdb.server.authentication import READING, WHO, address_of
+from blowfishdb.server.admission import LARGEST_OF_STRANGERS, SMALL, Admission, Party, account, address
+from blowfishdb.server.authentication import READING, WHO, address_of, identity_of, looked_up, signed_in
+from blowfishdb.server.connections import CONNECTION, HTTPConnection
 from blowfishdb.server.problems import problem
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState
@@ -122,38 +123,12 @@ HEADERS = {
 }
 
 
-MOST_PARTIES = 10_000
-
-
-@dataclass(frozen=True, eq=False)
-class RateLimit:
-    """A limit of requests per minute for each party; the longest silent are forgotten."""
-
-    per_minute: int
-    seconds: Callable[[], float] = time.monotonic
-    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
-    _turn: threading.Lock = field(default_factory=threading.Lock)
-
-    def check(self, party: str) -> None:
-        """Takes one request from the party's bucket; RateLimited when it is empty."""
-        with self._turn:
-            now = self.seconds()
-            left, seen = self._left.pop(party, (float(self.per_minute), now))
-            left = min(float(self.per_minute), left + (now - seen) * self.per_minute / 60)
-            self._left[party] = (max(0.0, left - 1), now) if left >= 1 else (left, now)
-            while len(self._left) > MOST_PARTIES:
-                self._left.popitem(last=False)
-        if left < 1:
-            raise RateLimited(math.ceil((1 - left) * 60 / self.per_minute))
-
-
 class ServerMiddleware:
     """Wraps the whole app. Of websockets it sees to the app state and to where they come from."""
 
     def __init__(self, app: ASGIApp, app_state: AppState) -> None:
         self.app, self.app_state = app, app_state
-        self.requests = RateLimit(app_state.settings.requests_per_minute)
-        self.sign_ins = RateLimit(app_state.settings.sign_ins_per_minute)
+        self.admission = app_state.admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -168,80 +143,125 @@ class ServerMiddleware:
             await send({"type": "websocket.close", "code": FORBIDDEN})
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A websocket of the pages. Errors of pages are told there; what comes out here is a message out of form."""
+        """A websocket of the pages, for whoever has signed in: pages of others have none.
+
+        Errors of pages are told there; what comes out here is a message out of form.
+        """
+        connection = connection_of(scope)
         try:
+            identity = await run_in_threadpool(identity_of, Asked(scope))
+            if identity is None:
+                raise NotSignedIn
+            if connection is not None:
+                connection.belongs_to(identity.name)
             await self.app(scope, receive, send)
+        except BlowfishError:
+            await send({"type": "websocket.close", "code": FORBIDDEN})
         except Exception:  # noqa: BLE001  # whatever the framework makes of such a message
             logger.warning(UNREADABLE)
             with suppress(Exception):
                 await send({"type": "websocket.close", "code": UNSUPPORTED})
+        finally:
+            if connection is not None:
+                connection.leave()
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, request_id = time.monotonic(), uuid.uuid4().hex[:16]
         scope["state"]["request_id"] = request_id
         # A list that copies of the state share: the app of the pages works on a copy.
         scope["state"][WHO] = []
-        status = 500
-        is_sent = False
-
-        async def answer(message: Message) -> None:
-            nonlocal status, is_sent
-            if message["type"] == "http.response.start":
-                is_sent, status = True, message["status"]
-                self._add_headers(scope, MutableHeaders(scope=message), request_id)
-            await send(message)
-
+        answer = AnswerSender(self, scope, send, request_id)
         try:
-            self._check(scope)
-            limited = self._limited(scope, receive)
-            # Read here and whole: what reads it later would turn the refusal into one of its own.
-            taken = await _whole(limited) if scope["path"].startswith(API) else limited
-            await self.app(scope, taken, answer)
+            await self._admitted(scope, receive, answer)
         except BlowfishError as error:
-            if not is_sent:
-                await problem(error)(scope, receive, answer)
+            await answer.problem(error)
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
-            response = problem(public_error(error))
-            if not is_sent:
-                await response(scope, receive, answer)
+            await answer.problem(public_error(error))
         finally:
             seconds, who = time.monotonic() - began, next(iter(scope["state"][WHO]), None)
-            log_request(self.app_state, request_id, scope["method"], route_of(scope), status, seconds, who)
+            log_request(self.app_state, request_id, scope["method"], route_of(scope), answer.status, seconds, who)
 
-    def _check(self, scope: Scope) -> None:
-        """Refuses, unread, what comes from other sites, is too large or comes too often."""
+    async def _admitted(self, scope: Scope, receive: Receive, answer: AnswerSender) -> None:
+        """Lets a request in: what comes from other sites, is too large, or comes too often is refused unread.
+
+        So is what a stranger sends, but for a sign-in.
+        """
         path, request = scope["path"], Request(scope)
         is_reading = scope["method"] in READING and not path.startswith(SOCKETS)
         if not is_reading and not is_own(scope, self.app_state.settings):
             raise ForeignOrigin
-        if not path.startswith(API):
+        is_api, is_sent = path.startswith(API), has_body(request)
+        if is_api:
+            self._check_declared(scope, request)
+        if not (is_api or is_sent or path.startswith(SOCKETS)):
+            await self.app(scope, receive, answer.send)
             return
-        self.requests.check(address_of(request))
-        if path == SIGN_IN and scope["method"] == "POST":
-            self.sign_ins.check(address_of(request))
+        stranger = address(address_of(request))
+        is_sign_in = path == SIGN_IN and scope["method"] == "POST"
+        name: str | None = None
+        refusal: BlowfishError | None = None
+        try:
+            name = None if is_sign_in else await self._name(request, is_api=is_api)
+        except (NotSignedIn, CsrfTokenMissing) as error:
+            refusal = error
+        party = stranger if name is None else account(name)
+        if is_api:
+            self.admission.requests.check(party)
+        if is_sign_in:
+            self.admission.sign_ins.check(stranger)
+        elif refusal is not None and (is_sent or not is_api):
+            raise refusal
+        connection = connection_of(scope)
+        if name is not None and connection is not None:
+            connection.belongs_to(name)
+        with self.admission.slots.taken(party), Kept(self.admission, party) as kept:
+            answer.kept = kept
+            limited = self._limited(scope, receive, kept, LARGEST_OF_STRANGERS if is_sign_in else None)
+            # Read here and whole: what reads it later would turn the refusal into one of its own.
+            await self.app(scope, await _whole(limited) if is_api else limited, answer.send)
+
+    async def _name(self, request: Request, *, is_api: bool) -> str:
+        """The account that sends a request, or NotSignedIn; with a change by the API also that a page of ours does."""
+        if is_api:
+            return (await looked_up(request, lambda: signed_in(request))).name
+        identity = await run_in_threadpool(identity_of, request)
+        if identity is None:
+            raise NotSignedIn
+        return identity.name
+
+    def _check_declared(self, scope: Scope, request: Request) -> None:
         length = request.headers.get("content-length", "0")
         self._check_size(scope, int(length) if length.isdecimal() and len(length) <= 15 else 10**15)
 
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        """Counts what is received, for requests that do not say how long they are."""
-        seen = 0
+    def _limited(self, scope: Scope, receive: Receive, kept: Kept, most: int | None) -> Receive:
+        """Counts what is received, for requests that do not say how long they are, and waits so long for the rest."""
+        seen, piece, pace = 0, 0, self.admission.pace()
+        is_whole = False
 
         async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            self._check_size(scope, seen)
+            nonlocal seen, piece, is_whole
+            if is_whole:
+                return await receive()
+            message = await pace.wait_for(receive(), piece)
+            piece = len(message.get("body", b""))
+            seen += piece
+            is_whole = not message.get("more_body", False)
+            self._check_size(scope, seen, most)
+            if scope["path"].startswith(API):
+                kept.take(piece)
             return message
 
         return counted
 
-    def _check_size(self, scope: Scope, size: int) -> None:
+    def _check_size(self, scope: Scope, size: int, most: int | None = None) -> None:
         settings = self.app_state.settings
-        largest = settings.largest_body if scope["path"].startswith(API) else settings.largest_upload
+        usual = settings.largest_body if scope["path"].startswith(API) else settings.largest_upload
+        largest = usual if most is None else min(usual, most)
         if size > largest:
             raise TooLarge("bytes of a request", size, largest, "Send less at once.")
 
-    def _add_headers(self, scope: Scope, headers: MutableHeaders, request_id: str) -> None:
+    def add_headers(self, scope: Scope, headers: MutableHeaders, request_id: str) -> None:
+        """Adds what every answer says."""
         is_api = scope["path"].startswith(API)
         for name, value in HEADERS.items():
             headers[name] = value
@@ -255,6 +275,94 @@ class ServerMiddleware:
             headers["Vary"] = "Accept-Encoding"
         if self.app_state.settings.is_secure:
             headers["Strict-Transport-Security"] = "max-age=31536000"
+
+
+@dataclass(eq=False)
+class Kept(AbstractContextManager["Kept"]):
+    """The bytes that are kept of one request and its answer, until its end. Small ones are not counted."""
+
+    admission: Admission
+    party: Party
+    size: int = 0
+    counted: int = 0
+
+    def take(self, size: int) -> None:
+        """Notes more of them; TooManyAtOnce or ServerFull where they cannot be kept."""
+        self.size += size
+        if self.size > SMALL and self.size > self.counted:
+            self.admission.buffers.take(self.party, self.size - self.counted)
+            self.counted = self.size
+
+    def __exit__(self, *raised: object) -> None:
+        self.admission.buffers.give_back(self.party, self.counted)
+
+
+@dataclass(eq=False)
+class AnswerSender:
+    """How an answer leaves: with the headers of all answers, in pieces, and to whoever reads it in time."""
+
+    middleware: ServerMiddleware
+    scope: Scope
+    passed_on: Send
+    request_id: str
+    status: int = 500
+    kept: Kept | None = None
+    _start: Message | None = None
+    _is_sent: bool = False
+
+    def __post_init__(self) -> None:
+        self.pace = self.middleware.admission.pace()
+
+    async def send(self, message: Message) -> None:
+        """Sends a message. The first one waits for the second: an answer that cannot be kept is none."""
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        body = message.get("body", b"")
+        if self.kept is not None:
+            self.kept.take(len(body))
+        await self._begin()
+        pieces = [body[at : at + SMALL] for at in range(0, len(body), SMALL)] or [b""]
+        for place, piece in enumerate(pieces, 1):
+            more = place < len(pieces) or message.get("more_body", False)
+            await self._wait({**message, "body": piece, "more_body": more}, len(piece))
+
+    async def problem(self, error: BlowfishError) -> None:
+        """Tells an error, unless an answer has begun: whoever does not read that one is disconnected."""
+        connection = connection_of(self.scope)
+        if not self._is_sent:
+            self.kept = None
+            with suppress(TooSlow):
+                await problem(error)(self.scope, _nothing, self.send)
+        elif connection is not None:
+            connection.transport.abort()
+            # The server notices before it looks for the rest of the answer.
+            await asyncio.sleep(0)
+
+    async def _begin(self) -> None:
+        if self._start is not None:
+            start, self._start, self._is_sent = self._start, None, True
+            self.status = start["status"]
+            self.middleware.add_headers(self.scope, MutableHeaders(scope=start), self.request_id)
+            await self.passed_on(start)
+
+    async def _wait(self, message: Message, size: int) -> None:
+        await self.pace.wait_for(self.passed_on(message), size)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+def connection_of(scope: Scope) -> HTTPConnection | None:
+    """The connection of a request; None where another server than ours took it."""
+    connection: HTTPConnection | None = scope["state"].get(CONNECTION)
+    return connection
+
+
+def has_body(request: Request) -> bool:
+    """Whether a request says that something follows its head."""
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
 def log_request(

@@ -27,6 +27,10 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.WaitsForApproval, 409),
     (errors.VersionMismatch, 412),
     (errors.RateLimited, 429),
+    (errors.TooManyAtOnce, 429),
+    (errors.ServerFull, 503),
+    (errors.TooSlow, 408),
+    (errors.ConnectionIdle, 408),
     (errors.AccountsUnavailable, 503),
     (errors.ProviderUnavailable, 503),
     (errors.AccessError, 403),
@@ -52,7 +56,9 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.TooExpensive, 413),
     (errors.WorkCancelled, 499),
     (errors.SourcesUnavailable, 503),
+    (errors.SourceBusy, 503),
     (errors.SourceFailed, 502),
+    (errors.ReleaseCancelled, 499),
     (errors.ReleaseFailed, 502),
     (errors.DeadlinePassed, 504),
     (errors.InternalError, 500),
@@ -60,6 +66,10 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (BlowfishError, 422),
 )
 """Errors and their status; the first line that fits counts. No status depends on the data."""
+
+
+WAITING = (errors.RateLimited, errors.SignInRefused, errors.TooManyAtOnce, errors.ServerFull)
+"""Errors that tell when to try again."""
 
 
 ASTRAY = {
@@ -80,7 +90,7 @@ def problem(error: BlowfishError) -> JSONResponse:
     status = status_of(error)
     fields = {name: _plain(value) for name, value in vars(error).items() if name != "message"}
     headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, errors.NotSignedIn) else {}
-    if isinstance(error, errors.RateLimited | errors.SignInRefused) and error.wait:
+    if isinstance(error, WAITING) and error.wait:
         headers["Retry-After"] = str(error.wait)
     return _response(status, error.code, error.message, fields, headers)
 

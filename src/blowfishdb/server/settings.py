@@ -20,6 +20,14 @@ WHOLE = (
     "shutdown_seconds",
     "largest_body",
     "largest_upload",
+    "connections",
+    "connections_of_an_account",
+    "connections_of_an_address",
+    "requests_at_once",
+    "request_seconds",
+    "idle_seconds",
+    "buffers",
+    "buffers_of_an_account",
 )
 """Settings that are whole numbers, at least 1."""
 
@@ -48,6 +56,14 @@ class Settings:
     shutdown_seconds: int = 60
     largest_body: int = 4 * 2**20
     largest_upload: int = 512 * 2**20
+    connections: int = 1000
+    connections_of_an_account: int = 100
+    connections_of_an_address: int = 100
+    requests_at_once: int = 32
+    request_seconds: int = 20
+    idle_seconds: int = 3600
+    buffers: int = 512 * 2**20
+    buffers_of_an_account: int = 64 * 2**20
     variables: tuple[str, ...] = ()
     folder: Path = Path(".")
 

@@ -20,6 +20,7 @@ from blowfishdb.engine.compile import compile_query
 from blowfishdb.errors import BlowfishError, NotAllowed, SourceError, SourceFailed, SourcesUnavailable
 from blowfishdb.incidents import curator_log, public_error
 from blowfishdb.model.query import query
+from blowfishdb.server.admission import Admission
 from blowfishdb.server.auth.approvals import ApprovalGuard, Approvals
 from blowfishdb.server.auth.audit_log import AuditEntry, AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
@@ -145,6 +146,7 @@ class AppState:
     pauses: Pauses
     drafts: Drafts
     dashboards: Dashboards
+    admission: Admission
     _live: LiveCatalog = field(repr=False)
     _database: Database = field(repr=False)
     heavy_work: HeavyWork = field(default_factory=HeavyWork, repr=False)
@@ -308,6 +310,7 @@ def open_app_state(config: str | Path, clock: Clock | None = None, settings: Set
         pauses=Pauses(database),
         drafts=Drafts(database),
         dashboards=Dashboards(database),
+        admission=Admission(settings),
         _live=live,
         _database=database,
     )

@@ -14,7 +14,6 @@ import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from anyio import CapacityLimiter, Lock, to_thread
 
 from blowfishdb.errors import BlowfishError, RateLimited, TooExpensive, WorkCancelled
+from blowfishdb.sources.calls import is_cancelled
 
 if TYPE_CHECKING:
     # The processes for heavy work load this file too, and begin sooner without it.
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-is_cancelled: ContextVar[Callable[[], bool]] = ContextVar("is_cancelled", default=lambda: False)
-"""Whether nobody waits any more for what this request or page asked."""
 QUOTES_AT_ONCE = 64
 """Threads for arithmetic. What is heavy waits in them for a process and uses no processor; what is light ends soon."""
 RELEASES_AT_ONCE = 16
 """Releases wait for disks, engines and padding too."""
+LOOK_UPS_AT_ONCE = 16
+"""Look-ups of what a tool wants to know before it asks."""
 
 
 LONGEST_TURN = 0.05
@@ -106,12 +106,14 @@ turn = Turn()
 class WorkerPools:
     """Worker threads by kind of work: whoever waits for a slow kind takes no thread from the quick ones.
 
-    One person's questions take turns anyway. They wait for each other here, so that many of them hold up nobody else.
+    One person's questions take turns anyway. They wait for each other here, so that many of them hold up nobody else;
+    so do one person's look-ups, which do not wait for the questions.
     """
 
     quotes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(QUOTES_AT_ONCE))
     releases: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(RELEASES_AT_ONCE))
-    _turns: dict[str, Lock] = field(default_factory=dict)
+    look_ups: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(LOOK_UPS_AT_ONCE))
+    _turns: dict[tuple[str, bool], Lock] = field(default_factory=dict)
     _running: int = 0
     _watch: asyncio.Task[None] | None = None
 
@@ -137,7 +139,7 @@ class WorkerPools:
         if self._watch is None or self._watch.done():
             self._watch = asyncio.create_task(self._end_long_turns())
         try:
-            async with self._turns.setdefault(name, Lock()):
+            async with self._turns.setdefault((name, pool is self.look_ups), Lock()):
                 return await to_thread.run_sync(in_turn, limiter=pool)
         finally:
             self._running -= 1

@@ -57,15 +57,24 @@ class ListPart:
 
 @dataclass(frozen=True)
 class Budget:
-    """What one analyst spent on a dataset and may still spend; None where only the data's own limit holds."""
+    """What one analyst spent on a dataset and may still spend.
+
+    `limit` is None where only the data's own limit holds, which is None where the curator does not show it. What
+    remains is None where neither is known.
+    """
 
     dataset: str
     analyst: str
     spent: Fraction
     limit: Fraction | None
-    remaining: Fraction
-    dataset_limit: Fraction
-    dataset_remaining: Fraction
+    remaining: Fraction | None
+    dataset_limit: Fraction | None
+    dataset_remaining: Fraction | None
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing is left, as far as that is known."""
+        return self.remaining is not None and self.remaining <= 0
 
 
 @dataclass(frozen=True)

@@ -149,9 +149,7 @@ def local_backend(
             release = ways.releases[0]
             if preview is None:
                 raise InvalidInput("a quote that was made for a preview has none")
-            paid = Fraction(0)
             if isinstance(release, PlanRelease) and isinstance(preview, Preview) and release.sharing is not None:
-                paid = release.sharing.link.received - release.sharing.epsilon
                 if isinstance(quote.release, PlanRelease) and release.best is not quote.release.best:
                     preview = continued(preview, release.compiled, release.best, release.way, release.measures)
                 preview = replace(
@@ -169,10 +167,7 @@ def local_backend(
                 listed = (*(preview.ways or (fresh,)), *published) if published else preview.ways
                 preview = replace(preview, ways=listed)
             classes = edge_losses(handle, release)
-            left, more = ledger.room(handle.account, analyst, classes, paid)
-            # What others have paid of these rows counts only where nothing else lets the release pass.
-            left = more if isinstance(preview, Preview) and more >= preview.epsilon > left else left
-            return preview.with_budget(left)
+            return preview.with_budget(_shown_left(handle.show_budget, *ledger.room(handle.account, analyst, classes)))
 
         return in_turn(work)
 
@@ -185,15 +180,16 @@ def local_backend(
 
             try:
                 return charged_payload(ledger, handle, analyst, request.digest, prepared, run)
-            except BudgetExceeded as refusal:
-                requested, data, mine = refusal.requested, refusal.remaining_dataset, refusal.remaining_analyst
-                compiled = prepared().compiled
-                if compiled is None or request.query.kind in PUBLISHED:
-                    raise
-                left = data if mine is None else min(data, mine)
+            except BudgetExceeded as error:
+                refusal, compiled = _shown_refusal(handle, error), prepared().compiled
+                data, mine = refusal.remaining_dataset, refusal.remaining_analyst
+                left = min((one for one in (data, mine) if one is not None), default=None)
+                # What the data has left shows in no offer where it is not shown.
+                if left is None or left >= refusal.requested or compiled is None or request.query.kind in PUBLISHED:
+                    raise refusal from None
                 effort = partial(query_effort, handle.domain, handle.policy, request.query)
                 offers = compute(effort, instead, handle.domain, handle.policy, compiled, request.target, left)
-                raise BudgetExceeded(requested, data, mine, offers) from None
+                raise BudgetExceeded(refusal.requested, data, mine, offers) from None
 
         return in_turn(work)
 
@@ -203,7 +199,10 @@ def local_backend(
             for one, run in wanted:
                 handle, request = opened(one)
                 charged.append((request.digest, planned(handle, request).release, run))
-            charge_together(ledger, handle, analyst, charged)
+            try:
+                charge_together(ledger, handle, analyst, charged)
+            except BudgetExceeded as error:
+                raise _shown_refusal(handle, error) from None
 
         if len(wanted) > 1:
             in_turn(charge)
@@ -239,7 +238,7 @@ def local_backend(
 
 
 def _budget(catalog: Catalog, name: str, analyst: str) -> Budget:
-    account = catalog.account(name)
+    account, is_shown = catalog.account(name), catalog.config.dataset(catalog.owner(name)).show_budget
     budget = catalog.ledger.budget_of(account.id, analyst)
     remaining = max(Fraction(0), account.remaining)
     return Budget(
@@ -247,10 +246,23 @@ def _budget(catalog: Catalog, name: str, analyst: str) -> Budget:
         analyst=analyst,
         spent=budget.spent,
         limit=budget.limit,
-        remaining=remaining if budget.remaining is None else min(budget.remaining, remaining),
-        dataset_limit=account.limit,
-        dataset_remaining=remaining,
+        remaining=_shown_left(is_shown, remaining, budget.remaining),
+        dataset_limit=account.limit if is_shown else None,
+        dataset_remaining=remaining if is_shown else None,
     )
+
+
+def _shown_left(is_shown: bool, data: Fraction, mine: Fraction | None) -> Fraction | None:
+    """What an analyst is told that they may spend: nothing of what the data has left, unless the curator shows it."""
+    if not is_shown:
+        return mine
+    return data if mine is None else min(data, mine)
+
+
+def _shown_refusal(handle: DatasetHandle, refusal: BudgetExceeded) -> BudgetExceeded:
+    """A refusal as its analyst reads it."""
+    data = refusal.remaining_dataset if handle.show_budget else None
+    return BudgetExceeded(refusal.requested, data, refusal.remaining_analyst)
 
 
 def _history(catalog: Catalog, name: str, analyst: str, part: ListPart) -> list[Past]:

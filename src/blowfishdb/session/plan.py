@@ -89,7 +89,7 @@ class QuestionPlan:
     dataset: str
     questions: tuple[PlannedQuestion, ...]
     total: Fraction
-    left: Fraction
+    left: Fraction | None
     joint: tuple[JointPart, ...]
     counted: str
     """Which rows count, where not all of a person's do."""
@@ -102,8 +102,8 @@ class QuestionPlan:
 
     @property
     def is_affordable(self) -> bool:
-        """Whether what is left pays for it."""
-        return self.total <= self.left
+        """Whether what is left pays for it, as far as that is known."""
+        return self.left is None or self.total <= self.left
 
     def __repr__(self) -> str:
         return str(self)
@@ -130,7 +130,7 @@ class QuestionPlan:
             sentences.append("Why: nothing is saved by answering them together, so each is released by itself.")
         if self.total and len(self.questions) > 1:
             sentences.append("Nothing is charged unless all of it fits.")
-        return [*sentences, budget_words(self.left, self.total)]
+        return [*sentences, *([] if self.left is None else [budget_words(self.left, self.total)])]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data, ready for JSON."""
@@ -201,7 +201,7 @@ class QuestionPlan:
         """BudgetExceeded where what is to be paid does not fit; a single release is checked by the ledger itself."""
         priced = len(self.joint) + sum(1 for one in self.questions if one.together is None and one.price)
         budget, total = self._backend.budget(self.dataset), self.to_pay(key)
-        if priced > 1 and total > budget.remaining:
+        if priced > 1 and budget.remaining is not None and total > budget.remaining:
             mine = None if budget.limit is None else budget.limit - budget.spent
             raise BudgetExceeded(total, budget.dataset_remaining, mine)
 

@@ -94,12 +94,13 @@ class QuestionWidget:
             self.price.value = _alert(error.message)
             return
         price = self._preview.epsilon
-        words = "costs nothing" if price == 0 else f"costs epsilon {readable(float(price))} of {amount(left)} left"
+        words = "costs nothing" if price == 0 else f"costs epsilon {readable(float(price))}"
+        words += "" if price == 0 or left is None else f" of {amount(left)} left"
         counted = f" {sentence(self._preview.counted)}" if self._preview.counted else ""
         self.price.value = _line(f"{self._preview.head()}: this {words}.{counted}")
         self.offers.children[0].value = self._preview._repr_html_()
-        self.release_button.disabled = price > left
-        if price > left:
+        self.release_button.disabled = left is not None and price > left
+        if self.release_button.disabled:
             self.price.value += _alert("This is more than is left. Ask for less accuracy.")
 
     def _alpha(self) -> Fraction:

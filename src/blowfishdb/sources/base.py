@@ -7,7 +7,7 @@ import importlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
@@ -104,7 +104,10 @@ class Count(Protocol[Counts]):
     """A count that is ready and checked; only running it reads rows."""
 
     def run(self, deadline: float | None = None) -> Counts:
-        """What was counted; SourceFailed when the engine fails or does not answer within `deadline` seconds."""
+        """What was counted; SourceFailed when the engine fails or does not answer within `deadline` seconds.
+
+        WorkCancelled when nobody waits any more (`sources/calls.py:is_cancelled`), SourceBusy where too many wait.
+        """
 
 
 Counting: TypeAlias = Count[Ints]
@@ -122,8 +125,17 @@ class Source(Protocol):
     def columns(self) -> Mapping[str, ColumnType]:
         """The columns of the table and the attributes of its joins; reads no rows."""
 
+    def last_write(self) -> str | None:
+        """A mark of the last write to the data, whatever was written; None where this source cannot tell.
+
+        It is public: when a file was written, or which version of a table is the newest.
+        """
+
     def content(self) -> str | None:
-        """A digest that is the same as long as every row is; None where this source cannot tell."""
+        """A digest that is the same as long as every row is; None where this source cannot tell.
+
+        It depends on the rows, so nothing that is free, and no price, may depend on it.
+        """
 
     def is_changing(self) -> bool:
         """Whether files that hold the rows are being written; always false of an engine that hides this."""
@@ -206,7 +218,10 @@ def function(name: str, result: str, arguments: int = 1) -> Callable[..., Expr]:
 
 
 class Engine(ABC):
-    """One engine that holds tables; by default every statement opens and closes a connection."""
+    """One engine that holds tables; by default every statement opens and closes a connection.
+
+    Whatever may take long says by `stopped_by` how it is stopped (`sources/calls.py`).
+    """
 
     compiler: str
     """The module of Ibis' SQL compilers that writes for this engine."""
@@ -226,6 +241,10 @@ class Engine(ABC):
     """SQL that makes the text x compare byte by byte; empty where text does so by itself."""
     shuffles = False
     """Whether groups move between machines, so that a second GROUP BY takes longer than two comparisons a row."""
+    is_embedded = False
+    """Whether it runs in this process, so that looking at columns and files waits for nobody."""
+    patience = 20.0
+    """Seconds that a look at columns may take, and what a curator wants to see."""
     streams = False
     """Whether rows reach this process so fast that it places numbers among irregular edges sooner than the engine."""
     has_catalogue = True
@@ -258,6 +277,10 @@ class Engine(ABC):
         del table
         return False
 
+    def last_write(self) -> str | None:
+        """A public mark of the last write to all that rows are read from; None where the engine cannot tell."""
+        return None
+
     def content(self) -> str | None:
         """A digest of all that rows are read from; None where the engine cannot tell whether a row changed."""
         return None
@@ -265,6 +288,10 @@ class Engine(ABC):
     def is_changing(self) -> bool:
         """Whether the rows are being written in a way that readers notice; engines keep that from their readers."""
         return False
+
+    def check(self, table: TableName) -> None:
+        """Fails unless a count could begin now; what is gone and is ours to open is opened anew. Reads no rows."""
+        self.columns(table)
 
     @abstractmethod
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
@@ -356,18 +383,3 @@ def _sql(compiler_name: str, byte_text: str, rewrite: Callable[[Expr], Expr] | N
         return part if rewrite is None else rewrite(part)
 
     return str(compiler.to_sqlglot(node.to_expr()).transform(with_text).sql(dialect=compiler.dialect))
-
-
-@contextmanager
-def interrupted_after(deadline: float | None, interrupt: Callable[[], object]) -> Iterator[None]:
-    """Calls `interrupt` from another thread once the deadline, in seconds, has passed."""
-    if deadline is None:
-        yield
-        return
-    timer = threading.Timer(max(deadline, 0.0), interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

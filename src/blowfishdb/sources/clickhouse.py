@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from blowfishdb.errors import SourceError
 from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, function
+from blowfishdb.sources.calls import CONNECTING, severed, stopped_by
 from blowfishdb.sources.location import Location, TableName
 
 WRAPPED = re.compile(r"(?:Nullable|LowCardinality)\((.*)\)")
@@ -50,8 +51,6 @@ SETTINGS = {
     "output_format_json_quote_decimals": "1",
 }
 MICROS = 1_000_000
-SLACK = 5.0
-"""Seconds beyond the deadline after which an answer that does not come is given up."""
 
 
 def column_type(native: str) -> ColumnType:
@@ -103,26 +102,36 @@ class ClickHouse(Engine):
         where = self._location
         connect = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         limit = {} if deadline is None else {"max_execution_time": f"{max(deadline, 0.001):.3f}"}
-        password = where.password or os.environ.get("CLICKHOUSE_PASSWORD", "")
         connection = connect(
             where.host or "localhost",
             where.port or (8443 if self._secure else 8123),
-            timeout=None if deadline is None else max(deadline, 0.0) + SLACK,
+            timeout=CONNECTING,
         )
         try:
-            connection.request(
-                "POST",
-                "/?" + urlencode({**SETTINGS, **limit, **(parameters or {})}),
-                sql.encode(),
-                {"X-ClickHouse-User": where.user or "default", "X-ClickHouse-Key": password},
-            )
-            answer = connection.getresponse()
-            text = answer.read().decode("utf-8", "replace")
-            if answer.status != http.client.OK:
-                raise OSError(f"status {answer.status}: {text}")
-            return [json.loads(line) for line in text.split("\n") if line]
+            connection.connect()
+            # From here on whoever waits says how long: the server ends a statement whose client is gone.
+            connection.sock.settimeout(None)
+            with severed(connection.sock.fileno()) as sever, stopped_by(sever):
+                return self._answered(connection, sql, {**SETTINGS, **limit, **(parameters or {})})
         finally:
             connection.close()
+
+    def _answered(
+        self, connection: http.client.HTTPConnection, sql: str, parameters: Mapping[str, str]
+    ) -> list[list[Any]]:
+        where = self._location
+        password = where.password or os.environ.get("CLICKHOUSE_PASSWORD", "")
+        connection.request(
+            "POST",
+            "/?" + urlencode(parameters),
+            sql.encode(),
+            {"X-ClickHouse-User": where.user or "default", "X-ClickHouse-Key": password},
+        )
+        answer = connection.getresponse()
+        text = answer.read().decode("utf-8", "replace")
+        if answer.status != http.client.OK:
+            raise OSError(f"status {answer.status}: {text}")
+        return [json.loads(line) for line in text.split("\n") if line]
 
     def identity(self, table: TableName) -> str:
         ((server, host),) = self._ask("SELECT toString(serverUUID()), hostName()", None)[2:]

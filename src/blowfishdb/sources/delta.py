@@ -37,6 +37,11 @@ class DeltaVersion:
         """The columns whose values are in the log, and not in the files."""
         return list(self.table.metadata().partition_columns)
 
+    @property
+    def name(self) -> str:
+        """The table's id and the number of the version."""
+        return f"{self.table.metadata().id} {self.table.version()}"
+
     @cached_property
     def digest(self) -> str:
         """A digest of the table's id, its version and its files: a commit adds a version, and rewrites no file."""

@@ -32,15 +32,16 @@ from blowfishdb.sources.base import (
     driver,
     function,
     ibis,
-    interrupted_after,
 )
-from blowfishdb.sources.delta import DeltaLog
+from blowfishdb.sources.calls import stopped_by
+from blowfishdb.sources.delta import DeltaLog, DeltaVersion
 from blowfishdb.sources.location import (
     GLOB,
     Location,
     Stamp,
     TableName,
     files_digest,
+    files_last_write,
     is_settled,
     local_path,
     parse_location,
@@ -217,6 +218,7 @@ class DuckDB(Engine):
     """An embedded DuckDB; `connect` opens a connection that sees the tables, and `read` one that may read rows."""
 
     compiler = "duckdb"
+    is_embedded = True
     byte_text = 'CAST(x AS TEXT) COLLATE "C"'
     errors_on_overflow = False
     decimal_digits = 15
@@ -273,15 +275,17 @@ class DuckDB(Engine):
         return os.path.exists(log) and os.path.getsize(log) > 0
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
-        with self._run(sql, deadline) as result:
+        del deadline
+        with self._run(sql) as result:
             return result.fetchall()
 
     def fetch_columns(self, sql: str, deadline: float | None) -> Fetched:
         """The columns. Of small files that are as they were, those of the last statements need no second look."""
+        del deadline
         content = self.content() if self._is_small() else None
         known, columns = self._counted.get(sql, (None, []))
         if content is None or content != known:
-            columns = self._fetched(sql, deadline)
+            columns = self._fetched(sql)
             if content is not None and content == self.content():
                 self._counted = dict([*self._counted.items(), (sql, (content, columns))][-MOST_COUNTED:])
         return columns
@@ -290,28 +294,33 @@ class DuckDB(Engine):
         stamps = self._stamps()
         return bool(stamps) and sum(size for _, _, size, _, _ in stamps.values()) <= SMALL_SIZE
 
-    def _fetched(self, sql: str, deadline: float | None) -> Fetched:
-        with self._run(sql, deadline) as result:
+    def _fetched(self, sql: str) -> Fetched:
+        with self._run(sql) as result:
             if {str(column[1]) for column in result.description or ()} <= ARRAYS:
                 columns = result.fetchnumpy().values()
                 return [column.tolist() if np.ma.is_masked(column) else np.asarray(column) for column in columns]
             return [list(column) for column in zip(*result.fetchall(), strict=True)]
 
     def stream(self, sql: str, deadline: float | None) -> Iterator[Floats]:
-        with self._run(sql, deadline) as result:
+        del deadline
+        with self._run(sql) as result:
             for piece in result.to_arrow_reader(PIECE):
                 yield piece.column(0).to_numpy(zero_copy_only=False)
 
     @contextmanager
-    def _run(self, sql: str, deadline: float | None) -> Iterator[DuckDBPyConnection]:
+    def _run(self, sql: str) -> Iterator[DuckDBPyConnection]:
         """A statement that ran, before its rows are fetched."""
-        with self._read() as connection, interrupted_after(deadline, connection.interrupt):
+        with self._read() as connection, stopped_by(connection.interrupt):
             yield connection.execute(sql)
+
+    def last_write(self) -> str | None:
+        is_unknown = self._has_log() or opened_files.is_replaced(self._place)
+        return None if is_unknown else files_last_write([self._place])
 
     def content(self) -> str | None:
         if self._has_log() or opened_files.is_replaced(self._place):
             return None
-        digest = files_digest([self._place], read_elsewhere)
+        digest = files_digest([self._place], read=read_elsewhere)
         if digest is None or digest == self._without_views:
             return digest
         with self._connect() as connection:
@@ -319,7 +328,7 @@ class DuckDB(Engine):
             if connection.execute(VIEWS).fetchall() != [(0,)]:
                 return None
         # What was looked at is what has this digest, unless the file changed meanwhile.
-        if files_digest([self._place], read_elsewhere) == digest:
+        if files_digest([self._place], read=read_elsewhere) == digest:
             self._without_views = digest
             return digest
         return None
@@ -471,12 +480,20 @@ class Files(DuckDB):
         stamps, now = [stamp_of(file) for file in files], time.time_ns()
         return any(stamp is None or not is_settled(stamp, now) for stamp in stamps)
 
+    def last_write(self) -> str | None:
+        return self._mark(lambda version: version.name, files_last_write)
+
     def content(self) -> str | None:
+        return self._mark(lambda version: version.digest, files_digest)
+
+    def _mark(
+        self, of_version: Callable[[DeltaVersion], str], of_files: Callable[[Sequence[str]], str | None]
+    ) -> str | None:
+        """The marks of the newest versions of all Delta tables, and that of all other files."""
         tables = self._tables.values()
-        versions = [table.newest().digest for table in tables if isinstance(table, Delta)]
-        files = [file for table in tables if isinstance(table, Pattern) for file in table.files()]
-        digest = files_digest(files)
-        return None if digest is None else ".".join([*versions, digest])
+        versions = [of_version(table.newest()) for table in tables if isinstance(table, Delta)]
+        mark = of_files([file for table in tables if isinstance(table, Pattern) for file in table.files()])
+        return None if mark is None else ".".join([*versions, mark])
 
 
 def _joined_table(address: str) -> Pattern | Delta:

@@ -19,6 +19,7 @@ from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.sources.base import ColumnKind, ColumnType, Counting, Engine, Expr, Join, People, PointCounting, ibis
+from blowfishdb.sources.calls import Calls
 from blowfishdb.sources.location import Location, TableName, parse_location
 from blowfishdb.sources.statement import (
     IBIS_TYPES,
@@ -56,13 +57,19 @@ class IbisSource:
     """A table and the tables that are joined to it, in one engine."""
 
     def __init__(
-        self, engine: Engine, table: TableName, joins: Sequence[Join] = (), people: People | None = None
+        self,
+        engine: Engine,
+        table: TableName,
+        joins: Sequence[Join] = (),
+        people: People | None = None,
+        calls: Calls | None = None,
     ) -> None:
         check_order(joins)
         self._engine = engine
         self._table = engine.qualified(table)
         self._joins = tuple(joins)
         self._people = people
+        self._calls = calls or Calls()
         self._recent: tuple[tuple[tuple[object, ...], list[Attribute], CountStatement[Any], str], ...] = ()
         """The newest statements: what each was written for, the statement, and its SQL."""
 
@@ -71,21 +78,32 @@ class IbisSource:
 
     def of_people(self, people: People) -> IbisSource:
         """The people behind the rows, to be counted in their place."""
-        return IbisSource(self._engine, self._table, self._joins, people)
+        return IbisSource(self._engine, self._table, self._joins, people, self._calls)
+
+    def close(self) -> None:
+        """Ends what is asked of the engine, and asks no more of it."""
+        self._calls.close()
+
+    def check_reachable(self) -> None:
+        """SourceError or SourceFailed unless a count could begin now; reads no rows."""
+        self._ask(lambda: self._engine.check(self._table))
+        self._tables()
+
+    def _ask(self, work: Callable[[], Result]) -> Result:
+        """What an engine answers about its tables; SourceFailed, which tells nothing of it, when it fails."""
+        return _asked(self._engine, self._calls, work)
 
     @cached_property
     def _identity(self) -> str:
         return self._identity_of(self._table)
 
     def _identity_of(self, table: TableName) -> str:
-        return _redacted(self._engine, lambda: self._engine.identity(table))
+        return self._ask(lambda: self._engine.identity(table))
 
     def places(self) -> list[tuple[Join | None, str]]:
         """All that rows are read from, by canonical names: of the main table, with None, and of each join."""
         tables = [(None, self._table), *((join, self._engine.table(join.table)) for join in self._joins)]
-        return _redacted(
-            self._engine, lambda: [(join, place) for join, table in tables for place in self._engine.places(table)]
-        )
+        return self._ask(lambda: [(join, place) for join, table in tables for place in self._engine.places(table)])
 
     def joined_identities(self) -> list[tuple[Join, str]]:
         """The joins, each with the identity of its table."""
@@ -95,11 +113,12 @@ class IbisSource:
     def repeats_keys(self, join: Join) -> bool:
         """Whether a key of a joined table occurs more than once; reads that table, so it must be public."""
         table = self._describe(self._engine.table(join.table))
-        return bool(_fetch(self._engine, repeated_keys(table, join, self._engine)))
+        return bool(_fetch(self._engine, self._calls, repeated_keys(table, join, self._engine)))
 
     def look_at_caps(self, unit: Person, caps: Sequence[int]) -> CapsSeen:
         """Reads how many rows each cap would count, for a curator who asked for it."""
-        (row,) = _fetch(self._engine, caps_expression(self._describe(self._table), unit, caps, self._engine))
+        expression = caps_expression(self._describe(self._table), unit, caps, self._engine)
+        (row,) = _fetch(self._engine, self._calls, expression)
         rows, people, nobodys, *numbers = whole_numbers(row).tolist()
         effects = zip(caps, numbers[::2], numbers[1::2], strict=True)
         return CapsSeen(rows, nobodys, people, tuple(CapSeen(*effect) for effect in effects))
@@ -122,7 +141,7 @@ class IbisSource:
         return tables
 
     def _describe(self, table: TableName) -> TableSchema:
-        columns = _redacted(self._engine, lambda: self._engine.columns(table))
+        columns = self._ask(lambda: self._engine.columns(table))
         if not columns:
             raise SourceError(f"there is no table {table.name!r} that this source may read")
         return TableSchema(table, columns)
@@ -146,29 +165,33 @@ class IbisSource:
     def views(self) -> list[str]:
         """The names of those of its tables that are views; reads no rows."""
         tables = [self._table, *(self._engine.table(join.table) for join in self._joins)]
-        return [table.name for table in tables if _redacted(self._engine, partial(self._engine.is_view, table))]
+        return [table.name for table in tables if self._ask(partial(self._engine.is_view, table))]
 
     def is_changing(self) -> bool:
         """Whether files that hold the rows are being written; always false of an engine that hides this."""
-        return _redacted(self._engine, self._engine.is_changing)
+        return self._ask(self._engine.is_changing)
+
+    def last_write(self) -> str | None:
+        """A mark of the last write to the files that hold the rows, or of a table's version; None for a server."""
+        return self._ask(self._engine.last_write)
 
     def content(self) -> str | None:
         """A digest of the files that hold the rows; None for a server, and while a database has changes in its log."""
-        return _redacted(self._engine, self._engine.content)
+        return self._ask(self._engine.content)
 
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         """The statement that counts the rows of each cell, written for the columns as they are now; reads no rows."""
-        return IbisCount(self._engine, self._identity, *self._statement(cells, unit), _cell_counts)
+        return IbisCount(self._engine, self._calls, self._identity, *self._statement(cells, unit), _cell_counts)
 
     def prepare_people(self, cells: Cells, unit: Person) -> Counting:
         """The statement that counts the persons with a row in each cell; reads no rows."""
         statement = people_statement(self._tables(), cells, unit, self._engine)
         sql = self._engine.write(statement.expression)
-        return IbisCount(self._engine, self._identity, statement, sql, _cell_counts)
+        return IbisCount(self._engine, self._calls, self._identity, statement, sql, _cell_counts)
 
     def prepare_points(self, points: Points, unit: Row | Person = ROW) -> PointCounting:
         """The statement that counts the rows at each point that occurs; reads no rows."""
-        return IbisCount(self._engine, self._identity, *self._statement(points, unit), _point_counts)
+        return IbisCount(self._engine, self._calls, self._identity, *self._statement(points, unit), _point_counts)
 
     def _statement(self, places: Places, unit: Row | Person) -> tuple[CountStatement[Places], str]:
         """The statement that counts rows by these cells or at these points, and its SQL.
@@ -204,14 +227,16 @@ def _is_same(one: Attribute, other: Attribute) -> bool:
     return one is other or (one == other and repr(one) == repr(other))
 
 
-def _redacted(engine: Engine, work: Callable[[], Result]) -> Result:
+def _asked(engine: Engine, calls: Calls, work: Callable[[], Result]) -> Result:
     """What an engine's catalogue answers; SourceFailed when it fails, which tells its words to a curator alone."""
-    return redact_errors(work, SourceFailed, type(engine).__name__, reads_rows=not engine.has_catalogue)
+    ask = work if engine.is_embedded else partial(calls.run, work, engine.patience)
+    return redact_errors(ask, SourceFailed, type(engine).__name__, reads_rows=not engine.has_catalogue)
 
 
-def _fetch(engine: Engine, expression: Expr) -> list[tuple[object, ...]]:
+def _fetch(engine: Engine, calls: Calls, expression: Expr) -> list[tuple[object, ...]]:
     sql = engine.write(expression)
-    return redact_errors(lambda: engine.fetch(sql, DEADLINE), SourceFailed, type(engine).__name__)
+    fetch = partial(engine.fetch, sql, engine.patience)
+    return redact_errors(lambda: calls.run(fetch, engine.patience), SourceFailed, type(engine).__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +244,7 @@ class IbisCount(Generic[Places, Result]):
     """One statement, and what its groups become."""
 
     engine: Engine = field(repr=False)
+    calls: Calls = field(repr=False)
     source: str
     statement: CountStatement[Places] = field(repr=False)
     sql: str
@@ -228,7 +254,8 @@ class IbisCount(Generic[Places, Result]):
         """What was counted; SourceFailed when the engine fails or is too slow."""
 
         def count() -> Result:
-            codes, numbers = self.statement.codes(self.statement.fetch(self.engine, self.sql, deadline))
+            fetch = partial(self.statement.fetch, self.engine, self.sql, deadline)
+            codes, numbers = self.statement.codes(self.calls.run(fetch, deadline))
             return self.read(self.statement.places, codes, numbers)
 
         return redact_errors(count, SourceFailed, self.source)
@@ -283,7 +310,6 @@ def _open_engine(location: Location) -> tuple[Engine, TableName]:
 
 MOST_TABLES = 500
 MOST_VALUES = 200
-DEADLINE = 20.0
 LISTED_SCHEMES = ("duckdb", "sqlite", "postgresql", "postgres", "mysql", "mariadb")
 SQLITE_TABLES = (
     "SELECT '', name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
@@ -333,7 +359,7 @@ def tables_at(address: str) -> list[str]:
         return []
     engine, _ = _open_engine(replace(location, table=TableName("unknown")))
     query = SQLITE_TABLES if location.scheme == "sqlite" else TABLES
-    rows = _redacted(engine, lambda: engine.fetch(query, DEADLINE))[:MOST_TABLES]
+    rows = _asked(engine, Calls(), lambda: engine.fetch(query, engine.patience))[:MOST_TABLES]
     usual = engine.qualified(TableName("unknown")).schema or ""
     return [_named(str(schema or ""), str(name), usual) for schema, name in rows]
 
@@ -346,9 +372,9 @@ def _named(schema: str, name: str, usual: str) -> str:
 
 def look_at_column(address: str, column: str) -> ColumnSeen:
     """Reads what a column holds, for a curator who asked for it; SourceError for a column that is not there."""
-    engine, named = _open_engine(parse_location(address))
+    (engine, named), calls = _open_engine(parse_location(address)), Calls()
     table = engine.qualified(named)
-    columns = _redacted(engine, lambda: engine.columns(table))
+    columns = _asked(engine, calls, lambda: engine.columns(table))
     if column not in columns:
         raise SourceError(f"the data has no column {column!r}; {suggest(column, columns)}")
     kind = columns[column].kind
@@ -356,10 +382,10 @@ def look_at_column(address: str, column: str) -> ColumnSeen:
         raise SourceError(f"a column of type {columns[column].native} cannot be looked at")
     rows = ibis().table({column: IBIS_TYPES[kind]}, name=table.name, database=table.schema)
     if kind in BOUNDED:
-        low, high = _fetch(engine, rows.aggregate(low=rows[column].min(), high=rows[column].max()))[0]
+        low, high = _fetch(engine, calls, rows.aggregate(low=rows[column].min(), high=rows[column].max()))[0]
         return ColumnSeen(None if low is None else str(low), None if high is None else str(high))
     # Grouped rather than selected: Ibis writes SELECT * for a table of which it knows this one column.
     filled = rows.filter(rows[column].notnull())
     groups = filled.group_by(value=filled[column]).aggregate(number=filled.count())
-    values = [str(row[0]) for row in _fetch(engine, groups.order_by("value").limit(MOST_VALUES + 1))]
+    values = [str(row[0]) for row in _fetch(engine, calls, groups.order_by("value").limit(MOST_VALUES + 1))]
     return ColumnSeen(values=tuple(values) if len(values) <= MOST_VALUES else None)

@@ -155,7 +155,7 @@ def read_elsewhere(path: str) -> Iterator[bytes]:
         raise OSError(f"{Path(path).name} cannot be read")
 
 
-def files_digest(paths: Sequence[str], read: Reader = read_here) -> str | None:
+def files_digest(paths: Sequence[str], *, read: Reader = read_here) -> str | None:
     """A digest of the files' names and bytes; None where one cannot be read or changes meanwhile."""
     whole = hashlib.sha256()
     for path in paths:
@@ -163,6 +163,21 @@ def files_digest(paths: Sequence[str], read: Reader = read_here) -> str | None:
         if content is None:
             return None
         whole.update(f"{len(path)}:{path}:{content}".encode())
+    return whole.hexdigest()
+
+
+def files_last_write(paths: Sequence[str]) -> str | None:
+    """A mark of the last write to each file, by its name, its place and its times; None where one is not there.
+
+    It says nothing of what the files hold, not even their sizes.
+    """
+    whole = hashlib.sha256()
+    for path in paths:
+        stamp = stamp_of(path)
+        if stamp is None:
+            return None
+        _, place, _, *times = stamp
+        whole.update(f"{len(path)}:{path}:{place}:{times}".encode())
     return whole.hexdigest()
 
 

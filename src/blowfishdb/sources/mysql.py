@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from blowfishdb.errors import SourceError
 from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function
+from blowfishdb.sources.calls import CONNECTING, STOPPING, severed, stopped_by
 from blowfishdb.sources.location import Location, TableName
 
 KINDS = {
@@ -48,8 +49,23 @@ class MySQL(Engine):
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
+        connection = self._connect()
+        with closing(connection), severed(connection._sock.fileno()) as sever, connection.cursor() as cursor:
+
+            def stop() -> None:
+                with suppress(Exception), closing(self._connect(STOPPING)) as other:
+                    other.kill(connection.thread_id())
+                sever()
+
+            # Of the greeting alone: whoever waits for a statement says how long.
+            connection._read_timeout = None
+            with stopped_by(stop):
+                cursor.execute("SET SESSION TRANSACTION READ ONLY")
+                yield cursor
+
+    def _connect(self, seconds: int = CONNECTING) -> Any:
         where = self._location
-        connection = self._driver.connect(
+        return self._driver.connect(
             host=where.host or "localhost",
             port=where.port or 3306,
             user=where.user,
@@ -58,10 +74,9 @@ class MySQL(Engine):
             charset="utf8mb4",
             init_command=SESSION,
             unix_socket=dict(where.options).get("unix_socket"),
+            connect_timeout=seconds,
+            read_timeout=seconds,
         )
-        with closing(connection), connection.cursor() as cursor:
-            cursor.execute("SET SESSION TRANSACTION READ ONLY")
-            yield cursor
 
     def identity(self, table: TableName) -> str:
         wanted = ("server_uuid", "server_uid", "hostname", "port")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from blowfishdb.model.numbers import Floats
 from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function, ibis
+from blowfishdb.sources.calls import CONNECTING, STOPPING, severed, stopped_by
 from blowfishdb.sources.irregular import FURTHEST, ROUND, UNTOLD, ByteCells, byte_cells
 from blowfishdb.sources.location import Location, TableName
 from blowfishdb.sources.steps import exact_double
@@ -57,15 +59,25 @@ class Postgres(Engine):
         self._location = location
         self._driver = driver("psycopg", "postgresql", "postgres")
 
-    def _connect(self) -> Connection[Any]:
+    @contextmanager
+    def _connected(self) -> Iterator[Connection[Any]]:
+        """A connection, which ends at once when its call is ended, whether or not the server answers."""
         address = self._location.address.replace("postgres://", "postgresql://", 1)
-        connection: Connection[Any] = self._driver.connect(address)
-        connection.read_only = True
-        return connection
+        usual = {} if "connect_timeout" in address else {"connect_timeout": CONNECTING}
+        with self._driver.connect(address, **usual) as connection, severed(connection.fileno()) as sever:
+            connection.read_only = True
+
+            def stop() -> None:
+                with suppress(Exception):
+                    connection.cancel_safe(timeout=STOPPING)
+                sever()
+
+            with stopped_by(stop):
+                yield connection
 
     def identity(self, table: TableName) -> str:
         query = "SELECT system_identifier, current_database() FROM pg_control_system()"
-        with self._connect() as connection:
+        with self._connected() as connection:
             row = connection.execute(query).fetchone() or ("", "")
         return f"postgresql:{row[0]}/{row[1]}#{table.schema}.{table.name}"
 
@@ -73,7 +85,7 @@ class Postgres(Engine):
         return TableName(table.name, table.schema or "public")
 
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
-        with self._connect() as connection:
+        with self._connected() as connection:
             rows = connection.execute(COLUMNS, (table.schema, table.name)).fetchall()
         columns = {}
         for name, is_list, native, digits in rows:
@@ -85,12 +97,12 @@ class Postgres(Engine):
         """Whether it is a view or a foreign table, whose server may fail in the same way."""
         query = """SELECT c.relkind IN ('v', 'f') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
             WHERE n.nspname = %s AND c.relname = %s"""
-        with self._connect() as connection:
-            return connection.execute(query, (table.schema, table.name)).fetchall() == [(True,)]
+        with self._connected() as connection:
+            return bool(connection.execute(query, (table.schema, table.name)).fetchall() == [(True,)])
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         limit = max(1, int(deadline * 1000)) if deadline is not None else 0
-        with self._connect() as connection:
+        with self._connected() as connection:
             connection.execute(f"SET LOCAL timezone = 'UTC'; SET LOCAL statement_timeout = {limit}")
             if sql.count(" WHEN ") > MOST_COMPILED:
                 connection.execute("SET LOCAL jit = off")

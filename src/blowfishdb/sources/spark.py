@@ -13,7 +13,6 @@ import logging
 import os
 import re
 import threading
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -26,9 +25,11 @@ import numpy as np
 
 from blowfishdb.errors import SourceError
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function, ibis, interrupted_after
+from blowfishdb.sources.base import ColumnKind, ColumnType, Engine, Expr, driver, function, ibis
+from blowfishdb.sources.calls import stopped_by
 from blowfishdb.sources.delta import LOG, DeltaLog, DeltaVersion
 from blowfishdb.sources.location import Location, TableName, real_pattern
+from blowfishdb.sources.spark_context import driver_here
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +49,6 @@ SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "fals
 FOLDER = TableName("blowfish_rows")
 PATTERN = re.compile(r"[*?{\[\\]")
 """What makes a path the pattern of several."""
-_STARTING = threading.Lock()
 OWN_SESSION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -60,7 +60,7 @@ OWN_SESSION = {
 PORT = 15002
 """Where a Spark Connect server listens by itself."""
 SLACK = 5.0
-"""Seconds beyond the deadline after which a server that does not even interrupt the statement is given up."""
+"""Seconds after which a server is given up that does not tell of a session that it should still have."""
 
 
 def column_type(native: str) -> ColumnType:
@@ -183,6 +183,8 @@ class Spark(Engine):
     rewrite = staticmethod(rewritten)
     shuffles = True
     floors_to_whole = True
+    # A session that is started, after the one before has been given up, takes a minute on a busy machine.
+    patience = 120.0
     has_variables = True
     """Whether a session that is kept holds lists."""
 
@@ -199,9 +201,8 @@ class Spark(Engine):
     @contextmanager
     def _session(self) -> Iterator[SparkSession]:
         """A copy of the running session with settings of our own; it sees the same tables and views."""
-        with _STARTING:
-            running = self._pyspark.SparkSession.getActiveSession() or self._start()
-            session = self._copy(running)
+        with driver_here.turn:
+            session = self._copy(driver_here.running(self._start))
         if self._folder:
             self._look(session)
         yield session
@@ -209,11 +210,13 @@ class Spark(Engine):
     def _copy(self, running: Any) -> SparkSession:
         """The copy; one that is kept serves until it holds many lists."""
         original = running._jsparkSession
-        if self._copied is not None and self._copied[0] == original and self._is_kept:
-            copy: SparkSession = self._copied[1]
-            if len(self._variables.get(copy, ())) < MOST_VARIABLES:
-                return copy
-        copy = type(running)(running.sparkContext, original.cloneSession())
+        if self._copied is not None and self._is_kept:
+            before, kept = self._copied
+            # Compared in the driver's process only where it is still the same.
+            is_same = kept.sparkContext is running.sparkContext and before == original
+            if is_same and len(self._variables.get(kept, ())) < MOST_VARIABLES:
+                return kept
+        copy: SparkSession = type(running)(running.sparkContext, original.cloneSession())
         # PySpark would print errors, and with them values, before we see them.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         for name, value in SETTINGS.items():
@@ -294,10 +297,18 @@ class Spark(Engine):
     def qualified(self, table: TableName) -> TableName:
         return table
 
+    def last_write(self) -> str | None:
+        """The version of a Delta table; what the catalog names has none."""
+        return None if self._versions is None else self._versions.newest().name
+
     def content(self) -> str | None:
         """The version of a Delta table proves that rows are the same; nothing does for what the catalog names."""
-        log = None if self._location.joined else self._log
-        return None if log is None else log.newest().digest
+        return None if self._versions is None else self._versions.newest().digest
+
+    @property
+    def _versions(self) -> DeltaLog | None:
+        """The log of the only table."""
+        return None if self._location.joined else self._log
 
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         with self._session() as session:
@@ -319,11 +330,16 @@ class Spark(Engine):
             return session.catalog.getTable(name).tableType in ("VIEW", "TEMPORARY")
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        del deadline
         with self._session() as session:
             context, group = session.sparkContext, uuid.uuid4().hex
+
+            def cancel() -> None:
+                context.cancelJobGroup(group)
+
             context.setJobGroup(group, "a count", interruptOnCancel=True)
             try:
-                with interrupted_after(deadline, lambda: context.cancelJobGroup(group)):
+                with stopped_by(cancel), driver_here.watched(context, cancel):
                     return [tuple(row) for row in session.sql(self._defined(session, sql)).collect()]
             finally:
                 context.setLocalProperty("spark.jobGroup.id", "")
@@ -397,35 +413,32 @@ class SparkConnect(Spark):
     has_variables = False
 
     @contextmanager
-    def _session(self, deadline: float | None = None) -> Iterator[SparkSession]:
+    def _session(self) -> Iterator[SparkSession]:
         """A session with the view of the folder, if one is read."""
-        with self._lent(deadline) as session:
+        with self._lent() as session:
             if self._folder:
                 self._rows(session).createOrReplaceTempView(FOLDER.name)
             yield session
 
     @contextmanager
-    def _lent(self, deadline: float | None = None) -> Iterator[SparkSession]:
+    def _lent(self) -> Iterator[SparkSession]:
         """A session on the server with settings of our own, which nobody else has meanwhile.
 
         Executors compile what they run for each session anew, so one that is kept serves again. It does not if it
-        failed or may have been interrupted: statements end with their session.
+        failed or was stopped: statements end with their session.
         """
-        begun, is_sound = time.monotonic(), False
-        session = self._taken(None if deadline is None else deadline + SLACK)
-        left = None if deadline is None else deadline - (time.monotonic() - begun)
-        lost = None if left is None else left + SLACK
+        session, is_sound = self._taken(), False
 
-        def interrupt() -> None:
-            # The server may be gone, or be given up before it answers.
+        def stop() -> None:
+            # The server may be gone, or not answer.
             with suppress(Exception):
                 session.interruptAll()
+            session.client._channel.close()
 
         try:
-            with interrupted_after(lost, session.client._channel.close), interrupted_after(left, interrupt):
+            with stopped_by(stop):
                 yield session
-            # Nothing is interrupted any more that was not by now.
-            is_sound = deadline is None or time.monotonic() - begun < deadline
+            is_sound = True
         finally:
             idle = IDLE[self._location]
             if is_sound and self._is_kept and len(idle) < MOST_IDLE:
@@ -433,15 +446,21 @@ class SparkConnect(Spark):
             else:
                 _stop(session)
 
-    def _taken(self, lost: float | None) -> Any:
-        """An idle session that the server still has, or a new one; a server that does not answer is given up."""
+    def _taken(self) -> Any:
+        """An idle session that the server still has, or a new one."""
         for session in _idle(self._location):
-            with suppress(Exception):
-                return _settled(session, SLACK)
+            silent = threading.Timer(SLACK, session.client._channel.close)
+            silent.daemon = True
+            silent.start()
+            try:
+                with suppress(Exception):
+                    return _settled(session)
+            finally:
+                silent.cancel()
             _stop(session)
         session = self._opened()
         try:
-            return _settled(session, lost)
+            return _settled(session)
         except BaseException:
             _stop(session)
             raise
@@ -484,7 +503,8 @@ class SparkConnect(Spark):
         return session
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
-        with self._session(deadline) as session:
+        del deadline
+        with self._session() as session:
             return [tuple(row) for row in session.sql(sql).collect()]
 
 
@@ -509,9 +529,9 @@ def _idle(location: Location) -> Iterator[Any]:
             yield IDLE[location].pop()
 
 
-def _settled(session: Any, lost: float | None) -> Any:
-    """The session with settings of our own; its connection is closed after so many seconds."""
-    with interrupted_after(lost, session.client._channel.close):
+def _settled(session: Any) -> Any:
+    """The session with settings of our own; ended with its call where the server does not answer."""
+    with stopped_by(session.client._channel.close):
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
     return session

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from blowfishdb.sources.base import TEXT_MARK, ColumnKind, ColumnType, Engine, Expr, function, interrupted_after
-from blowfishdb.sources.location import Location, TableName, files_digest, local_path, read_elsewhere
+from blowfishdb.sources.base import TEXT_MARK, ColumnKind, ColumnType, Engine, Expr, function
+from blowfishdb.sources.calls import stopped_by
+from blowfishdb.sources.location import Location, TableName, files_digest, files_last_write, local_path, read_elsewhere
 from blowfishdb.sqlite_files import FileConnection
 
 
@@ -51,6 +52,7 @@ class SQLite(Engine):
     """A SQLite file, opened for reading only."""
 
     compiler = "sqlite"
+    is_embedded = True
     byte_text = "x COLLATE BINARY"
     has_nan = False
     typed = False
@@ -90,14 +92,19 @@ class SQLite(Engine):
             query = "SELECT type FROM pragma_table_list WHERE schema = ? AND lower(name) = lower(?)"
             return connection.execute(query, (table.schema, table.name)).fetchall() == [("view",)]
 
+    def last_write(self) -> str | None:
+        return None if self._has_log() else files_last_write([str(self._path)])
+
     def content(self) -> str | None:
+        return None if self._has_log() else files_digest([str(self._path)], read=read_elsewhere)
+
+    def _has_log(self) -> bool:
         logs = [f"{self._path}{ending}" for ending in ("-wal", "-journal")]
-        if any(os.path.exists(log) and os.path.getsize(log) for log in logs):
-            return None
-        return files_digest([str(self._path)], read_elsewhere)
+        return any(os.path.exists(log) and os.path.getsize(log) for log in logs)
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
-        with closing(self._connect()) as connection, interrupted_after(deadline, connection.interrupt):
+        del deadline
+        with closing(self._connect()) as connection, stopped_by(connection.interrupt):
             return connection.rows(sql)
 
 

@@ -20,7 +20,6 @@ from blowfishdb.errors import InvalidInput, ProtocolViolation, SignInRefused
 from blowfishdb.server.app import rest_app
 from blowfishdb.server.auth.users import Exchange
 from blowfishdb.server.state import open_app_state
-from blowfishdb.server.wire import connection as connection_module
 from blowfishdb.server.wire.messages import Body, PortColumn, literal, message, read_bind, shown, text
 from blowfishdb.server.wire.statements import StatementResult, _copy
 from tests.server.places import PATIENCE
@@ -197,7 +196,7 @@ def send(port: WirePlace, data: bytes) -> None:
 def test_a_client_cancels_its_own_statement_alone(port: WirePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     from blowfishdb.errors import WorkCancelled
     from blowfishdb.server.wire.statements import Statements
-    from blowfishdb.server.worker_pools import is_cancelled
+    from blowfishdb.sources.calls import is_cancelled
 
     def wait(self: object, question: object) -> None:
         until = time.monotonic() + 30
@@ -409,12 +408,6 @@ def test_values_are_written_as_postgresql_writes_them() -> None:
     assert [shown(cell) for cell in cells] == ["t", "f", "12", "0.25", "Infinity", "-Infinity", "NaN", "", "x", "7"]
     with pytest.raises(ProtocolViolation):
         read_bind(Body(b"\0\0\0\0\xff\xff\0\0"))
-
-
-def test_a_server_full_of_connections_takes_no_more(port: WirePlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "MOST_CONNECTIONS", 0)
-    with dialed(port) as plug:
-        assert received(plug) == []
 
 
 def test_the_app_opens_and_closes_the_port(tmp_path: Path) -> None:

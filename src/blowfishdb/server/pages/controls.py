@@ -205,7 +205,12 @@ LEAST_SHARE = 0.006
 def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | None = None) -> None:
     """What is spent, what this would take, what stays, and what others have taken of the data's own budget."""
     rest = budget.remaining if left is None else left
-    whole = max(budget.dataset_limit if budget.limit is None else budget.limit, budget.spent + rest)
+    if rest is None:
+        after = [f"after this {figure(budget.spent + price)}"] if price else []
+        stacked_bar({}, [f"spent {figure(budget.spent)}", *after], "Your budget")
+        return
+    limit = budget.dataset_limit if budget.limit is None else budget.limit
+    whole = max(limit or Fraction(0), budget.spent + rest)
     is_over, taken = price > rest, min(price, rest)
     gone = whole - budget.spent - rest
     if budget.limit is not None and (budget.limit == 0 or budget.spent > budget.limit):
@@ -229,8 +234,12 @@ def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | N
 def budget_left(budget: Budget) -> None:
     """What an analyst may still spend in large letters, above its bar."""
     with in_row().style("align-items:baseline;gap:10px;margin:12px 0 8px"):
-        ui.label(figure(budget.remaining)).classes("bf-big").props('data-testid="left"')
-        ui.label("epsilon left for you").classes("bf-quiet")
+        if budget.remaining is None:
+            ui.label(figure(budget.spent)).classes("bf-big").props('data-testid="spent"')
+            ui.label("epsilon spent by you; the curator set no limit of your own").classes("bf-quiet")
+        else:
+            ui.label(figure(budget.remaining)).classes("bf-big").props('data-testid="left"')
+            ui.label("epsilon left for you").classes("bf-quiet")
     budget_bar(budget)
 
 
@@ -238,7 +247,7 @@ def why_nothing(budget: Budget) -> str:
     """Why an analyst with nothing left has nothing left."""
     if budget.limit == 0:
         return "The curator lets you spend nothing on this data."
-    whose = "The data's budget" if budget.dataset_remaining <= 0 else "Your budget"
+    whose = "The data's budget" if budget.dataset_remaining == 0 else "Your budget"
     return f"{whose} is used up."
 
 

@@ -133,7 +133,7 @@ def _overview(table: Table, budget: Budget) -> None:
                 small(name)
                 ui.label(words)
     budget_left(budget)
-    if budget.remaining <= 0:
+    if budget.is_used_up:
         notice(f"{why_nothing(budget)} The curator can renew it.", "is-accent").style("margin-top:12px")
 
 
@@ -254,9 +254,9 @@ def example_links(table: Table, budget: Budget) -> list[tuple[str, str, str]]:
     return links
 
 
-def example_epsilon(left: Fraction) -> str:
-    """A round small part of what is left of a budget; a hundredth where nothing is."""
-    return f"{Decimal(f'{float(left) / SMALL_PART:.1g}'):f}" if left > 0 else "0.01"
+def example_epsilon(left: Fraction | None) -> str:
+    """A round small part of what is left of a budget; a hundredth where nothing is, or nobody knows."""
+    return f"{Decimal(f'{float(left) / SMALL_PART:.1g}'):f}" if left else "0.01"
 
 
 def example_words(draft: QueryDraft, title: str) -> str:
@@ -294,11 +294,11 @@ def _budget(context: PageContext, budget: Budget) -> None:
         heading(budget.dataset)
         link_button("Explore", f"/explore?{urlencode({'dataset': budget.dataset})}", "insights", "flat dense")
     budget_left(budget)
-    if budget.limit is not None:
+    if budget.limit is not None and budget.dataset_remaining is not None and budget.dataset_limit is not None:
         rest, whole = figure(budget.dataset_remaining), figure(budget.dataset_limit)
         text = f"All analysts together have {rest} of {whole} left on this data."
         small(text, "margin-top:8px")
-    if budget.remaining <= 0:
+    if budget.is_used_up:
         text = f"{why_nothing(budget)} You can open your answers again, ask synopses, or ask the curator to renew it."
         ui.label(text).classes("bf-small").style("margin-top:8px")
         return

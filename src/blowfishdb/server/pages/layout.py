@@ -30,8 +30,8 @@ from blowfishdb.server.authentication import Caller, app_state_of, identity_of, 
 from blowfishdb.server.pages.controls import card, empty, heading, icon_button, link_button, paragraph
 from blowfishdb.server.problems import status_of
 from blowfishdb.server.state import AppState
-from blowfishdb.server.worker_pools import is_cancelled
 from blowfishdb.session.session import Session
+from blowfishdb.sources.calls import is_cancelled
 
 Result = TypeVar("Result")
 IsWanted: TypeAlias = Callable[[], bool]

@@ -72,6 +72,7 @@ def sign_in(sent: SignIn, request: Request, response: Response) -> Me:
     except SignInRefused:
         app_state.audit_log.note(sent.name[:100], "sign-in refused", address_of(request))
         raise
+    app_state.admission.signed_in(address_of(request), sent.name)
     app_state.audit_log.note(sent.name, "signed in", address_of(request))
     set_cookie(response, login, app_state)
     return described(login.identity)

@@ -23,7 +23,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from blowfishdb.catalog.dataset import attribute_words
-from blowfishdb.errors import BlowfishError, QueryError, TooExpensive, amount
+from blowfishdb.errors import BlowfishError, QueryError, TooExpensive, TooLarge, amount
 from blowfishdb.incidents import curator_log
 from blowfishdb.model.conditions import check_depth
 from blowfishdb.model.domain import Attribute, Bins, Integers
@@ -31,6 +31,7 @@ from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.auth.grants import Principal
 from blowfishdb.server.state import AppState
 from blowfishdb.server.wire.messages import BOOL, FLOAT8, INT4, INT8, TEXT, PortColumn, WireValue
+from blowfishdb.session.backend import Budget
 from blowfishdb.sql.statement import LONGEST_SCRIPT, LONGEST_STATEMENT
 
 VERSION = "15.0"
@@ -56,6 +57,9 @@ PUBLIC, PG_CATALOG, INFORMATION_SCHEMA, OWNER = 2200, 11, 13_000, 10
 PATIENCE = 5.0
 """Seconds after which a look-up is given up."""
 MOST_ROWS = 100_000
+LARGEST_LOOK_UP = 16 * 2**20
+"""Characters of the rows of a look-up."""
+PIECE = 1000
 MOST_CATALOGS = 16
 """Analysts whose catalogs are kept ready."""
 
@@ -284,7 +288,8 @@ def listed_datasets(app_state: AppState, identity: Principal) -> tuple[Listed, .
         except BlowfishError:
             continue
         policy = table.policy
-        left = f"epsilon {amount(budget.remaining)} left of {amount(budget.limit or budget.dataset_limit)}"
+        whole = budget.limit or budget.dataset_limit
+        left = budget_left(budget) + ("" if whole is None else f" of {amount(whole)}")
         comment = "\n".join([f"{left}.", *table.policy_words()])
         columns = tuple(
             (column, type_of(attribute), attribute_words(attribute, policy.family(column), policy.presence))
@@ -292,6 +297,13 @@ def listed_datasets(app_state: AppState, identity: Principal) -> tuple[Listed, .
         )
         datasets.append(Listed(name, comment, columns))
     return tuple(datasets)
+
+
+def budget_left(budget: Budget) -> str:
+    """What an analyst may still spend; what they spent where only the curator knows."""
+    if budget.remaining is None:
+        return f"epsilon {amount(budget.spent)} spent"
+    return f"epsilon {amount(budget.remaining)} left"
 
 
 def _shapes() -> dict[str, dict[str, str]]:
@@ -390,7 +402,7 @@ class Catalogs:
                 PortColumn(part[0], FAMILIES.get(str(part[1]).partition("(")[0], TEXT))
                 for part in cursor.description or ()
             )
-            rows = [tuple(map(_cell, row)) for row in cursor.fetchmany(MOST_ROWS)]
+            rows = _fetched(cursor)
         except (duckdb.InterruptException, duckdb.OutOfMemoryException):
             raise TooExpensive("this catalog query takes too long. Ask for less.") from None
         except duckdb.Error as error:
@@ -411,6 +423,20 @@ class Catalogs:
             while len(self._ready) > MOST_CATALOGS:
                 self._ready.popitem(last=False)
             return known[1]
+
+
+def _fetched(cursor: duckdb.DuckDBPyConnection) -> list[tuple[WireValue, ...]]:
+    """The rows of a look-up; TooLarge as soon as there are too many."""
+    rows: list[tuple[WireValue, ...]] = []
+    size = 0
+    while piece := cursor.fetchmany(PIECE):
+        rows += [tuple(map(_cell, row)) for row in piece]
+        size += sum(len(cell) for row in rows[-len(piece) :] for cell in row if isinstance(cell, str))
+        if len(rows) > MOST_ROWS:
+            raise TooLarge("rows of a look-up", len(rows), MOST_ROWS, "Ask for less.")
+        if size > LARGEST_LOOK_UP:
+            raise TooLarge("characters of a look-up", size, LARGEST_LOOK_UP, "Ask for less.")
+    return rows
 
 
 def _cell(value: object) -> WireValue:

@@ -22,10 +22,11 @@ from anyio import to_thread
 from blowfishdb import errors
 from blowfishdb.errors import BlowfishError, InvalidInput, NotAllowed, NotSignedIn, ProtocolViolation, SignInRefused
 from blowfishdb.incidents import public_error
+from blowfishdb.server.admission import LARGEST_OF_STRANGERS, SMALL, Pace, Places, account, address, members, strangers
 from blowfishdb.server.auth.grants import Principal
 from blowfishdb.server.auth.users import MECHANISM, Exchange
 from blowfishdb.server.authentication import Caller
-from blowfishdb.server.middleware import RateLimit, log_request
+from blowfishdb.server.middleware import log_request
 from blowfishdb.server.problems import status_of
 from blowfishdb.server.state import AppState
 from blowfishdb.server.wire import messages
@@ -43,12 +44,12 @@ from blowfishdb.server.wire.statements import (
 )
 
 Result = TypeVar("Result")
-SIGN_IN_SECONDS = 30.0
-MOST_CONNECTIONS = 500
 MOST_PREPARED = 1000
 """Prepared statements and portals of one connection."""
 CHUNK = 500
 """Rows that are sent before the client is waited for."""
+FLUSHING = 2.0
+"""Seconds in which a client that is told good-bye takes what it was sent."""
 
 STATES: tuple[tuple[type[BlowfishError], str], ...] = (
     (ProtocolViolation, "08P01"),
@@ -56,11 +57,17 @@ STATES: tuple[tuple[type[BlowfishError], str], ...] = (
     (SignInRefused, "28P01"),
     (NotSignedIn, "28000"),
     (errors.RateLimited, "53400"),
+    (errors.TooManyAtOnce, "53300"),
+    (errors.ServerFull, "53300"),
+    (errors.TooSlow, "57P05"),
+    (errors.ConnectionIdle, "57P05"),
     (errors.AccessError, "42501"),
     (errors.UnknownDataset, "42P01"),
     (errors.SpendingCapReached, "53400"),
     (errors.BudgetExceeded, "53400"),
     (errors.WorkCancelled, "57014"),
+    (errors.ReleaseCancelled, "57014"),
+    (errors.SourceBusy, "53000"),
     (errors.DeadlinePassed, "57014"),
     (errors.TooLarge, "54000"),
     (errors.TooExpensive, "54000"),
@@ -99,23 +106,29 @@ class WireServer:
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def __post_init__(self) -> None:
-        settings = self.app_state.settings
-        self.requests = RateLimit(settings.requests_per_minute)
-        self.sign_ins = RateLimit(settings.sign_ins_per_minute)
+        self.admission = self.app_state.admission
         self.catalogs = Catalogs(self.app_state)
+        self.strangers: Places[Connection] = strangers(self.app_state.settings, Connection.give_way)
+        self.members: Places[Connection] = members(self.app_state.settings, Connection.give_way)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection from its first byte to its last."""
+        """One connection from its first byte to its last. Of those that have not signed in, the oldest make room."""
         connection = Connection(self, next(self._numbers), reader, writer)
-        if len(self.connections) >= MOST_CONNECTIONS:
-            writer.close()
-            return
         self.connections[connection.number] = connection
+        place = connection.place
+        self.strangers.enter(place, connection)
+        self.strangers.waits(place, connection)
         try:
             await connection.serve()
         finally:
+            self.strangers.leave(place, connection)
+            connection.leave()
             del self.connections[connection.number]
             writer.close()
+            with suppress(Exception):
+                async with asyncio.timeout(FLUSHING):
+                    await writer.wait_closed()
+            writer.transport.abort()
 
     def cancel(self, number: int, secret: int) -> None:
         """Stops what runs on a connection, if the client knows its secret."""
@@ -160,6 +173,7 @@ class Outgoing:
     """What is told to a client: kept together until it is sent, so that an answer of many messages wakes it once."""
 
     writer: asyncio.StreamWriter
+    pace: Pace
     _waiting: list[bytes] = field(default_factory=list)
 
     def write(self, data: bytes) -> None:
@@ -167,10 +181,11 @@ class Outgoing:
         self._waiting.append(data)
 
     async def drain(self) -> None:
-        """Sends everything, and waits until the client has taken most of it."""
-        self.writer.write(b"".join(self._waiting))
+        """Sends everything, and waits until the client has taken most of it; TooSlow for one that does not."""
+        data = b"".join(self._waiting)
         self._waiting.clear()
-        await self.writer.drain()
+        self.writer.write(data)
+        await self.pace.wait_for(self.writer.drain(), len(data))
 
 
 class Connection:
@@ -179,7 +194,8 @@ class Connection:
     def __init__(
         self, server: WireServer, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self.server, self.number, self.reader, self.writer = server, number, reader, Outgoing(writer)
+        self.server, self.number, self.reader = server, number, reader
+        self.writer = Outgoing(writer, server.admission.pace())
         self.secret = int.from_bytes(os.urandom(4))
         self.cancelled = asyncio.Event()
         self.token = ""
@@ -187,36 +203,59 @@ class Connection:
         self.portals: dict[str, Portal] = {}
         self.is_skipping = False
         """Whether messages are passed over until Sync, because one of them failed."""
-
-    @property
-    def address(self) -> str:
-        """Where the client is."""
-        peer = self.writer.writer.get_extra_info("peername")
-        return str(peer[0]) if peer else "unknown"
+        peer = writer.get_extra_info("peername")
+        self.address = str(peer[0]) if peer else "unknown"
+        self.place = address(self.address)
+        self.member = self.place
+        """Whom the connection is counted with: an address, and once somebody has signed in, their account."""
+        self.kept = 0
+        """Bytes of messages, statements and results that are kept of it, as far as they are counted."""
 
     async def serve(self) -> None:
         """Everything from the first message to the last; what is out of form ends it."""
         # Small messages leave at once. Otherwise each waits until the client has confirmed the one before, up to 40 ms.
         self.writer.writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            async with asyncio.timeout(SIGN_IN_SECONDS):
+            async with asyncio.timeout(self.server.app_state.settings.request_seconds):
                 statements = await self._start()
             if statements is not None:
                 self.statements = statements
                 await self._talk()
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError):
             return
+        except errors.TooSlow as error:
+            self.end(error)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, errors.TooSlow):
                 self._fail(public_error(error), "FATAL")
                 await self.writer.drain()
 
     def stop(self) -> None:
         """Tells the client that the server stops."""
+        self._tell(messages.report("E", "FATAL", "57P01", "the server stops"))
+
+    def end(self, error: BlowfishError) -> None:
+        """Ends the connection and tells the client why, if it still reads."""
+        self._tell(messages.report("E", "FATAL", state_of(error), error.message, error.code))
+        self.writer.writer.close()
+
+    def give_way(self) -> None:
+        """Ends the connection, which waits for its client, because another one needs its place."""
+        is_signed_in = self.member.is_account
+        most = self.server.app_state.settings.connections_of_an_address
+        what = "connections that have not signed in"
+        self.end(errors.ConnectionIdle() if is_signed_in else errors.TooManyAtOnce(what, most, 0))
+
+    def leave(self) -> None:
+        """Gives back what is counted of the connection."""
+        self.server.members.leave(self.member, self)
+        self.server.admission.buffers.give_back(self.member, self.kept)
+
+    def _tell(self, report: bytes) -> None:
         with suppress(ConnectionError, RuntimeError):
-            self.writer.writer.write(messages.report("E", "FATAL", "57P01", "the server stops"))
+            self.writer.writer.write(report)
 
     async def _start(self) -> Statements | None:
         """Encryption where the server has a certificate, then signing in; None for a client that wants no more."""
@@ -264,7 +303,7 @@ class Connection:
     async def _signed_in(self, name: str) -> Principal:
         """Whoever has a token of this user, by SCRAM; SignInRefused, which never tells what was wrong."""
         app_state = self.server.app_state
-        self.server.sign_ins.check(self.address)
+        self.server.admission.sign_ins.check(self.place)
         self.writer.write(message("R", struct.pack("!I", 10), text(MECHANISM), b"\0"))
         first = await self._sasl()
         if first.text() != MECHANISM:
@@ -284,26 +323,67 @@ class Connection:
             raise
         if not identity.may("ask"):
             raise NotAllowed("ask")
+        self.server.admission.signed_in(self.address, name)
+        self._enter(name)
         await to_thread.run_sync(app_state.audit_log.note, name, "signed in", self.address, {"by": "postgres"})
         self.token = verifier.token
         self.writer.write(message("R", struct.pack("!I", 12), told))
         return identity
 
+    def _enter(self, name: str) -> None:
+        """Counts the connection with the account from now on; TooManyAtOnce where that has as many as it may."""
+        member = account(name)
+        self.server.members.enter(member, self)
+        self.server.strangers.leave(self.place, self)
+        self.member = member
+
     async def _sasl(self) -> Body:
         await self.writer.drain()
-        kind, body = await messages.read_message(self.reader, messages.LARGEST_FIRST)
+        kind, size = await messages.read_head(self.reader, LARGEST_OF_STRANGERS)
         if kind != "p":
             raise ProtocolViolation("a message of SCRAM is expected here") if kind != "X" else ConnectionError
-        return body
+        return await messages.read_body(self.reader, size)
 
     async def _ready(self, statements: Statements) -> None:
         self.writer.write(message("Z", statements.status.encode()))
         await self.writer.drain()
 
+    async def _message(self) -> tuple[str, Body]:
+        """The next message, for which a client may take long to begin and not to end; what is kept is counted."""
+        settings = self.server.app_state.settings
+        self.server.members.waits(self.member, self)
+        try:
+            async with asyncio.timeout(settings.idle_seconds):
+                kind, size = await messages.read_head(self.reader, settings.largest_body)
+        except TimeoutError:
+            raise errors.ConnectionIdle from None
+        finally:
+            self.server.members.works(self.member, self)
+        if size > SMALL:
+            self._keep(size)
+        return kind, await self.server.admission.pace().wait_for(messages.read_body(self.reader, size), size)
+
+    def _keep(self, size: int) -> None:
+        """Counts bytes that are kept; TooManyAtOnce or ServerFull where they cannot be."""
+        self.server.admission.buffers.take(self.member, size)
+        self.kept += size
+
+    def _settle(self) -> None:
+        """Gives back what was counted and is kept no more."""
+        if self.kept:
+            kept = sum(len(query) for query, _ in self.prepared.values())
+            kept += sum(portal.result.size for portal in self.portals.values() if portal.result is not None)
+            kept += self.statements.cursors.size
+            self.server.admission.buffers.give_back(self.member, self.kept - kept)
+            self.kept = kept
+
     async def _talk(self) -> None:
-        largest = self.server.app_state.settings.largest_body
         while True:
-            kind, body = await messages.read_message(self.reader, largest)
+            self._settle()
+            try:
+                kind, body = await self._message()
+            except (asyncio.IncompleteReadError, ConnectionError):
+                return
             if kind == "X":
                 return
             if kind == "S":
@@ -340,6 +420,8 @@ class Connection:
                 if result.columns is not None and result.lines is None:
                     self.writer.write(messages.row_description(columns, formats))
                 await self._send(result, columns, formats)
+        except (ConnectionError, errors.TooSlow):
+            raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
             self._fail(public_error(error))
         await self._ready(self.statements)
@@ -348,7 +430,7 @@ class Connection:
         """A message of the extended protocol. One out of form ends the connection, as one that cannot be read."""
         try:
             await self._EXTENDED[kind](self, body)
-        except (ConnectionError, ProtocolViolation):
+        except (ConnectionError, ProtocolViolation, errors.TooSlow):
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
             self._fail(public_error(error))
@@ -365,6 +447,7 @@ class Connection:
         self._check_room()
         text_of = statements[0] if statements else ""
         number = parameter_count(text_of) if text_of else 0
+        self._keep(len(text_of))
         self.prepared[name] = (text_of, tuple((*types, *(0,) * number)[: max(number, len(types))]))
         self.writer.write(message("1"))
 
@@ -393,13 +476,13 @@ class Connection:
         elif kind == b"P":
             portal = self._portal(name)
             if not portal.is_counted:
-                self.server.requests.check(self.address)
+                self.server.admission.requests.check(self.member)
                 portal.is_counted = True
             columns = await self._described(portal.text)
             formats = _formats(portal.formats, columns or ())
         elif kind == b"S":
             query, types = self._statement(name)
-            self.server.requests.check(self.address)
+            self.server.admission.requests.check(self.member)
             self.writer.write(
                 message("t", struct.pack("!h", len(types)), *(struct.pack("!I", oid or 25) for oid in types))
             )
@@ -472,15 +555,15 @@ class Connection:
             return self.statements.cursors.fetched_columns(query)
         if first not in ("SELECT", "WITH", "EXPLAIN", "VALUES"):
             return None
-        quotes, describe = self.server.app_state.worker_pools.quotes, partial(self.statements.describe, query)
-        return await to_thread.run_sync(self._admitted, describe, limiter=quotes)
+        describe = partial(self._admitted, partial(self.statements.describe, query))
+        return await self._looked_up(describe)
 
     async def _run(self, query: str, *, is_counted: bool = False) -> StatementResult:
         """What a statement gives; noted in the log and held to the limits that every request is."""
         began, status, what = time.monotonic(), 200, "control"
         try:
             if not is_counted:
-                self.server.requests.check(self.address)
+                self.server.admission.requests.check(self.member)
             result = self.statements.control(query)
             if result is not None:
                 self._deallocate(query)
@@ -492,7 +575,7 @@ class Connection:
             cursors = self.statements.cursors
             cursors.check(declaration, in_transaction=self.statements.status == "T")
             what, result = await self._question(declaration.question)
-            cursors.open(declaration, result.columns, result.rows)
+            cursors.open(declaration, result)
             return StatementResult("DECLARE CURSOR", notices=result.notices)
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
             shown = public_error(error)
@@ -506,13 +589,20 @@ class Connection:
         pools, name, question = self.server.app_state.worker_pools, self.statements.caller.name, read_question(query)
         self.cancelled.clear()
         if question.kind == "catalog":
-            look_up = partial(self.statements.look_up, question)
-            result = await to_thread.run_sync(self._admitted, look_up, limiter=pools.quotes)
+            result = await self._looked_up(partial(self._admitted, partial(self.statements.look_up, question)))
             if result is not None:
+                self._keep(result.size)
                 return "catalog", result
         what, pool = ("preview", pools.quotes) if question.kind == "preview" else ("answer", pools.releases)
         ask = partial(self._admitted, partial(self.statements.run, question))
-        return what, await pools.run(name, ask, pool, self._is_gone)
+        result = await pools.run(name, ask, pool, self._is_gone)
+        self._keep(result.size)
+        return what, result
+
+    async def _looked_up(self, work: Callable[[], Result]) -> Result:
+        """The result of a look-up, of which each user makes one at a time and need not wait for an answer."""
+        pools = self.server.app_state.worker_pools
+        return await pools.run(self.statements.caller.name, work, pools.look_ups, self._is_gone)
 
     def _admitted(self, work: Callable[[], Result]) -> Result:
         """What the work gives; NotSignedIn once the token has ended."""
@@ -539,8 +629,10 @@ class Connection:
                 self.writer.write(messages.report("N", "NOTICE", "00000", sentence))
         if result.lines is not None:
             self.writer.write(message("H", struct.pack("!bh", 0, len(columns)), struct.pack("!h", 0) * len(columns)))
-            for line in result.lines:
-                self.writer.write(message("d", line.encode("utf-8", "replace")))
+            for start in range(0, len(result.lines), CHUNK):
+                for line in result.lines[start : start + CHUNK]:
+                    self.writer.write(message("d", line.encode("utf-8", "replace")))
+                await self.writer.drain()
             self.writer.write(message("c"))
         end = len(result.rows) if most <= 0 else min(len(result.rows), begin + most)
         for start in range(begin, end, CHUNK):

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 import re
 import struct
-from asyncio import IncompleteReadError, StreamReader
+from asyncio import StreamReader
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from blowfishdb.errors import InvalidInput, ProtocolViolation, TooLarge
+from blowfishdb.server.admission import LARGEST_OF_STRANGERS
 
 WireValue: TypeAlias = str | int | float | bool | None
 PROTOCOL, CANCEL, TLS, GSS = 196_608, 80_877_102, 80_877_103, 80_877_104
 """The codes that a first message begins with."""
-LARGEST_FIRST = 10_000
-"""Bytes of a message from somebody who has not signed in."""
 BOOL, INT8, INT4, TEXT, FLOAT8 = 16, 20, 23, 25, 701
 SIZES = {BOOL: 1, INT8: 8, INT4: 4, TEXT: -1, FLOAT8: 8}
 INTEGERS = {21: "!h", 23: "!i", 20: "!q", 26: "!I"}
@@ -89,23 +88,25 @@ def _utf8(data: bytes) -> str:
 async def read_first(reader: StreamReader) -> tuple[int, Body]:
     """The code and the rest of a message without a type, with which a connection begins."""
     size = struct.unpack("!I", await reader.readexactly(4))[0]
-    if not 8 <= size <= LARGEST_FIRST:
+    if not 8 <= size <= LARGEST_OF_STRANGERS:
         raise ProtocolViolation("this port speaks the PostgreSQL protocol, version 3")
     body = Body(await reader.readexactly(size - 4))
     return body.number("!I"), body
 
 
-async def read_message(reader: StreamReader, largest: int) -> tuple[str, Body]:
-    """The type and the content of a message; X, which ends a connection, when the client has gone."""
-    try:
-        kind, size = struct.unpack("!cI", await reader.readexactly(5))
-        if size < 4:
-            raise ProtocolViolation("a message has a length of at least 4")
-        if size > largest:
-            raise TooLarge("bytes of a message", size, largest, "Send less at once.")
-        return kind.decode("latin-1"), Body(await reader.readexactly(size - 4))
-    except (IncompleteReadError, ConnectionError):
-        return "X", Body(b"")
+async def read_head(reader: StreamReader, largest: int) -> tuple[str, int]:
+    """The type of the next message, and the bytes of its content."""
+    kind, size = struct.unpack("!cI", await reader.readexactly(5))
+    if size < 4:
+        raise ProtocolViolation("a message has a length of at least 4")
+    if size > largest:
+        raise TooLarge("bytes of a message", size, largest, "Send less at once.")
+    return kind.decode("latin-1"), size - 4
+
+
+async def read_body(reader: StreamReader, size: int) -> Body:
+    """The content of a message."""
+    return Body(await reader.readexactly(size))
 
 
 @dataclass(frozen=True)

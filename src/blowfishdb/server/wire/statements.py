@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 
 from sqlglot.tokenizer_core import TokenType
@@ -34,7 +35,7 @@ from blowfishdb.model.numbers import show, suggest
 from blowfishdb.present.export import axis_columns, number_columns
 from blowfishdb.present.words import accuracy_words
 from blowfishdb.server.authentication import Caller, Payment
-from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, catalog_tree, names_a_dataset, tokens_of
+from blowfishdb.server.wire.catalog import SETTINGS, Catalogs, budget_left, catalog_tree, names_a_dataset, tokens_of
 from blowfishdb.server.wire.messages import FLOAT8, PortColumn, WireValue, shown
 from blowfishdb.session.backend import expect
 from blowfishdb.session.plan import with_own
@@ -88,6 +89,8 @@ class Cursor:
     rows: Sequence[Sequence[WireValue]]
     is_held: bool
     place: int = 0
+    size: int = 0
+    """The bytes that the rows take here, about."""
 
     def read(self, direction: str) -> list[Sequence[WireValue]]:
         """The rows that a direction of FETCH names, in its order; the cursor goes along."""
@@ -127,11 +130,9 @@ class Cursors:
         if len(self._open) >= MOST_CURSORS:
             raise TooLarge("cursors", MOST_CURSORS + 1, MOST_CURSORS, "Close some.")
 
-    def open(
-        self, declaration: Declaration, columns: tuple[PortColumn, ...] | None, rows: Sequence[Sequence[WireValue]]
-    ) -> None:
+    def open(self, declaration: Declaration, result: StatementResult) -> None:
         """Keeps the rows of what a declaration asked."""
-        self._open[declaration.name] = Cursor(columns or (), rows, declaration.is_held)
+        self._open[declaration.name] = Cursor(result.columns or (), result.rows, declaration.is_held, size=result.size)
 
     def columns(self, name: str) -> tuple[PortColumn, ...] | None:
         """The columns of a cursor; None where there is none of that name."""
@@ -160,6 +161,11 @@ class Cursors:
     def end_transaction(self) -> None:
         """Closes what was not declared WITH HOLD."""
         self._open = {name: cursor for name, cursor in self._open.items() if cursor.is_held}
+
+    @property
+    def size(self) -> int:
+        """The bytes that the rows of all cursors take here, about."""
+        return sum(cursor.size for cursor in self._open.values())
 
     def _named(self, text: str) -> tuple[str, Cursor]:
         # Longer ones are none, and would be looked at in very many ways.
@@ -196,6 +202,17 @@ class StatementResult:
     notices: tuple[str, ...] = ()
     lines: tuple[str, ...] | None = None
     """The lines of a COPY to the client, in place of rows."""
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes that the rows take here, about."""
+        texts = sum(len(cell) for row in self.rows for cell in row if isinstance(cell, str))
+        cells = len(self.rows) * (1 + len(self.columns or ()))
+        return CELL * cells + texts + sum(map(len, self.lines or ()))
+
+
+CELL = 64
+"""Bytes that a cell takes here beside its text, about."""
 
 
 def split(text: str) -> list[str]:
@@ -376,11 +393,11 @@ class Statements:
         if tree is None:
             return None
         columns, rows = self.catalogs.rows(tree, self.caller.identity)
-        return _copy(StatementResult(f"SELECT {len(rows)}", columns, rows), question.form)
+        return _sized(_copy(StatementResult(f"SELECT {len(rows)}", columns, rows), question.form))
 
     def run(self, question: PortQuestion) -> StatementResult:
         """The price or the answer that a question asks for; everything that it costs is within the cap."""
-        return _copy(self._ask(question.text), question.form)
+        return _sized(_copy(self._ask(question.text), question.form))
 
     def hint(self, error: BlowfishError) -> str:
         """The one line that lets a refused statement run, where there is one."""
@@ -424,9 +441,9 @@ class Statements:
             # A charge stands even where counting failed after it.
             self.cap.spent += payment.price
         rows = _rows(answer, columns, with_intervals=self._with_intervals)
-        left = session.budget(statement.table).remaining
+        left = budget_left(session.budget(statement.table))
         price = f"charged epsilon {amount(payment.price)}" if payment.price else "nothing charged"
-        notices = [f"{price}; epsilon {amount(left)} left of {statement.table}; {accuracy_words(answer)}"]
+        notices = [f"{price}; {left} of {statement.table}; {accuracy_words(answer)}"]
         notices += [answer.counted] if answer.counted else []
         notices += [note for note in (answer.consistent.note, answer.caveat) if note]
         return StatementResult(f"SELECT {len(rows)}", self._columns(columns), rows, tuple(notices))
@@ -512,6 +529,12 @@ def _rows(answer: Answer, columns: Sequence[ResultColumn], *, with_intervals: bo
         else:
             content += [numbers[3 * column.place + end].tolist() for end in range(ends)]
     return list(zip(*content, strict=True))
+
+
+def _sized(result: StatementResult) -> StatementResult:
+    """The result, whose size is known from here on: to add it up takes long where there are many rows."""
+    _ = result.size
+    return result
 
 
 def _copy(result: StatementResult, form: str | None) -> StatementResult:

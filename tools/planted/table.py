@@ -1,0 +1,531 @@
+"""The planted faults: each makes answers, charges or histories unsound in one place, and names tests that find it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path("src/blowfishdb")
+
+
+class StaleFault(Exception):
+    """A fault whose text is no longer in its file exactly once."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One text of one file of the package, and what is put in its place; `tests` are tried before all others."""
+
+    kind: str
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        """The file, in a working copy."""
+        return PACKAGE / self.file
+
+    def planted(self, text: str) -> str:
+        """The text of the file with the fault; StaleFault where it does not fit."""
+        if text.count(self.old) != 1 or self.old == self.new:
+            raise StaleFault(f"{self.kind}, {self.name}: {self.file} holds {self.old!r} {text.count(self.old)} times")
+        return text.replace(self.old, self.new)
+
+
+def faults() -> Iterator[Fault]:
+    """All faults, kind by kind."""
+    yield from certificates()
+    yield from noise()
+    yield from charging()
+    yield from sharing()
+    yield from selections()
+    yield from changes_and_risk()
+    yield from around_the_noise()
+
+
+def certificates() -> Iterator[Fault]:
+    """Losses that are too small: an edge, a row of a person, a constraint or a class of edges is forgotten."""
+    loss, certificate, constraints = "plan/loss.py", "plan/certificate.py", "model/constraint_graph.py"
+    edges = ("tests/plan/test_certificate.py", "tests/plan")
+    known = ("tests/constraints/test_what_moves.py", "tests/constraints")
+
+    def fault(name: str, file: str, old: str, new: str, *tests: str) -> Fault:
+        return Fault("certificate", name, file, old, new, tests)
+
+    yield fault(
+        "the last edge of every window",
+        loss,
+        "last = graph.size if is_universal[cell] else int(graph.reach[cell]) + 1",
+        "last = graph.size if is_universal[cell] else int(graph.reach[cell])",
+        *edges,
+    )
+    yield fault(
+        "NULL as a neighbour",
+        loss,
+        "graph.universal[graph.universal >= max(last, cell + 1)]",
+        "graph.universal[:0]",
+        *edges,
+    )
+    yield fault(
+        "leaving what is counted",
+        certificate,
+        "leaving = worst_to_zero(norms, np.flatnonzero(graph.to_zero))",
+        "leaving = worst_to_zero(norms, np.flatnonzero(graph.to_zero)[:0])",
+        *edges,
+    )
+    yield fault(
+        "all rows of a person but one",
+        certificate,
+        "return replace(single, loss=single.loss * graph.rows_per_person)",
+        "return replace(single, loss=single.loss * max(1, graph.rows_per_person - 1))",
+        *edges,
+    )
+    yield fault(
+        "records that constraints move together",
+        certificate,
+        "taken = min(left, times[group])",
+        "taken = min(left, times[group], 1)",
+        *known,
+    )
+    yield fault(
+        "a marginal is untouched though NULL is hidden",
+        constraints,
+        "if policy.joint_of(name) is not None or attribute.has_hidden_cell:",
+        "if policy.joint_of(name) is not None:",
+        *known,
+    )
+    yield fault(
+        "absence is no vertex under constraints",
+        constraints,
+        "return int(sum(atoms.times.tolist())) - alone",
+        "return int(sum(atoms.times.tolist())) - alone - (atoms.absent is not None)",
+        *known,
+    )
+    yield fault(
+        "quantiles that records enter",
+        "plan/program.py",
+        "enters = 2 * (1 - min(self.shares)) / self.unit",
+        "enters = (1 - min(self.shares)) / self.unit",
+        "tests/plan/test_quantiles.py",
+    )
+    yield fault(
+        "weights on points of one row of a person",
+        "plan/points.py",
+        "    loss = point_loss(plan, graph) * graph.rows_per_person\n    if plan.unit is None",
+        "    loss = point_loss(plan, graph)\n    if plan.unit is None",
+        "tests/plan/test_point_loss.py",
+        "tests/engine/test_points.py",
+    )
+    yield fault(
+        "classes of edges of moves to absence",
+        "engine/charge.py",
+        'losses = {} if policy.presence == "public" else {PRESENCE: loss(replace(policy, presence="only"))}',
+        "losses: dict[str, Fraction] = {}",
+        "tests/engine/test_edge_accounting.py",
+    )
+
+
+def noise() -> Iterator[Fault]:
+    """Noise of another scale, one-sided, cut off, used twice, or left out."""
+    measure, drawn = "engine/measure.py", "tests/engine/test_certified_noise.py"
+
+    def fault(name: str, file: str, old: str, new: str, *tests: str) -> Fault:
+        return Fault("noise", name, file, old, new, (drawn, *tests))
+
+    yield fault(
+        "one-sided noise of a list above a count",
+        measure,
+        "    return plan.choose(checked_counts(counts, graph.cells), _drawn(plan.noise, charged.epsilon))",
+        "    noise = sample_geometric(plan.unit, 1, plan.noise[0].size)\n"
+        "    return plan.choose(checked_counts(counts, graph.cells), noise)",
+        "tests/engine/test_group_selection.py",
+    )
+    yield fault(
+        "a list above a count is certified for one-sided noise",
+        "plan/program.py",
+        'return (Noise("laplace", self.unit, 1, self.groups),)',
+        'return (Noise("geometric", self.unit, 1, self.groups),)',
+        "tests/plan/test_group_selection.py",
+    )
+    yield fault(
+        "quantiles at nine tenths of their scale",
+        measure,
+        "plan.gaps(records.total + more), plan.unit) // POSITIONS",
+        "plan.gaps(records.total + more), plan.unit * Fraction(9, 10)) // POSITIONS",
+        "tests/engine/test_quantiles.py",
+    )
+    yield fault(
+        "quantiles of the true number of records",
+        measure,
+        "plan.gaps(records.total + more), plan.unit)",
+        "plan.gaps(records.total), plan.unit)",
+        "tests/engine/test_forced_noise.py",
+    )
+    yield fault(
+        "the same noise for all rows",
+        measure,
+        "    return draw(noise.unit, noise.weights, noise.size)",
+        "    return np.full(noise.size, draw(noise.unit, noise.weights, noise.size)[:1].sum())",
+        "tests/engine/test_forced_noise.py",
+    )
+    yield fault(
+        "half of the noise",
+        measure,
+        "return Measured(rows + noise, exact)",
+        "return Measured(rows + noise // 2, exact)",
+        "tests/engine/test_forced_noise.py",
+    )
+    yield fault(
+        "noise that is cut off",
+        measure,
+        "    return draw(noise.unit, noise.weights, noise.size)",
+        "    most = int(3 * noise.unit) + 1\n"
+        "    return np.clip(draw(noise.unit, noise.weights, noise.size), -most, most)",
+        "tests/engine/test_forced_noise.py",
+    )
+    yield fault(
+        "weights on points a tenth short",
+        measure,
+        "sums + _drawn(plan.noise, charged.epsilon), blocks",
+        "sums + sample(plan.unit * Fraction(9, 10), 1, plan.grid_points), blocks",
+        "tests/engine/test_points.py",
+    )
+    yield fault(
+        "digits of another scale",
+        "noise/sampler.py",
+        "probability = power / (1.0 + power)",
+        "probability = power**1.05 / (1.0 + power**1.05)",
+        "tests/noise",
+    )
+    yield fault(
+        "a number stays at the next level too often",
+        "noise/coupling.py",
+        "return of.decay(step.fall) * share * share",
+        "return of.decay(step.fall) * share",
+        "tests/noise/test_coupling.py",
+    )
+    yield fault(
+        "a proposal of quantiles is accepted too easily",
+        "noise/quantile_sampler.py",
+        "exponent = penalty(proposal.records, positions, proposal.wanted) / proposal.unit + proposal.log_bound",
+        "exponent = penalty(proposal.records, positions, proposal.wanted) / proposal.unit / 2 + proposal.log_bound",
+        "tests/noise/test_quantile_sampler.py",
+    )
+
+
+def charging() -> Iterator[Fault]:
+    """Charges beyond a limit, too small, too late, or paid by nobody."""
+    charges, limits = "ledger/charges.py", "tests/engine/test_limits.py"
+
+    def fault(name: str, file: str, old: str, new: str, *tests: str) -> Fault:
+        return Fault("charging", name, file, old, new, tests)
+
+    yield fault(
+        "the analyst's limit where the data pays nothing",
+        charges,
+        "is_analyst_over = charge.received > 0 and analyst.limit",
+        "is_analyst_over = charge.epsilon > 0 and analyst.limit",
+        limits,
+        "tests/ledger",
+    )
+    yield fault(
+        "the analyst's limit where the data pays nothing, when verified",
+        "ledger/state.py",
+        "if is_over or (is_analyst_over and received > 0):",
+        "if is_over or (is_analyst_over and epsilon > 0):",
+        limits,
+        "tests/ledger",
+    )
+    yield fault(
+        "the limit of the data, while the analyst has room",
+        charges,
+        "if spent.value > account.limit or is_analyst_over:",
+        "if (spent.value > account.limit and analyst.limit is None) or is_analyst_over:",
+        limits,
+        "tests/ledger",
+    )
+    yield fault(
+        "amounts rounded down",
+        "ledger/amounts.py",
+        "        grid = math.lcm(self.grid, amount.denominator)\n",
+        "        amount = Fraction(int(1000 * amount), 1000)\n        grid = math.lcm(self.grid, amount.denominator)\n",
+        "tests/ledger/test_amounts.py",
+        "tests/ledger",
+    )
+    yield fault(
+        "rows are counted before the charge",
+        "engine/charge.py",
+        "            counting = _prepared_count(handle, release)\n",
+        "            counting = _prepared_count(handle, release)\n            counting.run(None)\n",
+        limits,
+        "tests/engine/test_charge.py",
+    )
+    yield fault(
+        "a price that the token did not hear",
+        "engine/charge.py",
+        "self.run.before_charge(price - self.price, charges)",
+        "self.run.before_charge((price - self.price) / 2, charges)",
+        limits,
+        "tests/engine/test_charge.py",
+    )
+    yield fault(
+        "the answer of another analyst is replayed",
+        charges,
+        "condition, values = f\"{condition} AND analyst || '' = ?\", (*values, analyst)",
+        "pass",
+        limits,
+        "tests/ledger/test_answers.py",
+        "tests/session/test_sharing.py",
+    )
+    yield fault(
+        "a failed draw is drawn again",
+        "engine/charge.py",
+        'return FAILED + json.dumps(incident).encode() + b"}", broken',
+        "raise ReleaseFailed(incident, self.receipt.charge.received, self.receipt.charge.key, can_retry=True)",
+        "tests/engine/test_certified_noise.py",
+        "tests/engine/test_charge.py",
+    )
+
+
+def sharing() -> Iterator[Fault]:
+    """Differences, chains and combinations that pay for less than they tell."""
+    sharing_tests = (
+        "tests/ledger/test_chains.py",
+        "tests/session/test_sharing.py",
+        "tests/session/test_sharing_faults.py",
+    )
+
+    def fault(name: str, file: str, old: str, new: str, *tests: str) -> Fault:
+        return Fault("sharing", name, file, old, new, (*tests, *sharing_tests))
+
+    yield fault(
+        "an analyst pays only what the data owes",
+        "ledger/values.py",
+        "paid = [past.link for past in chain if analyst in (None, past.analyst)]",
+        "paid = [past.link for past in chain]",
+        "tests/engine/test_limits.py",
+    )
+    yield fault(
+        "a part of a level after its chain has ended",
+        "engine/sharing.py",
+        "if is_unpaid or is_barred or",
+        "if is_barred or",
+    )
+    yield fault(
+        "rows that changed are built on",
+        "engine/sharing.py",
+        "if coarser is not None and {before, after} != {sharing.mark}:",
+        "if coarser is not None and sharing.mark == UNPROVEN:",
+    )
+    yield fault(
+        "the finest level of others, whatever was paid",
+        "engine/measure.py",
+        "    if finer is not None and finer.unit == plan.unit:",
+        "    if finer is not None:",
+        "tests/engine/test_certified_noise.py",
+    )
+    yield fault(
+        "chains of one analyst alone are found by all",
+        "engine/sharing.py",
+        "whose = plain(analyst if handle.sharing == OWN else None), plain(handle.versions())",
+        "whose = plain(None), plain(handle.versions())",
+    )
+
+
+def selections() -> Iterator[Fault]:
+    """Sensitivities and shares of budgets that are too small."""
+    program = "plan/program.py"
+
+    def fault(name: str, file: str, old: str, new: str, *tests: str) -> Fault:
+        return Fault("selection", name, file, old, new, tests)
+
+    yield fault(
+        "an item's own sensitivity",
+        program,
+        "int(weight) * (largest + int(sensitivity))",
+        "int(weight) * largest",
+        "tests/plan/test_stages.py",
+        "tests/mechanisms/test_dawa.py",
+        "tests/mechanisms",
+    )
+    yield fault(
+        "a record that moves changes two items",
+        program,
+        "        touched = 2 if graph.has_value_edges else 1\n        return Fraction(worst * touched",
+        "        touched = 1\n        return Fraction(worst * touched",
+        "tests/plan/test_stages.py",
+        "tests/mechanisms/test_dawa.py",
+        "tests/mechanisms",
+    )
+    yield fault(
+        "rounds of the largest groups but the last",
+        program,
+        "return Fraction(changes * (self.most or 1) * graph.rows_per_person) / self.unit",
+        "return Fraction(changes * max(1, (self.most or 1) - 1) * graph.rows_per_person) / self.unit",
+        "tests/plan/test_group_selection.py",
+    )
+    yield fault(
+        "the first stage is not part of the budget",
+        "mechanisms/data_aware/gated.py",
+        "rest = _inner(problem).program(problem, epsilon * (1 - self.share)).allowances",
+        "rest = _inner(problem).program(problem, epsilon).allowances",
+        "tests/mechanisms/test_gated.py",
+    )
+    yield fault(
+        "stages beyond their allowance",
+        program,
+        "        if needed > allowed:\n",
+        "        if needed > 2 * allowed:\n",
+        "tests/engine/test_run_program.py",
+        "tests/plan/test_stages.py",
+    )
+    yield fault(
+        "levels of a refinement below the first",
+        program,
+        "gaps = [level * self.spacing - self.clip for level in range(1, self.levels.size)]",
+        "gaps = [level * self.spacing - self.clip for level in range(2, self.levels.size)]",
+        "tests/plan/test_refinement.py",
+    )
+
+
+def changes_and_risk() -> Iterator[Fault]:
+    """Past loss that is not carried over, and risk that is said to be less than it is."""
+
+    def fault(kind: str, name: str, file: str, old: str, new: str, *tests: str) -> Fault:
+        return Fault(kind, name, file, old, new, tests)
+
+    change, catalog = "catalog/policy_change.py", "tests/catalog/test_policy_change.py"
+    yield fault(
+        "policy change",
+        "attributes that move at once took their steps one after the other",
+        change,
+        'return int(max(costs, default=0) if old.composition == "record" else sum(costs))',
+        "return int(max(costs, default=0))",
+        catalog,
+    )
+    yield fault(
+        "policy change",
+        "the steps of attributes that a joint threshold tied",
+        change,
+        "    return one_by_one if together is None else min(one_by_one, together)",
+        "    return one_by_one if together is None else min(one_by_one, max(1, together - 1))",
+        catalog,
+    )
+    yield fault(
+        "policy change",
+        "a large grid is walked along one axis",
+        "model/distance.py",
+        "else len(axes) * reach",
+        "else reach",
+        "tests/model/test_joint_stretch.py",
+        catalog,
+    )
+    yield fault(
+        "policy change",
+        "rows that make way for others of the same person",
+        change,
+        "return max(Fraction(old.unit.at_most + 1, old.unit.at_most), Fraction(2))",
+        "return Fraction(1)",
+        catalog,
+    )
+    yield fault(
+        "risk",
+        "steps between two values count once",
+        "analysis/risk.py",
+        "float(self.epsilon) * self.steps * self.records",
+        "float(self.epsilon) * min(self.steps, 1) * self.records",
+        "tests/analysis/test_risk.py",
+    )
+    yield fault(
+        "risk",
+        "records of one person that change together",
+        "analysis/risk.py",
+        "float(self.epsilon) * self.steps * self.records",
+        "float(self.epsilon) * self.steps",
+        "tests/analysis/test_risk.py",
+    )
+
+
+def around_the_noise() -> Iterator[Fault]:
+    """Raw counts after the noise, caches that take one thing for another, and what others did."""
+
+    def fault(kind: str, name: str, file: str, old: str, new: str, *tests: str) -> Fault:
+        return Fault(kind, name, file, old, new, tests)
+
+    secret = "counts_people(compiled.query) or np.any(compiled.problem.graph.components() == ZERO)"
+    yield fault(
+        "raw counts",
+        "the total of records that may leave",
+        "engine/release.py",
+        secret,
+        "counts_people(compiled.query)",
+        "tests/engine/test_charge.py",
+        "tests/engine",
+    )
+    yield fault(
+        "raw counts",
+        "the total of persons over groups",
+        "engine/release.py",
+        secret,
+        "np.any(compiled.problem.graph.components() == ZERO)",
+        "tests/engine/test_people.py",
+        "tests/engine",
+    )
+    yield fault(
+        "raw counts",
+        "noise on the order of groups alone",
+        "plan/program.py",
+        "best = int(place[np.argmax((counts + draws)[place])])",
+        "best = int(place[np.argmax((counts + draws // 4)[place])])",
+        "tests/plan/test_group_selection.py",
+    )
+    yield fault(
+        "caches",
+        "plans of one shape share a certificate",
+        "plan/certificate.py",
+        "        digest = plan.digest()\n        certified = self._recent.get(digest)",
+        "        digest = str(plan.cells)\n        certified = self._recent.get(digest)",
+        "tests/engine/test_measure.py",
+        "tests/engine/test_charge.py",
+        "tests/session",
+    )
+    yield fault(
+        "caches",
+        "digit tables of one size are shared",
+        "noise/sampler.py",
+        "    return _known_table(unit, weights.tobytes())",
+        "    return _known_table(unit.limit_denominator(2), weights.tobytes())",
+        "tests/engine/test_certified_noise.py",
+        "tests/noise",
+    )
+    yield fault(
+        "history",
+        "entries that others paid for",
+        "session/local.py",
+        "rests_on=tuple(number for number in earlier if number in numbers),",
+        "rests_on=tuple(earlier),",
+        "tests/session/test_history.py",
+        "tests/session",
+    )
+    yield fault(
+        "history",
+        "charges of others",
+        "ledger/charges.py",
+        'condition = f"account = ? AND analyst = ? AND {CHARGED}"',
+        "condition = f\"account = ? AND ? <> '' AND {CHARGED}\"",
+        "tests/session/test_history.py",
+        "tests/session",
+    )
+    yield fault(
+        "history",
+        "the first of a family, whoever asked it",
+        "session/local.py",
+        "if past_link.analyst == analyst and past_link.link.chain in chains:",
+        "if past_link.link.chain in chains:",
+        "tests/session/test_history.py",
+        "tests/session",
+    )
