@@ -43,7 +43,7 @@ def run(data: Path | None) -> Iterator[Row]:
         with bf.connect(config, analyst="ana") as session:
             session.sql(QUESTION)
             python = {text: _milliseconds(partial(session.sql, text)) for text in (QUESTION, PREVIEW)}
-        with _serving(config) as (process, rest, port):
+        with serving_both(config) as (process, rest, port):
             url = f"postgresql://ana:{secret}@127.0.0.1:{port}/blowfish"
             headers = {"Authorization": f"Bearer {secret}"}
             with psycopg.connect(url, autocommit=True) as wire, httpx.Client(base_url=rest, headers=headers) as client:
@@ -87,7 +87,7 @@ def _prepared(folder: Path) -> tuple[Path, str]:
 
 
 @contextmanager
-def _serving(config: Path) -> Iterator[tuple[int, str, int]]:
+def serving_both(config: Path) -> Iterator[tuple[int, str, int]]:
     """The number of a server's process, its address, and its PostgreSQL port."""
     rest, port = free_port(0), free_port(0)
     command = [sys.executable, "-m", "blowfishdb", "serve", "--json", "--config", str(config)]

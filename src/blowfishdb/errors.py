@@ -545,6 +545,18 @@ class ChargeClosed(LedgerError):
         self.key = key
 
 
+class DrillCopy(LedgerError):
+    """A question to a ledger that was restored as a drill; nothing was charged, and stored answers come back."""
+
+    code = "drill-copy"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "not run, nothing charged: this ledger was restored as a drill and releases nothing new. A curator makes it"
+            " the one that counts with blowfish ledger accept; the one it was copied from must not be asked after that."
+        )
+
+
 class StaleVersion(LedgerError):
     """A charge that was quoted under an older policy, domain or snapshot; nothing was charged."""
 
@@ -756,7 +768,7 @@ class ReleaseFailed(BlowfishError):
 
     def __init__(self, incident: str, epsilon: Fraction, key: str, *, can_retry: bool) -> None:
         what_next = (
-            "Ask the same again, with the same key, to retry without a second charge."
+            f"Ask the same again, with the same key ({key}), to retry without a second charge."
             if can_retry
             else "Its charge is used up; ask again with another key, which is charged anew."
         )

@@ -20,19 +20,26 @@ from typing import Any
 
 PAUSE = 2.0
 """Seconds that a fork waits for the transactions of other threads."""
+CHECKED = ("BEGIN IMMEDIATE", "COMMIT")
+"""Before something is written, and before anybody hears of it, the log must be the one that has a name."""
 
+FileId = tuple[int, int]
+"""Device and inode."""
 _turn = threading.Lock()
 """Held while a file is made, while a handle is opened, and while the process forks."""
 _connections: weakref.WeakSet[FileConnection] = weakref.WeakSet()
-_inherited: dict[tuple[int, int], list[sqlite3.Connection]] = {}
-"""Handles that came over a fork, by device and inode; they are kept, since even to close one would be a use of it."""
+_untrusted: dict[FileId, list[sqlite3.Connection]] = {}
+"""Files of which no lock of this process can be trusted, with handles that came over a fork: to close one uses it."""
 
 
-class CrossedFork(sqlite3.OperationalError):
-    """A file that the parent was using at the very moment of a fork: this process must not trust any lock on it."""
+class LocksLost(sqlite3.OperationalError):
+    """A file that this process must not use: it was forked in the middle of that, or its log is another one now."""
 
     def __init__(self) -> None:
-        super().__init__("this process was forked while the file was in use; open it in a process that is started anew")
+        super().__init__(
+            "this process lost its locks on the file, by a fork while it was in use or by other code that opened and "
+            "closed it; use it in a process that is started anew"
+        )
 
 
 def make_file(path: Path) -> None:
@@ -58,10 +65,12 @@ class FileConnection:
         in_use: threading.RLock | None = None,
     ) -> None:
         self._address, self._patience, self._prepare = f"{path.absolute().as_uri()}?mode={mode}", patience, prepare
-        self._path, self._process = path, os.getpid()
+        self._path, self._log_path = path, path.with_name(f"{path.name}-wal")
+        self._process, self._is_writer = os.getpid(), mode == "rw"
         self._in_use = threading.RLock() if in_use is None else in_use
         self._handle: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._file: FileId | None = None
+        self._log: FileId | None = None
         self._is_closed = False
         with self._in_use:
             self._opened()
@@ -74,7 +83,11 @@ class FileConnection:
     def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         """The rows of a statement, none for a change."""
         with self._in_use:
-            return self._opened().execute(sql, values)
+            handle = self._opened()
+            outcome = handle.execute(sql, values)
+            if sql in CHECKED:
+                self._check_log(handle)
+            return outcome
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement at once."""
@@ -102,7 +115,7 @@ class FileConnection:
     def _opened(self) -> sqlite3.Connection:
         """The handle, opened where there is none; the parent's is never used."""
         if os.getpid() != self._process:
-            raise CrossedFork
+            raise LocksLost
         if self._is_closed:
             raise sqlite3.ProgrammingError("the connection is closed")
         if self._handle is None:
@@ -114,9 +127,9 @@ class FileConnection:
         return self._handle
 
     def _open(self) -> sqlite3.Connection:
-        self._file = _identity(self._path)
-        if self._file in _inherited:
-            raise CrossedFork
+        self._file, self._log = _identity(self._path), None
+        if self._file in _untrusted:
+            raise LocksLost
         return sqlite3.connect(
             self._address, uri=True, timeout=self._patience, isolation_level=None, check_same_thread=False
         )
@@ -124,10 +137,29 @@ class FileConnection:
     def _prepare_handle(self, handle: sqlite3.Connection) -> None:
         try:
             self._prepare(handle)
+            if self._is_writer:
+                # Whoever has read once keeps the log from being taken away.
+                handle.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+                self._check_log(handle)
         except BaseException:
             self._handle = None
             handle.close()
             raise
+
+    def _check_log(self, handle: sqlite3.Connection) -> None:
+        """LocksLost where the write-ahead log is not the one that every handle of this process writes to.
+
+        While the locks last nobody can take it away. What is committed to a log without a name is lost.
+        """
+        found = _identity(self._log_path)
+        if self._log is None:
+            self._log = found
+        for one in list(_connections):
+            if one._file == self._file and one._handle is not None and one._log not in (None, found):
+                _untrusted.setdefault(one._file or (0, 0), [])
+                if handle.in_transaction:
+                    handle.execute("ROLLBACK")
+                raise LocksLost
 
     def let_go(self, until: float) -> None:
         """Closes the handle before a fork, once nobody uses it; at a deadline it stays open."""
@@ -146,11 +178,11 @@ class FileConnection:
     def cross_fork(self) -> None:
         """Keeps the handle that this process inherited, and refuses its file from now on."""
         if self._handle is not None and self._file is not None:
-            _inherited.setdefault(self._file, []).append(self._handle)
+            _untrusted.setdefault(self._file, []).append(self._handle)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """The device and the inode of a file."""
+def _identity(path: Path) -> FileId | None:
+    """What tells a file from others; None where there is none."""
     try:
         status = os.stat(path)
     except OSError:

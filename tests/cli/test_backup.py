@@ -122,3 +122,26 @@ def test_data_in_another_place_is_named(people: Run, folder: Path) -> None:
     ended = people("restore", "good.backup", "--replace")
     assert ended.code == 0, ended.err
     assert "no account of people" in " ".join(ended.out.split())
+
+
+def test_a_drill_shows_a_backup_and_releases_nothing(people: Run, folder: Path) -> None:
+    release(people)
+    people("backup", "monday.backup")
+    release(people, "0.20")
+    drill = folder / "drill"
+    drill.mkdir()
+    (drill / "blowfish.toml").write_text('ledger = "sqlite:///drill.ledger"\nmark = "drill.mark"\n')
+    place = ("--config", str(drill / "blowfish.toml"))
+    assert people("restore", "monday.backup", "--drill", "--accept", "both", *place).code == 3
+    ended = people("restore", "monday.backup", "--drill", *place)
+    words = " ".join(ended.out.split())
+    assert "This copy is a drill" in words and "Not known: what was spent after entry 4" in words
+    assert people("ledger", "verify", *place).code == 0
+    asked = ("release", "people", "--count", "--where", "age > 30", "--epsilon", "0.2", "--analyst", "ana", *place)
+    refused = people(*asked, "--json")
+    assert refused.error["code"] == "drill-copy" and people("dataset", "show", "people", *place).code == 0
+    assert people("restore", "monday.backup", "--drill").code != 0
+    assert people("ledger", "accept", "--reason", "the old machine burnt down", *place).code == 0
+    assert people(*asked).code == 0
+    assert people("dataset", "record", "people", str(drill / "record.html"), *place).code == 0
+    assert "nobody knew what had been spent after entry 4" in (drill / "record.html").read_text()

@@ -88,6 +88,14 @@ def test_a_conversation_over_stdin_and_stdout(folder: Path) -> None:
         assert db.budget("visits").spent == Fraction(1, 5)
 
 
+def test_fresh_noise_is_charged_each_time_and_once_for_a_key(folder: Path) -> None:
+    question = f"{WARDS} OPTIONS (fresh = TRUE)"
+    with session(folder) as db:
+        talking = Conversation(db, SpendingCap(Fraction(1)))
+        charged = [talking.release(question, epsilon="0.125", key=key)["charged"] for key in (None, None, "k", "k")]
+    assert charged == ["1/8", "1/8", "1/8", "0"]
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
     [

@@ -97,7 +97,8 @@ class Bench:
         def ready() -> Release:
             return prepare(self.handle, request)
 
-        payload = charged_payload(self.ledger, self.handle, analyst, request.digest, ready, run or Run())
+        run = (run or Run()).for_target(request.target)
+        payload = charged_payload(self.ledger, self.handle, analyst, request.digest, ready, run)
         return Answer.from_json(payload)
 
     @property

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.errors import BackupRefused, ChargeClosed, LedgerRolledBack
+from blowfishdb.errors import BackupRefused, ChargeClosed, DrillCopy, LedgerRolledBack
 from blowfishdb.ledger import Ledger, accept_restored_ledger
 from blowfishdb.ledger.backup import Restored, back_up_ledger, restore_ledger
 from blowfishdb.ledger.ledger import open_store
+from blowfishdb.ledger.mark import read_checkpoint_file, sign_checkpoint
 from blowfishdb.ledger.values import Charge, Link, Publication
 from tests.ledger.support import Place, charge_of, opened
 
@@ -276,3 +277,54 @@ def test_a_ledger_that_does_not_add_up_is_replaced_by_its_backup(machines: tuple
         cursor.rows("UPDATE entry SET hash = ? WHERE sequence = 2", "0" * 64)
     one.restore(one)
     assert one.spent == Fraction(3, 2)
+
+
+def test_a_drill_releases_nothing_until_a_curator_accepts_it(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
+    one, two = machines
+    with one.place.open() as ledger:
+        account = ledger.accounts()[0]
+        receipt = ledger.charge(charge_of(account, "1/4", "answered"))
+        ledger.store_answer(receipt, b"noisy")
+        (tmp_path / "copy of one").unlink()
+        back_up_ledger(ledger, one.copy)
+    drill = {"mark": two.place.mark, **WHO, "drill": True}
+    done = restore_ledger(one.copy, two.place.url, **drill)
+    assert done.known_until == done.head.sequence - 1
+    with two.place.open() as ledger:
+        for charge in (charge_of(account, "1/8", "new"), charge_of(account, 0, "exact"), receipt.charge):
+            with pytest.raises(DrillCopy, match="nothing charged"):
+                ledger.charge(charge)
+            with pytest.raises(DrillCopy):
+                ledger.charge_all([charge])
+        stored = ledger.replay(account.id, "request-answered", analyst="ana")
+        assert stored is not None and stored.payload == b"noisy"
+        assert ledger.verify().is_sound
+    # Another drill over it, and then it becomes the ledger that counts.
+    restore_ledger(one.copy, two.place.url, **drill, aside=tmp_path / "the first drill")
+    accept_restored_ledger(two.place.url, mark=two.place.mark, **WHO)
+    two.spend("1/8")
+    assert two.spent == Fraction(7, 8)
+    for place in (one.place, two.place, Place(f"sqlite:///{tmp_path}/third/ledger.db", one.place.mark)):
+        with pytest.raises(BackupRefused, match="A drill has a ledger and a mark of its own"):
+            restore_ledger(one.copy, place.url, mark=place.mark, **WHO, drill=True, aside=tmp_path / "never")
+    one.spend("1/8")
+
+
+def test_what_is_unknown_after_a_checkpoint_is_on_record(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
+    """The checkpoint is older than the truth, and nobody can tell; so it says how far it goes."""
+    one, two = machines
+    one.spend("1/8")
+    with one.place.open() as ledger:
+        seen = ledger.seen()
+        (tmp_path / "signed").write_text(
+            sign_checkpoint(seen.head, "now", tmp_path / "key", seen.spending, seen.eras)[0]
+        )
+        _, key = sign_checkpoint(seen.head, "now", tmp_path / "key")
+    one.spend("1")
+    signed = read_checkpoint_file(tmp_path / "signed", key)
+    done = restore_ledger(one.copy, two.place.url, mark=two.place.mark, **WHO, checkpoint=signed)
+    assert (done.known_until, two.spent) == (seen.head.sequence, Fraction(5, 8))
+    with two.place.open() as ledger:
+        assert [entry.fields["known_until"] for entry in ledger.restores()] == [4]
+    one.lose()
+    assert one.restore(one).known_until is None

@@ -305,6 +305,45 @@ def test_only_one_module_opens_sqlite_files() -> None:
     assert found == {"sqlite_files.py"}
 
 
+def test_what_is_committed_without_locks_is_not_acknowledged(place: Place, tmp_path: Path) -> None:
+    """Other code of this process, such as a notebook that copies the file, may take them away at any time."""
+    file, users = tmp_path / "ledger.db", tmp_path / "users.db"
+    code = """
+import sys
+from pathlib import Path
+from tests.ledger.support import Place, IDENTITY, charge_of
+from tests.ledger.test_one_opener import TOUCH, elsewhere
+from blowfishdb.errors import AccountsUnavailable, LedgerUnavailable
+from blowfishdb.server.auth.database import open_database
+place, users = Place(sys.argv[1], Path(sys.argv[2])), Path(sys.argv[3])
+file = Path(sys.argv[1].removeprefix("sqlite:///"))
+ledger, database = place.open(), open_database(f"sqlite:///{users}")
+account = ledger.account_of(IDENTITY)
+charge = lambda key: ledger.charge(charge_of(account, 1, key))
+change = lambda: database.change("INSERT INTO user_group (name, member) VALUES ('a', 'b')")
+charge("kept")
+change()
+for one in (file, users):
+    one.read_bytes()
+    elsewhere(TOUCH, one)
+for use in (lambda: charge("lost"), change, lambda: charge("again"), change, place.open):
+    try:
+        use()
+        print("acknowledged")
+    except (AccountsUnavailable, LedgerUnavailable) as error:
+        print(error.code)
+"""
+    with place.open() as ledger:
+        account = opened(ledger, 10)
+    told = elsewhere(code, place.url, place.mark, users).split()
+    assert told == ["ledger-unavailable", "accounts-unavailable"] * 2 + ["ledger-unavailable"]
+    with place.open() as ledger, closing(open_database(f"sqlite:///{users}")) as database:
+        assert ledger.account(account.id).spent == 1
+        assert ledger.verify().is_sound
+        assert len(database.rows("SELECT * FROM user_group")) == 1
+    assert file.stat().st_mode & 0o077 == 0
+
+
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm"])
 @pytest.mark.parametrize("opener", ["open(path).close()", "os.close(os.open(path, os.O_RDWR | os.O_CREAT))"])
 def test_the_hook_finds_code_that_opens_a_file_in_use(place: Place, opener: str, ending: str) -> None:

@@ -209,6 +209,20 @@ def test_errors_come_back_with_their_type_and_fields(db: Session) -> None:
         db["visits"].count().release(epsilon="0.02", key="mine")
 
 
+def test_fresh_noise_is_charged_each_time_and_once_for_a_key(db: Session) -> None:
+    ages, spent = db["visits"].histogram("age"), db.budget("visits").spent
+    fresh = {"epsilon": "0.01", "mechanism": "identity", "fresh": True}
+    drawn = {tuple(ages.release(**fresh).raw.tolist()) for _ in range(2)}
+    keyed = {tuple(ages.release(**fresh, key="once").raw.tolist()) for _ in range(2)}
+    assert (len(drawn), len(keyed), len(drawn | keyed)) == (2, 1, 3)
+    assert db.budget("visits").spent - spent == Fraction(3, 100)
+    assert ages.preview(**fresh).epsilon == Fraction(1, 100)
+    item = (ages, {"epsilon": "0.01", "mechanism": "identity"})
+    planned = [db.plan([item], fresh=True).release(key=key)[0] for key in (None, None, "plan", "plan")]
+    assert len({tuple(answer.raw.tolist()) for answer in planned}) == 3
+    assert db.budget("visits").spent - spent == Fraction(6, 100)
+
+
 def test_a_name_and_a_password_serve_too(place: Place, address: str) -> None:
     with bf.connect(address, analyst="bob", password=PASSWORD) as session:
         assert session.analyst == "bob"

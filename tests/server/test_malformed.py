@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
 from blowfishdb.server.middleware import Unreadable
@@ -160,6 +160,21 @@ def frames(server: Process, chance: random.Random, number: int) -> None:
                 left -= 1
                 message = chance.choice(FRAMES)
                 pages.send(mangled(message.encode(), chance) if chance.random() < 0.5 else message)
+
+
+def test_the_socket_of_the_pages_is_for_people_who_have_signed_in(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        address = f"ws://{server.host}/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+        for cookie in ("", "blowfish_session=wrong"):
+            with pytest.raises(InvalidStatus) as refused:
+                connect(address, additional_headers={"Cookie": cookie}, open_timeout=PATIENCE)
+            assert refused.value.response.status_code == 403
+        with closing(HTTPConnection(server.host, timeout=PATIENCE)) as connection:
+            connection.request("GET", "/_nicegui_ws/socket.io/?EIO=4&transport=polling")
+            assert connection.getresponse().status == 401
+        sent = {"Cookie": f"blowfish_session={server.cookie}"}
+        with connect(address, additional_headers=sent, open_timeout=PATIENCE) as pages:
+            assert str(pages.recv(timeout=PATIENCE)).startswith("0{")
 
 
 @pytest.mark.parametrize("number", [500, pytest.param(100_000, marks=pytest.mark.nightly)])

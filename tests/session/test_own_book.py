@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.catalog.catalog import LiveCatalog
 from blowfishdb.cli.output import print_error
+from blowfishdb.engine.sharing import is_regular
 from blowfishdb.errors import BudgetExceeded, ReleaseFailed
+from blowfishdb.noise.coupling import is_served
 from blowfishdb.server.wire.catalog import budget_left
 from blowfishdb.session import Session
+from blowfishdb.session.local import QuoteCache, local_backend
 from blowfishdb.sources.ibis_source import IbisCount, IbisSource
 from tests.session.places import make_fixture, session, visits
 
@@ -94,7 +101,7 @@ def test_prices_are_those_that_are_charged_between_the_levels_of_others(tmp_path
             ages(ana).release(epsilon=level, mechanism=SAME)
             paid.append(ana.budget("visits").spent - before)
             assert paid[-1] == preview.epsilon
-        # A level of too many places is measured anew, whether somebody has one beside it or not.
+        # A level of too many digits is measured anew, whether somebody has one beside it or not.
         assert paid == [Fraction("0.01"), Fraction("0.4999999999"), Fraction("0.24"), Fraction("0.5000000001")]
 
 
@@ -150,3 +157,48 @@ def refused(ask: Callable[[], Any]) -> BudgetExceeded:
         released = ask()
         released.release()
     return refusal.value
+
+
+class Measured:
+    """Rows of given weights, as far as levels depend on them."""
+
+    def __init__(self, unit: Fraction, weights: list[int]) -> None:
+        self.plan, self.weights = SimpleNamespace(unit=unit), np.array(weights)
+
+
+def test_between_levels_of_few_digits_every_other_one_can_be_drawn() -> None:
+    chance, pairs = random.Random(5), 0
+    for _ in range(4000):
+        rows = Measured(Fraction(chance.choice([1, 2, 500, 64_000, 10**6])), [chance.choice([1, 3, 100])] * 2 + [100])
+        level = Fraction(chance.randint(1, 10**4), 10 ** chance.randint(1, 6))
+        near = level + Fraction(chance.choice([1, 3, 10**3]), 10 ** chance.randint(1, 12))
+        if is_regular(rows, level) and is_regular(rows, near):  # type: ignore[arg-type]
+            pairs += 1
+            assert is_served(None, rows.plan.unit / near, rows.plan.unit / level, rows.weights), (level, near)
+    assert pairs > 100
+    assert is_regular(Measured(Fraction(2), [1]), Fraction("0.123456"))  # type: ignore[arg-type]
+    assert not is_regular(Measured(Fraction(2), [1]), Fraction(1, 3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sharing", ["analysts", "own"])
+def test_histories_and_noise_are_apart_in_one_process(tmp_path: Path, sharing: str) -> None:
+    """Two analysts of one server, which remembers quotes and compiled questions for both."""
+    make_fixture(tmp_path, visits(sharing=sharing, show_budget=False))
+    live, cache = LiveCatalog(tmp_path / "blowfish.toml"), QuoteCache()
+    ana, bob = (Session(local_backend(live.now, name, quotes=cache)) for name in ("ana", "bob"))
+    for db, level in ((ana, "0.1"), (bob, "0.25"), (ana, "0.5"), (bob, "0.3")):
+        ages(db).release(epsilon=level, mechanism=SAME)
+    own: dict[str, set[int]] = {"ana": set(), "bob": set()}
+    chains: dict[str, set[str]] = {"ana": set(), "bob": set()}
+    for entry in live.now().ledger.entries():
+        if entry.kind == "charge":
+            own[entry.fields["analyst"]].add(entry.sequence)
+            chains[entry.fields["analyst"]].add(entry.fields["chain"])
+    assert len(chains["ana"] | chains["bob"]) == {"analysts": 1, "own": 2}[sharing]
+    for name, db in (("ana", ana), ("bob", bob)):
+        history = db.history("visits")
+        assert {past.number for past in history} == own[name]
+        for past in history:
+            answer = db.reopen("visits", past.number)
+            assert {*past.rests_on, *answer.rests_on, past.family} <= own[name]  # type: ignore[union-attr]
+    live.close()

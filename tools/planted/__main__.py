@@ -148,6 +148,8 @@ def main(arguments: Sequence[str]) -> int:
         for fault in chosen:
             print(f"{fault.kind:<14} {fault.name}")
         return 0
+    for fault in chosen:
+        fault.planted((ROOT / fault.path).read_text(encoding="utf-8"))
     print(ROW.format("kind", "fault", "tests", "audit", "seconds"), flush=True)
     with working_copy(options.jobs, options.limit) as copy:
         for fault in chosen:

@@ -243,8 +243,8 @@ def charging() -> Iterator[Fault]:
     yield fault(
         "the limit of the data, while the analyst has room",
         charges,
-        "if spent.value > account.limit or is_analyst_over:",
-        "if (spent.value > account.limit and analyst.limit is None) or is_analyst_over:",
+        "if as_asked.value > account.limit or is_analyst_over:",
+        "if (as_asked.value > account.limit and analyst.limit is None) or is_analyst_over:",
         limits,
         "tests/ledger",
     )

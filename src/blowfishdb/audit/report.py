@@ -15,8 +15,8 @@ from blowfishdb.errors import BlowfishError, InvalidInput
 from blowfishdb.model.numbers import show
 
 CheckVerdict = Literal["clean", "violation", "not tested"]
-Section = Literal["replay", "exact", "statistical", "noise"]
-SECTIONS: tuple[Section, ...] = ("replay", "exact", "statistical", "noise")
+Section = Literal["replay", "twins", "exact", "statistical", "noise"]
+SECTIONS: tuple[Section, ...] = ("replay", "twins", "exact", "statistical", "noise")
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,12 @@ WHAT: dict[Section, str] = {
         "charge with the certificate, the ledger's entry and the account. Neighbours come from the definition of the "
         "policy, not from the code that certifies."
     ),
+    "twins": (
+        "The same questions in Python and SQL over two whole worlds, each with a database, a ledger and a curator. "
+        "Their tables are neighbours, and the noise of the first is played again so that the same values are "
+        "published. Whatever else leaves is compared byte by byte: prices, messages, exports, histories, logs, what a "
+        "curator reads of the account."
+    ),
     "exact": (
         "Tiny domains, where every output can be gone through: the largest ratio of its probabilities on any two "
         "neighbouring tables, against e^epsilon."
@@ -136,8 +142,8 @@ WHAT: dict[Section, str] = {
     ),
 }
 HOW = (
-    "A violation is a proof that something is wrong (replay, exact), or would happen by chance less than once in a "
-    "million runs (statistical, noise).",
+    "A violation is a proof that something is wrong (replay, twins, exact), or would happen by chance less than once "
+    "in a million runs (statistical, noise).",
     "A clean line means that nothing was found among what was tried, not that nothing can be found.",
     "Nothing real was touched: tables were made up in memory from the declared domain, charges went to a scratch "
     "ledger that is gone.",

@@ -17,6 +17,7 @@ from blowfishdb.audit.replay import Effort, drills, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, CheckLine, Section, judged, not_tested
 from blowfishdb.audit.selections import selection_checks
 from blowfishdb.audit.statistical import published, statistical_power
+from blowfishdb.audit.twin_cases import twin_tasks
 from blowfishdb.errors import InvalidInput
 
 DRILLED = ("identity, threshold, histogram", "dawa, threshold", "synopsis", "weights on points, record")
@@ -62,6 +63,7 @@ def _tasks(plan: AuditPlan, self_check: SelfCheck | None) -> list[tuple[Section,
             replays.append((f"drills: {case.name}", partial(drills, case, seed)))
     works: CheckWorks = {
         "replay": replays,
+        "twins": twin_tasks(plan.subject, cases, seed, quick=quick),
         "exact": [
             ("tiny domains, by hand", exact_lines),
             *((name, partial(_alone, check)) for name, check in selection_checks(quick=quick).items()),

@@ -130,12 +130,16 @@ def swapped(holder: object, name: str, substitute: object) -> Iterator[None]:
 
 
 @contextmanager
-def replaced(substitutes: dict[AnyFunction, AnyFunction]) -> Iterator[None]:
+def replaced(substitutes: dict[AnyFunction, AnyFunction], *, everywhere: bool = False) -> Iterator[None]:
     """Puts substitutes in place of functions in every module of the package that holds them by name.
 
-    They serve this thread alone: what other threads of the process release has noise of its own.
+    They serve this thread alone: what other threads of the process release has noise of its own. Only where all of them
+    belong to the audit may they serve everywhere.
     """
-    wanted = {id(original): in_this_thread(original, substitute) for original, substitute in substitutes.items()}
+    wanted = {
+        id(original): substitute if everywhere else in_this_thread(original, substitute)
+        for original, substitute in substitutes.items()
+    }
     with ExitStack() as swaps:
         for name, module in list(sys.modules.items()):
             if not name.startswith("blowfishdb.") or name.startswith("blowfishdb.audit"):
@@ -298,6 +302,15 @@ def column_kind(attribute: Attribute) -> str:
     return "VARCHAR"
 
 
+def columns_of(domain: Domain, policy: Policy) -> dict[str, str]:
+    """The columns of one table that holds all that is declared, joined attributes too, with their types."""
+    columns = {name: column_kind(attribute) for name, attribute in domain.attributes}
+    if isinstance(policy.unit, Person):
+        columns.setdefault(policy.unit.id, "VARCHAR")
+        columns.setdefault(policy.unit.order_by, "BIGINT")
+    return columns
+
+
 def raw_values(attribute: Attribute, code: int) -> list[object]:
     """Values that a row may hold so that it counts as this code: usual ones, and awkward ones that are clamped."""
     if code == attribute.size and attribute.null == "cell":
@@ -407,10 +420,7 @@ def scratch(
 ) -> Iterator[Scratch]:
     """A dataset of this declaration with an empty table and an empty ledger; gone afterwards."""
     watch = Watch()
-    columns = {name: column_kind(attribute) for name, attribute in domain.attributes}
-    if isinstance(policy.unit, Person):
-        columns.setdefault(policy.unit.id, "VARCHAR")
-        columns.setdefault(policy.unit.order_by, "BIGINT")
+    columns = columns_of(domain, policy)
     database = duckdb.connect(":memory:", config={"threads": 1})
     listed = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
     database.execute(f"CREATE TABLE {NAME} ({listed})")

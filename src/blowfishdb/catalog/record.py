@@ -274,15 +274,21 @@ def _open(dataset: Dataset) -> Sequence[str]:
 
 
 def _restores(curator: Curator, account: Account) -> list[str]:
-    """What the account counts since backups were restored: the answers behind it are not listed."""
-    return [
-        f"Entry {entry.sequence} restored a backup. Answers that it lacked are not listed, and count: epsilon "
-        f"{epsilon_words(Fraction(spending[account.id][0]))} was spent by then."
-        for entry in curator.ledger.entries()
-        if entry.kind == "restored"
-        for spending in [json.loads(str(entry.fields.get("spending") or "{}"))]
-        if account.id in spending
-    ]
+    """What the account counts since backups were restored, whose answers are not listed; and what it may not count."""
+    sentences = []
+    for entry in curator.ledger.restores():
+        spending = json.loads(entry.fields["spending"])
+        if account.id in spending:
+            sentences.append(
+                f"Entry {entry.sequence} restored a backup. Answers that it lacked are not listed, and count: epsilon "
+                f"{epsilon_words(Fraction(spending[account.id][0]))} was spent by then."
+            )
+        if entry.fields["known_until"] is not None:
+            sentences.append(
+                f"When entry {entry.sequence} restored a copy, nobody knew what had been spent after entry "
+                f"{entry.fields['known_until']}. What was released between does not count here."
+            )
+    return sentences
 
 
 def _released(

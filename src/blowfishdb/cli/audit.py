@@ -38,7 +38,7 @@ QueriesOption = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="Run a short form, in a minute or two instead of several.")]
 Only = Annotated[
     str | None,
-    typer.Option(metavar="SECTIONS", help="Only these, separated by commas: replay,exact,statistical,noise."),
+    typer.Option(metavar="SECTIONS", help="Only these, separated by commas: replay,twins,exact,statistical,noise."),
 ]
 Report = Annotated[
     Path | None,
@@ -59,7 +59,7 @@ def audit(
     config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Tests what is claimed about privacy. By replay, exactly, by statistics, and the noise itself.
+    """Tests what is claimed about privacy. By replay, in twin worlds, exactly, by statistics, and the noise itself.
 
     Tables are made up in memory from the declared domain and charges go to a scratch ledger: no real row is read,
     nothing real is charged. Ends with code 8 when a violation is found.
@@ -69,6 +69,7 @@ def audit(
       blowfish audit --quick
       blowfish audit --report audit.html
       blowfish audit visits --query "SELECT ward, COUNT(*) FROM visits GROUP BY ward"
+      blowfish audit visits --only twins
       blowfish audit --only replay,noise --seed 7 --json
     """
     from blowfishdb.audit.cases import Subject

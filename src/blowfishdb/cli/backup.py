@@ -37,6 +37,12 @@ ELSEWHERE = (
     "names another ledger and other users."
 )
 
+UNKNOWN = (
+    "Not known: what was spent after entry {}, the last one that the backup or a checkpoint tells of. If anything was "
+    "released after it, the data has lost that much more than this ledger counts, and may lose that much more than its "
+    "limit. If the mark or a newer checkpoint can be found, restore with it before anybody asks."
+)
+
 
 def backup(
     place: Annotated[
@@ -88,6 +94,10 @@ def restore(
             help="Restore even though later spending may be unknown here; give the reason, for the record.",
         ),
     ] = None,
+    drill: Annotated[
+        bool,
+        typer.Option("--drill", help="Restore a copy to look at, from which nothing is released until it is accepted."),
+    ] = False,
     by: CuratorOption = None,
     config: ConfigOption = USUAL_CONFIG,
     as_json: AsJson = False,
@@ -98,10 +108,21 @@ def restore(
     Examples
       blowfish restore monday.backup
       blowfish restore monday.backup --checkpoint visits.checkpoint
+      blowfish restore monday.backup --drill --config /tmp/drill/blowfish.toml
     """
+    if drill and accept is not None:
+        raise CatalogError("a copy is restored as a drill (--drill), or as the one that counts (--accept)")
     with opened_backup(file) as (folder, manifest):
         restored, beside, datasets = _restore(
-            folder, config, manifest["at"], replace=replace, key=checkpoint_key, signed=checkpoint, accept=accept, by=by
+            folder,
+            config,
+            manifest["at"],
+            replace=replace,
+            key=checkpoint_key,
+            signed=checkpoint,
+            accept=accept,
+            drill=drill,
+            by=by,
         )
     counted = {account: str(spent.amount) for account, spent in restored.counted.items()}
     lines = [
@@ -109,6 +130,12 @@ def restore(
     ]
     if counted:
         lines.append(f"Later spending is counted, on record in that entry: {_counted_words(config, restored.counted)}.")
+    if restored.known_until is not None:
+        lines.append(UNKNOWN.format(restored.known_until))
+    if drill:
+        lines.append(
+            "This copy is a drill: nothing is released from it. `blowfish ledger accept` makes it the one that counts."
+        )
     if restored.aside is not None:
         lines.append(f"The ledger that was here is kept as {restored.aside.name}.")
     if beside is not None:
@@ -122,9 +149,13 @@ def restore(
         if account is None
     ]
     lines.append("People shut out and tokens revoked since are back: look at `blowfish user list`. Restart the server.")
-    result = {"entries": restored.head.sequence, "head": restored.head.hash, "counted": counted}
+    result = {"entries": restored.head.sequence, "head": restored.head.hash, "counted": counted, "drill": drill}
     aside = None if restored.aside is None else str(restored.aside)
-    print_result({**result, "replaced": aside, "at": manifest["at"]}, *lines, as_json=as_json)
+    print_result(
+        {**result, "replaced": aside, "at": manifest["at"], "known_until": restored.known_until},
+        *lines,
+        as_json=as_json,
+    )
 
 
 def write_backup(config: Path, file: Path, at: str) -> dict[str, Any]:
@@ -195,6 +226,7 @@ def _restore(
     key: str | None,
     signed: Path | None,
     accept: str | None,
+    drill: bool,
     by: str | None,
 ) -> tuple[Restored, Path | None, list[str]]:
     """What the ledger counts now, where the backup's configuration is if there is another one in its place, and which
@@ -224,6 +256,7 @@ def _restore(
         reason=accept or f"restored the backup of {at}",
         checkpoint=_checkpoint(settings, signed, key),
         accept=accept is not None,
+        drill=drill,
         aside=config.with_name(f"ledger-replaced-{stamp}.sqlite") if replace else None,
     )
     if people is not None:

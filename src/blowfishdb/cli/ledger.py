@@ -98,7 +98,9 @@ def accept(
 
     settings = read_config(config)
     head = accept_restored_ledger(settings.ledger_url(), mark=settings.mark_place(), by=by or login(), reason=reason)
-    message = f"Accepted, on record as entry {head.sequence}. What was spent elsewhere is not counted here."
+    message = (
+        f"Accepted, on record as entry {head.sequence}. What its mark knew is counted; what else was spent is not."
+    )
     print_result({"entries": head.sequence, "head": head.hash}, message, as_json=as_json)
 
 

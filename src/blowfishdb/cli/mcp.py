@@ -73,9 +73,17 @@ class Conversation:
         return self._answered(work)
 
     def release(
-        self, sql: str, within: Amount | None = None, confidence: Amount = 0.95, epsilon: Amount | None = None
+        self,
+        sql: str,
+        within: Amount | None = None,
+        confidence: Amount = 0.95,
+        epsilon: Amount | None = None,
+        key: str | None = None,
     ) -> dict[str, Any]:
-        """The answer with intervals, and the note to quote with it. Charged, within the cap; asked again it is free."""
+        """The answer with intervals, and the note to quote with it. Charged, within the cap; asked again it is free.
+
+        A statement with OPTIONS (fresh = TRUE) is drawn and charged anew each time, but once for each `key`.
+        """
 
         def work() -> dict[str, Any]:
             from blowfishdb.engine.answer import Answer
@@ -86,7 +94,7 @@ class Conversation:
                 raise QueryError("an EXPLAIN is for preview; release takes the SELECT alone")
 
             def ask(left: Fraction) -> object:
-                return self.session.sql(sql, alpha=within, confidence=confidence, epsilon=epsilon, spend=left)
+                return self.session.sql(sql, alpha=within, confidence=confidence, epsilon=epsilon, spend=left, key=key)
 
             outcome, charged = self.cap.charged(self.session, statement.table, ask)
             return {**answer_content(expect(outcome, Answer)), "charged": str(charged)}

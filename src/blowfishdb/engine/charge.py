@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +71,7 @@ from blowfishdb.errors import (
     WorkCancelled,
 )
 from blowfishdb.incidents import new_incident
-from blowfishdb.ledger import Charge, Ledger, Receipt
+from blowfishdb.ledger import Charge, Ledger, Receipt, Replay
 from blowfishdb.ledger.amounts import SUM, class_start, parallel_attribute
 from blowfishdb.ledger.values import Publication, check_text
 from blowfishdb.model.cells import Cells, compile_cells
@@ -200,6 +201,8 @@ STEPS = ("quote", "charge", "answer", "done")
 FAILED = b'{"failed": '
 CANCEL_STEP = 1.0
 """Seconds: a count that nobody waits for ends at a whole step, or at one of padding where its dataset has that."""
+FRESH_KEY = "fresh-"
+"""Begins the key of a request for fresh noise that was given none."""
 ATTEMPTS = 20
 """How often a charge is made up anew because others moved its chain on."""
 Waiting: TypeAlias = Callable[[], AbstractContextManager[object]]
@@ -224,6 +227,8 @@ class Run:
     spend: Fraction | None = None
     before_charge: BeforeCharge | None = None
     waiting: Waiting = nullcontext
+    is_fresh: bool = False
+    """Whether a stored answer to the same question serves only if it was given under the same key."""
 
     def __post_init__(self) -> None:
         if self.key is not None:
@@ -235,6 +240,12 @@ class Run:
             raise AccuracyError("a deadline is a positive number of seconds")
         if self.spend is not None and self.spend < 0:
             raise AccuracyError("what may be spent is an epsilon of 0 or more")
+
+    def for_target(self, target: AccuracyTarget) -> Run:
+        """The run of a request at this accuracy target. Without a given key, fresh noise has a new one each time."""
+        if not target.fresh:
+            return self
+        return replace(self, key=self.key or f"{FRESH_KEY}{os.urandom(16).hex()}", is_fresh=True)
 
     def report(self, step: str) -> None:
         """Tells whoever listens."""
@@ -283,14 +294,12 @@ def charged_payload(
     """What a request publishes, as it is stored: the kept payload when there is one, else a new one, charged first."""
     started = time.monotonic()
     key, earlier = _key(ledger, handle, analyst, request_digest, run)
-    record = ledger.replay(handle.account, request_digest, analyst=analyst)
+    record = _on_record(ledger, handle, analyst, request_digest, run)
     if record is not None and not (_is_failure(record.payload) and record.receipt.charge.key != key):
         run.report_done()
         return published(record.payload, record.receipt)
     run.report("quote")
     quoted = prepared()
-    if earlier is not None and earlier.charge.request_digest != request_digest:
-        raise KeyReused(key)
     with announcing(run, lambda: ledger.receipt_of(handle.account, analyst, key) is not None) as announced:
         for attempt in itertools.count():
             if earlier is None:
@@ -353,7 +362,7 @@ def charge_together(
             charges.clear()
             for request_digest, quoted, run in requests:
                 key, earlier = _key(ledger, handle, analyst, request_digest, run)
-                if earlier is not None or ledger.replay(handle.account, request_digest, analyst=analyst) is not None:
+                if earlier is not None or _on_record(ledger, handle, analyst, request_digest, run) is not None:
                     continue
                 release = share(ledger, handle, analyst, quoted)
                 charge = _charge(handle, analyst, release, key, request_digest)
@@ -376,16 +385,26 @@ def charge_together(
 def _key(
     ledger: Ledger, handle: DatasetHandle, analyst: str, request_digest: str, run: Run
 ) -> tuple[str, Receipt | None]:
-    """The key of a request, and the charge that has it already.
+    """The key of a request, and the charge that has it already; KeyReused where that was for another request.
 
     Without a key of the analyst's it follows from the request, and from a charge whose answer a restored ledger lacks.
     """
     key = run.key or request_digest
     earlier = ledger.receipt_of(handle.account, analyst, key)
+    if earlier is not None and earlier.charge.request_digest != request_digest:
+        raise KeyReused(key)
     while run.key is None and earlier is not None and ledger.is_closed(earlier):
         key = f"{request_digest}.{earlier.sequence}"
         earlier = ledger.receipt_of(handle.account, analyst, key)
     return key, earlier
+
+
+def _on_record(ledger: Ledger, handle: DatasetHandle, analyst: str, request_digest: str, run: Run) -> Replay | None:
+    """The stored answer to a request: that of its key, or else any, unless the noise is to be fresh."""
+    own = None if run.key is None else ledger.replay(handle.account, request_digest, analyst=analyst, key=run.key)
+    if own is not None or run.is_fresh:
+        return own
+    return ledger.replay(handle.account, request_digest, analyst=analyst)
 
 
 def _check_deadline(run: Run, started: float) -> None:

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.accuracy.candidates import Candidate, CertifiedCandidate, certified_strategy
+from blowfishdb.accuracy.candidates import Candidate, CertifiedCandidate, certified_strategy, round_up
 from blowfishdb.accuracy.intervals import Assessment, HalfWidths, Method, intervals
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.answer import Answer, joined_answer
@@ -68,7 +68,8 @@ def joint_release(handle: DatasetHandle, query: Query, target: AccuracyTarget) -
     whole = compile_query(handle.domain, handle.policy, planned)
     strategy = joint.propose(whole.problem)
     candidate = certified_strategy(whole.problem, strategy)
-    epsilon = candidate.plan.unit / strategy.unit
+    # A level of few digits, as that of every other question, so that others may build on it.
+    epsilon = round_up(candidate.plan.unit / strategy.unit)
     prices = tuple(group.level for group in alone)
     strictest = min(float(part.alpha) for part in parts)
     quote = Quote(candidate, epsilon, strictest, float(target.beta), "simultaneous", "simulated")

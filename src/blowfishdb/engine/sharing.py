@@ -48,7 +48,7 @@ from blowfishdb.model.predicate import Both, Predicate, atoms
 from blowfishdb.model.query import KINDS, Query
 from blowfishdb.model.serialize import LONG
 from blowfishdb.noise.coupling import is_served
-from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE
+from blowfishdb.noise.distribution import MIN_SCALE
 from blowfishdb.plan.plan import Plan
 from blowfishdb.present.answer_values import MeasuredRows
 
@@ -400,16 +400,27 @@ CHANGED = (
 )
 
 
+MOST_DIGITS = 8
+"""Digits of a level beside which others are drawn, less those of the scale of its noise (docs/proofs/sharing.md)."""
+
+
 def is_regular(candidate: CertifiedCandidate, level: Fraction) -> bool:
-    """Whether a level can be drawn beside every other such level: a decimal of so few places that none is too near.
+    """Whether a level can be drawn beside every other such level: it has so few digits that none is too near.
 
     The noise between two levels has a scale that grows as they come together, and is bounded.
     """
     unit, lightest, heaviest = candidate.plan.unit, int(candidate.weights.min()), int(candidate.weights.max())
-    most = math.floor(MAX_SCALE * lightest / unit)
-    if most < 1 or 2 * level * heaviest * MIN_SCALE > unit:
+    digits = MOST_DIGITS - max(0, _magnitude(unit / (level * lightest)))
+    if digits < 1 or 2 * level * heaviest * MIN_SCALE > unit:
         return False
-    return bool(10 ** (len(str(most)) - 1) % level.denominator == 0)
+    return (level * Fraction(10) ** (digits - _magnitude(level))).denominator == 1
+
+
+def _magnitude(number: Fraction) -> int:
+    """The least power of ten that is not below a number."""
+    power = math.ceil(math.log10(number))
+    # Floats may be off by one where the number is close to a power.
+    return next(one for one in (power - 1, power, power + 1) if number <= Fraction(10) ** one)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from blowfishdb.errors import BackupRefused, LedgerCorrupt, plural
-from blowfishdb.ledger.histories import Branch, Witness, branches, differs, lost_in_all, marked_by, take_over
+from blowfishdb.ledger.histories import (
+    Branch,
+    Takeover,
+    Witness,
+    branches,
+    differs,
+    known_until,
+    lost_in_all,
+    marked_by,
+    take_over,
+)
 from blowfishdb.ledger.ledger import Ledger, open_mark, open_store
-from blowfishdb.ledger.mark import new_identity
+from blowfishdb.ledger.mark import DRILL, new_identity
 from blowfishdb.ledger.records import LedgerCursor, LedgerRow, text
 from blowfishdb.ledger.store import Store, open_sqlite
 from blowfishdb.ledger.values import Head, Seen, Spending, check_text
@@ -40,6 +50,8 @@ class Restored:
     counted: Spending
     aside: Path | None
     """Where the ledger that was here before is kept."""
+    known_until: int | None
+    """The last entry of which it is known what was spent; None where the mark knows of all."""
 
 
 def back_up_ledger(ledger: Ledger, file: Path) -> Seen:
@@ -67,10 +79,12 @@ def restore_ledger(
     reason: str,
     checkpoint: Seen | None = None,
     accept: bool = False,
+    drill: bool = False,
     aside: Path | None = None,
 ) -> Restored:
     """Puts a copy in the place of the ledger at `url`; its accounts count what mark, ledger and checkpoint there saw.
 
+    A `drill` needs to know nothing of what was spent since: nothing is released from it until a curator accepts it.
     `accept` restores although something may have been spent of which nothing is known here, or although the copy and a
     witness went different ways; then both are counted since they parted. A ledger with entries is replaced only where
     `aside` names the file that is to hold it. All of it is one transaction of the ledger, followed by the mark: whoever
@@ -79,7 +93,7 @@ def restore_ledger(
     check_text(by, "the curator's name")
     check_text(reason, "the reason")
     with closing(open_sqlite(file)) as copy, closing(open_store(url)) as here, closing(open_mark(url, mark)) as guard:
-        copied, marked, identity = _checked(copy, None), marked_by(guard), new_identity()
+        copied, marked, identity = _checked(copy, None), marked_by(guard), new_identity(is_drill=drill)
         with here.write() as target, copy.read() as source:
             present = target.seen({})
             replaced = _set_aside(target, present.head, aside)
@@ -91,15 +105,19 @@ def restore_ledger(
                 *(Witness(one) for one in (marked, checkpoint) if one is not None),
             ]
             found = branches(kept, witnesses)
-            _check_known(kept, found, marked, checkpoint, accept=accept)
-            counted = lost_in_all(kept, found)
+            if drill:
+                _check_apart(marked, present)
+            else:
+                _check_known(kept, found, marked, checkpoint, accept=accept)
+            counted, until = lost_in_all(kept, found), known_until(kept, found, marked)
             _copy(source, target, source)
-            restored = take_over(Witness(copied, target), counted, found, marked, identity, by=by, reason=reason)
+            there = Takeover(counted, found, marked, until)
+            restored = take_over(Witness(copied, target), there, identity, by=by, reason=reason)
             fault = verify_since(target, None, None)[0].fault
             if fault is not None:
                 raise LedgerCorrupt(fault.reason, sequence=fault.sequence)
         guard.replace(restored.head, identity, restored.spending, restored.eras)
-    return Restored(restored.head, counted, aside if replaced else None)
+    return Restored(restored.head, counted, aside if replaced else None, until)
 
 
 def _checked(copy: Store[Any], mark: Head | None) -> Seen:
@@ -177,6 +195,16 @@ def _check_known(
             )
     if reasons and not accept:
         raise BackupRefused(f"{' '.join(reasons)} {WAYS_OUT}")
+
+
+def _check_apart(marked: Seen | None, present: Seen) -> None:
+    """BackupRefused where a drill would take the place, or the mark, of a ledger that is in use."""
+    for here in (marked, present):
+        if here is not None and here.head.sequence > 0 and not (here.eras and here.eras[-1].guard.startswith(DRILL)):
+            raise BackupRefused(
+                "a ledger that is in use, or its high-water mark, is in this place. A drill has a ledger and a mark of "
+                "its own: name others in a configuration of its own (--config)."
+            )
 
 
 def _parting_words(branch: Branch) -> str:

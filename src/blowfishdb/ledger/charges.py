@@ -16,13 +16,14 @@ from blowfishdb.errors import (
     ChainMoved,
     ChargeClosed,
     DigestMismatch,
+    DrillCopy,
     KeyReused,
     LedgerCorrupt,
     StaleVersion,
     TooLarge,
 )
 from blowfishdb.ledger.amounts import NOTHING, SUM, Balance, ClassLosses, in_classes
-from blowfishdb.ledger.mark import HighWaterMark, check_guard, check_not_rolled_back
+from blowfishdb.ledger.mark import DRILL, HighWaterMark, check_guard, check_not_rolled_back
 from blowfishdb.ledger.records import (
     ANALYST_COLUMNS,
     APPENDED,
@@ -126,6 +127,11 @@ class OpenLedger:
         self.watch.check(self.store, self.mark.read, account, analyst)
         return self.mark.read()
 
+    def _check_no_drill(self) -> None:
+        """DrillCopy where nothing is charged, so that nothing is released."""
+        if self.mark_id.startswith(DRILL):
+            raise DrillCopy
+
     def _check_past(self, seen: Head | None, receipt: Receipt) -> None:
         """LedgerRolledBack when this charge was built on another past than the mark knew."""
 
@@ -163,9 +169,10 @@ class Charging(OpenLedger):
     def charge(self, charge: Charge) -> Receipt:
         """Pays for a release, durably, before any data is read.
 
-        BudgetExceeded, StaleVersion, AmountTooFine and KeyReused leave no trace. After LedgerUnavailable the charge
-        may or may not be on record: repeat it with the same key, which never pays twice.
+        BudgetExceeded, StaleVersion, AmountTooFine, KeyReused and DrillCopy leave no trace. After LedgerUnavailable the
+        charge may or may not be on record: repeat it with the same key, which never pays twice.
         """
+        self._check_no_drill()
         body = charge_body(charge, self._now())
         if self.store.charges_quickly and charge.losses is None and charge.link is None:
             seen = self._sound(charge.account, charge.analyst)
@@ -182,6 +189,7 @@ class Charging(OpenLedger):
 
         BudgetExceeded speaks of their sum. A key that has paid before pays nothing, as with `charge`.
         """
+        self._check_no_drill()
         if not charges:
             return
         account, analyst = charges[0].account, charges[0].analyst
@@ -236,8 +244,13 @@ class Charging(OpenLedger):
         with self.store.read() as cursor:
             return _answer(cursor, receipt)
 
-    def replay(self, account: str, request_digest: str, *, analyst: str | None = None) -> Replay | None:
-        """The newest stored answer to this request under the versions in force, for free; None when there is none."""
+    def replay(
+        self, account: str, request_digest: str, *, analyst: str | None = None, key: str | None = None
+    ) -> Replay | None:
+        """The newest stored answer to this request under the versions in force, for free; None when there is none.
+
+        That of one analyst, or of one key, where they are given.
+        """
         self._sound(account)
         with self.store.read() as cursor:
             known = cursor.account(account)
@@ -246,6 +259,8 @@ class Charging(OpenLedger):
             if analyst is not None:
                 # Not `analyst = ?`: SQLite would go through all entries of the analyst, who has more than the request.
                 condition, values = f"{condition} AND analyst || '' = ?", (*values, analyst)
+            if key is not None:
+                condition, values = f"{condition} AND charge_key || '' = ?", (*values, key)
             for entry in cursor.entries(f"{condition} ORDER BY sequence DESC", *values):
                 receipt = receipt_of(entry)
                 if _versions(receipt.charge) == _versions(known):

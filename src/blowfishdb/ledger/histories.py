@@ -59,6 +59,18 @@ class Branch:
         return self.witness.seen
 
 
+@dataclass(frozen=True)
+class Takeover:
+    """What is known when a copy takes a ledger's place: for the entry that puts it on record."""
+
+    counted: Spending
+    """The accounts that count more than the copy did."""
+    found: Sequence[Branch]
+    marked: Seen | None
+    known_until: int | None
+    """The last entry of which it is known what was spent; None where the mark knows of all."""
+
+
 def branches(kept: Witness, witnesses: Sequence[Witness]) -> list[Branch]:
     """The histories that the kept one lacks, without those that are a part of each other; of known parting first."""
     lacking = [one for one in witnesses if one.seen.head.ledger == kept.seen.head.ledger and not kept.has(one.seen)]
@@ -102,6 +114,14 @@ def differs(kept: Witness, branch: Branch) -> bool:
     )
 
 
+def known_until(kept: Witness, found: Sequence[Branch], marked: Seen | None) -> int | None:
+    """The last entry of which it is known what was spent; None where the mark of this ledger knows of all."""
+    if marked is not None and marked.head.ledger == kept.seen.head.ledger and marked.spending is not None:
+        return None
+    ends = (branch.seen.head.sequence for branch in found if branch.seen.spending is not None)
+    return max((kept.seen.head.sequence, *ends))
+
+
 def marked_by(mark: HighWaterMark) -> Seen | None:
     """What the mark remembers; None without a mark, and for one that cannot be read or has seen nothing."""
     with suppress(LedgerRolledBack):
@@ -112,26 +132,17 @@ def marked_by(mark: HighWaterMark) -> Seen | None:
     return None
 
 
-def take_over(
-    kept: Witness,
-    counted: Spending,
-    found: Sequence[Branch],
-    marked: Seen | None,
-    identity: str,
-    *,
-    by: str,
-    reason: str,
-) -> Seen:
+def take_over(kept: Witness, there: Takeover, identity: str, *, by: str, reason: str) -> Seen:
     """Puts a history in force under a new mark, on record with what others are known to have lost beside it.
 
     All chains end, and charges without an answer get none any more: draws of theirs may be out.
     """
-    cursor = _entries(kept)
-    head = None if marked is None else marked.head
+    cursor, counted = _entries(kept), there.counted
+    head = None if there.marked is None else there.marked.head
     cursor.rows("DELETE FROM link")
     for account in cursor.account_ids():
         count_restored(cursor, account, counted[account].amount if account in counted else None)
-    eras = [[era.guard, era.end] for one in found if one.seen.spending is not None for era in one.seen.eras]
+    eras = [[era.guard, era.end] for one in there.found if one.seen.spending is not None for era in one.seen.eras]
     cursor.append(
         "restored",
         None,
@@ -143,6 +154,7 @@ def take_over(
             "mark_sequence": head.sequence if head else None,
             "mark_hash": head.hash if head else None,
             "guard": cursor.guard(),
+            "known_until": there.known_until,
             "counted": json.dumps(eras),
             "spending": json.dumps(spending_fields(counted)),
         },

@@ -26,9 +26,11 @@ from blowfishdb.errors import (
 from blowfishdb.ledger.amounts import NOTHING, SUM, Balance, ClassLosses, check_accounting, check_amount
 from blowfishdb.ledger.charges import Charging, check_versions, ensure_analyst, nothing_to_do
 from blowfishdb.ledger.histories import (
+    Takeover,
     Witness,
     branches,
     count_restored,
+    known_until,
     lost_elsewhere,
     lost_in_all,
     marked_by,
@@ -244,6 +246,11 @@ class Ledger(Charging, AbstractContextManager["Ledger"]):
         with self.store.read() as cursor:
             for row in cursor.stream(query, after, *values):
                 yield entry_of(row)
+
+    def restores(self) -> list[Entry]:
+        """The entries that put a copy in this ledger's place, oldest first."""
+        with self.store.read() as cursor:
+            return cursor.restores()
 
     def verify(self, progress: VerifyProgress | None = None) -> Verification:
         """Recomputes every hash and every balance from the entries; reports the first thing that is wrong."""
@@ -474,7 +481,8 @@ def accept_restored_ledger(url: str | Path, *, mark: str | Path | None = None, b
         with store.write() as cursor:
             kept = Witness(cursor.seen({}), cursor)
             found = branches(kept, [] if marked is None else [Witness(marked)])
-            restored = take_over(kept, lost_in_all(kept, found), found, marked, identity, by=by, reason=reason)
+            there = Takeover(lost_in_all(kept, found), found, marked, known_until(kept, found, marked))
+            restored = take_over(kept, there, identity, by=by, reason=reason)
         high_water.replace(restored.head, identity, restored.spending, restored.eras)
         return restored.head
 

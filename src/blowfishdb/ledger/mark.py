@@ -173,9 +173,13 @@ class HighWaterMark(ABC):
         """Lets go of connections."""
 
 
-def new_identity() -> str:
+DRILL = "drill-"
+"""Begins the names of marks that guard a copy from which nothing is released."""
+
+
+def new_identity(*, is_drill: bool = False) -> str:
     """A name for a new mark."""
-    return os.urandom(16).hex()
+    return f"{DRILL if is_drill else ''}{os.urandom(16).hex()}"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import resource
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -203,10 +204,22 @@ def _add_pages(app: FastAPI, *, is_secure: bool) -> None:
 
 LARGEST_MESSAGE = 4 * 2**20
 POLL = 0.02
+OTHER_FILES = 512
+"""Files that a server opens beside its connections."""
+
+
+def allow_files(number: int) -> None:
+    """Lets this process open so many files, as far as the machine allows: a connection that has none is not taken."""
+    usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = number if most == resource.RLIM_INFINITY else min(number, most)
+    if usual != resource.RLIM_INFINITY and usual < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def run_server(app_state: AppState, when_ready: Callable[[], None]) -> None:
     """Serves until a signal; `when_ready` is called once the server answers. The app state is closed at the end."""
+    # On each of two ports, those that have signed in and half as many that have not.
+    allow_files(3 * app_state.settings.connections + OTHER_FILES)
     server = uvicorn.Server(listening(create_app(app_state), app_state.settings))
 
     def announce() -> None:

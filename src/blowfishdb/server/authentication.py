@@ -109,6 +109,10 @@ class Caller:
         """The result of their work that reads data, in its turn."""
         return await self.app_state.worker_pools.release(self.name, work, request)
 
+    async def look_up(self, work: Callable[[], Result], request: Request) -> Result:
+        """The result of their look at what is stored, in its turn."""
+        return await self.app_state.worker_pools.look_up(self.name, work, request)
+
     def note(
         self,
         action: str,

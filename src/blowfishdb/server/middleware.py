@@ -19,7 +19,16 @@ from starlette.requests import HTTPConnection as Asked
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from blowfishdb.errors import BlowfishError, CsrfTokenMissing, ForeignOrigin, NotSignedIn, TooLarge, TooSlow
+from blowfishdb.errors import (
+    BlowfishError,
+    CsrfTokenMissing,
+    ForeignOrigin,
+    NotSignedIn,
+    ServerFull,
+    TooLarge,
+    TooManyAtOnce,
+    TooSlow,
+)
 from blowfishdb.incidents import new_incident, public_error
 from blowfishdb.server.admission import LARGEST_OF_STRANGERS, SMALL, Admission, Party, account, address
 from blowfishdb.server.authentication import READING, WHO, address_of, identity_of, looked_up, signed_in
@@ -173,6 +182,8 @@ class ServerMiddleware:
         answer = AnswerSender(self, scope, send, request_id)
         try:
             await self._admitted(scope, receive, answer)
+            if answer.refusal is not None:
+                await answer.problem(answer.refusal)
         except BlowfishError as error:
             await answer.problem(error)
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
@@ -307,6 +318,8 @@ class AnswerSender:
     request_id: str
     status: int = 500
     kept: Kept | None = None
+    refusal: BlowfishError | None = None
+    """Why the answer does not leave. The app is not told: it would look for a fault of its own."""
     _start: Message | None = None
     _is_sent: bool = False
 
@@ -318,6 +331,24 @@ class AnswerSender:
         if message["type"] == "http.response.start":
             self._start = message
             return
+        if self.refusal is None:
+            try:
+                await self._body(message)
+            except (TooManyAtOnce, ServerFull, TooSlow) as refusal:
+                self.refusal = refusal
+
+    async def problem(self, error: BlowfishError) -> None:
+        """Tells an error, unless an answer has begun: whoever does not read that one is disconnected."""
+        connection = connection_of(self.scope)
+        if not self._is_sent:
+            self.kept = self.refusal = None
+            await problem(error)(self.scope, _nothing, self.send)
+        elif connection is not None:
+            connection.transport.abort()
+            # The server notices before it looks for the rest of the answer.
+            await asyncio.sleep(0)
+
+    async def _body(self, message: Message) -> None:
         body = message.get("body", b"")
         if self.kept is not None:
             self.kept.take(len(body))
@@ -325,19 +356,8 @@ class AnswerSender:
         pieces = [body[at : at + SMALL] for at in range(0, len(body), SMALL)] or [b""]
         for place, piece in enumerate(pieces, 1):
             more = place < len(pieces) or message.get("more_body", False)
-            await self._wait({**message, "body": piece, "more_body": more}, len(piece))
-
-    async def problem(self, error: BlowfishError) -> None:
-        """Tells an error, unless an answer has begun: whoever does not read that one is disconnected."""
-        connection = connection_of(self.scope)
-        if not self._is_sent:
-            self.kept = None
-            with suppress(TooSlow):
-                await problem(error)(self.scope, _nothing, self.send)
-        elif connection is not None:
-            connection.transport.abort()
-            # The server notices before it looks for the rest of the answer.
-            await asyncio.sleep(0)
+            sending = self.passed_on({**message, "body": piece, "more_body": more})
+            await self.pace.wait_for(sending, len(piece))
 
     async def _begin(self) -> None:
         if self._start is not None:
@@ -345,9 +365,6 @@ class AnswerSender:
             self.status = start["status"]
             self.middleware.add_headers(self.scope, MutableHeaders(scope=start), self.request_id)
             await self.passed_on(start)
-
-    async def _wait(self, message: Message, size: int) -> None:
-        await self.pace.wait_for(self.passed_on(message), size)
 
 
 async def _nothing() -> Message:

@@ -36,7 +36,7 @@ QUOTES_AT_ONCE = 64
 RELEASES_AT_ONCE = 16
 """Releases wait for disks, engines and padding too."""
 LOOK_UPS_AT_ONCE = 16
-"""Look-ups of what a tool wants to know before it asks."""
+"""Looks at what is stored, and what a tool wants to know before it asks."""
 
 
 LONGEST_TURN = 0.05
@@ -125,6 +125,10 @@ class WorkerPools:
         """The result of somebody's work that reads data. Its plan ends with the client; what is charged goes on."""
         return await self._watched(name, work, self.releases, request)
 
+    async def look_up(self, name: str, work: Callable[[], Result], request: Request) -> Result:
+        """The result of somebody's look at what is stored, in its turn; it does not wait for what they ask."""
+        return await self._watched(name, work, self.look_ups, request)
+
     async def run(
         self, name: str, work: Callable[[], Result], pool: CapacityLimiter, is_gone: Callable[[], bool]
     ) -> Result:
@@ -166,8 +170,8 @@ class WorkerPools:
 
 LIGHT = 300
 """Up to this effort, about a third of a second, work is done in the thread that asks; heavier work in a process."""
-AT_ONCE = max(1, (os.cpu_count() or 2) - 1)
-"""Processes; one processor is left to everybody else."""
+AT_ONCE = max(2, (os.cpu_count() or 2) - 1)
+"""Processes; one processor is left to everybody else, and one person's work leaves a process to others."""
 MOST_WAITING = 8
 """Pieces of heavy work that one person may have waiting."""
 WAIT = 30

@@ -159,7 +159,7 @@ def local_backend(
                     unproven=ways.unproven,
                 )
             if isinstance(preview, Preview):
-                if preview.epsilon:
+                if preview.epsilon and not request.target.fresh:
                     known = repeated(ledger, handle.account, analyst, request.digest, preview.best.epsilon)
                     preview = replace(preview, shared=known or preview.shared)
                 fresh = Way("fresh", preview.best.epsilon, preview.alpha)
@@ -179,7 +179,8 @@ def local_backend(
                 return planned(handle, request).release
 
             try:
-                return charged_payload(ledger, handle, analyst, request.digest, prepared, run)
+                named = run.for_target(request.target)
+                return charged_payload(ledger, handle, analyst, request.digest, prepared, named)
             except BudgetExceeded as error:
                 refusal, compiled = _shown_refusal(handle, error), prepared().compiled
                 data, mine = refusal.remaining_dataset, refusal.remaining_analyst
@@ -194,9 +195,12 @@ def local_backend(
         return in_turn(work)
 
     def release_all(wanted: Sequence[tuple[ReleaseRequest, Run]]) -> list[Answer]:
+        # Keys of fresh noise are made once: each is charged under its key, and answered under it.
+        named = [(one, run.for_target(one.target)) for one, run in wanted]
+
         def charge() -> None:
             charged: list[tuple[str, Release, Run]] = []
-            for one, run in wanted:
+            for one, run in named:
                 handle, request = opened(one)
                 charged.append((request.digest, planned(handle, request).release, run))
             try:
@@ -206,7 +210,7 @@ def local_backend(
 
         if len(wanted) > 1:
             in_turn(charge)
-        return [expect(redact_errors(partial(decode, payload(one, run))), Answer) for one, run in wanted]
+        return [expect(redact_errors(partial(decode, payload(one, run))), Answer) for one, run in named]
 
     def reopen(name: str, number: int) -> Released:
         """Somebody else's number is as unknown as one that was never given."""
@@ -272,8 +276,8 @@ def _history(catalog: Catalog, name: str, analyst: str, part: ListPart) -> list[
     history = []
     charges = ledger.charges_of(account.id, analyst, part.most, part.before, part.key)
     certificates = [json.loads(receipt.charge.certificate) for receipt, _ in charges]
-    rests = [(*one.get("rests_on", ()), *one.get("combined", ())) for one in certificates]
-    numbers = ledger.charged_to(account.id, analyst, itertools.chain.from_iterable(rests))
+    combined = [one.get("combined", ()) for one in certificates]
+    numbers = ledger.charged_to(account.id, analyst, itertools.chain.from_iterable(combined))
     chains: dict[str, set[int]] = {}
     for receipt, _ in charges:
         if receipt.charge.link is not None:
@@ -283,8 +287,12 @@ def _history(catalog: Catalog, name: str, analyst: str, part: ListPart) -> list[
         for past_link in ledger.links(account.id, rows):
             if past_link.analyst == analyst and past_link.link.chain in chains:
                 chains[past_link.link.chain].add(past_link.charge)
-    for (receipt, at), certificate, earlier in zip(charges, certificates, rests, strict=True):
+    for (receipt, at), certificate, beside in zip(charges, certificates, combined, strict=True):
         charge = receipt.charge
+        link, alike = charge.link, [] if charge.link is None else sorted(chains[charge.link.chain])
+        # As the answer says: all of the analyst's own. What its noise was drawn from may be another one's.
+        is_new = link is None or charge.received == link.level
+        earlier = [] if is_new else [number for number in alike if number < receipt.sequence]
         past = Past(
             number=receipt.sequence,
             dataset=name,
@@ -297,8 +305,8 @@ def _history(catalog: Catalog, name: str, analyst: str, part: ListPart) -> list[
             is_synopsis=certificate.get("synopsis") is True,
             is_current=(charge.policy_version, charge.domain_version, charge.snapshot) == in_force,
             # Other analysts' entries are theirs to know.
-            rests_on=tuple(number for number in earlier if number in numbers),
-            family=min(alike) if charge.link is not None and len(alike := chains[charge.link.chain]) > 1 else None,
+            rests_on=(*earlier, *(number for number in beside if number in numbers)),
+            family=alike[0] if len(alike) > 1 else None,
         )
         history.append(past)
     return history

@@ -75,7 +75,8 @@ def open_remote(
         except (http.HTTPError, UnicodeError):
             response = None
         if response is None:
-            raise ServerUnreachable(f"{address} does not answer. Ask again with the same key: nothing is paid twice.")
+            same = "the same key" if key is None else f"the key {key!r}"
+            raise ServerUnreachable(f"{address} does not answer. Ask again with {same}: nothing is paid twice.")
         if response.status_code >= 300:
             raise error_of(response)
         if response.content and not response.headers.get("content-type", "").startswith(MEDIA_TYPES):
@@ -126,8 +127,11 @@ def open_remote(
 
     def payload(request: ReleaseRequest, run: Run) -> bytes:
         run.report("charge")
-        body = {**_body(request), "deadline": run.deadline, "spend": _spend(run)}
-        content = ask("POST", place(request.dataset, "answers"), body, run.key).content
+        body, key = (
+            {**_body(request), "deadline": run.deadline, "spend": _spend(run)},
+            run.for_target(request.target).key,
+        )
+        content = ask("POST", place(request.dataset, "answers"), body, key).content
         run.report_done()
         return bytes(content)
 

@@ -136,7 +136,7 @@ Stamp = tuple[int, ...]
 _digests: dict[str, tuple[Stamp, str]] = {}
 
 
-Reader = Callable[[str], Iterator[bytes]]
+ReadBytes = Callable[[str], Iterator[bytes]]
 
 
 def read_here(path: str) -> Iterator[bytes]:
@@ -155,7 +155,7 @@ def read_elsewhere(path: str) -> Iterator[bytes]:
         raise OSError(f"{Path(path).name} cannot be read")
 
 
-def files_digest(paths: Sequence[str], *, read: Reader = read_here) -> str | None:
+def files_digest(paths: Sequence[str], *, read: ReadBytes = read_here) -> str | None:
     """A digest of the files' names and bytes; None where one cannot be read or changes meanwhile."""
     whole = hashlib.sha256()
     for path in paths:
@@ -181,7 +181,7 @@ def files_last_write(paths: Sequence[str]) -> str | None:
     return whole.hexdigest()
 
 
-def _file_digest(path: str, read: Reader) -> str | None:
+def _file_digest(path: str, read: ReadBytes) -> str | None:
     before, known = stamp_of(path), _digests.get(path)
     if before is None:
         return None

@@ -95,6 +95,26 @@ def test_psycopg_asks_and_replays_and_charges_no_more_than_allowed(port: WirePla
     assert float(port.app_state.session("bob").budget("visits").spent) == 0.125
 
 
+def test_fresh_noise_is_charged_for_each_statement_and_once_for_a_key(port: WirePlace) -> None:
+    question = b"SELECT age, COUNT(*) FROM visits GROUP BY age OPTIONS (epsilon = 0.125)"
+    with port.connect("bob", spend="5") as connection:
+
+        def ask() -> tuple[tuple[object, ...], ...]:
+            return tuple(connection.execute(question).fetchall())
+
+        first = ask()
+        connection.execute("SET blowfish.fresh = on")
+        drawn = {first, ask(), ask()}
+        connection.execute("SET blowfish.key = 'mine'")
+        again = {ask(), ask()}
+        assert (len(drawn), len(again), len(drawn | again)) == (3, 1, 4)
+        with pytest.raises(errors.DatabaseError, match="used for another request"):
+            connection.execute(f"{WARDS} OPTIONS (epsilon = 0.125)".encode())
+        with pytest.raises(errors.DatabaseError, match="a key is text"):
+            connection.execute("SET blowfish.key = ''")
+    assert float(port.app_state.session("bob").budget("visits").spent) == 4 * 0.125
+
+
 def test_columns_come_as_selected_with_parameters_and_intervals(port: WirePlace) -> None:
     with port.connect(spend="5") as connection:
         connection.execute("SET blowfish.epsilon = '0.1'")

@@ -124,17 +124,26 @@ async def release(
 
 
 @router.get("/answers")
-def history(
-    name: str, caller: Analyst, most: Most = MOST_LISTED, before: Before = None, key: str | None = None
+async def history(
+    name: str,
+    caller: Analyst,
+    request: Request,
+    most: Most = MOST_LISTED,
+    before: Before = None,
+    key: str | None = None,
 ) -> list[dict[str, Any]]:
     """Earlier answers of the caller, newest first; `before` the last number gives the next. `key`: one plan's."""
-    return [write(past) for past in caller.session("ask").history(name, most=most, before=before, key=key)]
+
+    def work() -> list[dict[str, Any]]:
+        return [write(past) for past in caller.session("ask").history(name, most=most, before=before, key=key)]
+
+    return await caller.look_up(work, request)
 
 
 @router.get("/answers/{number}", responses=EITHER, response_class=Response)
-def reopen(name: str, number: int, caller: Analyst) -> Response:
+async def reopen(name: str, number: int, caller: Analyst, request: Request) -> Response:
     """One of one's own answers again, free; a synopsis comes as its file."""
-    return reply(caller.session("ask").reopen(name, number))
+    return await caller.look_up(lambda: reply(caller.session("ask").reopen(name, number)), request)
 
 
 synopses_router = APIRouter(prefix="/datasets/{name}/synopses", tags=["synopses"])
@@ -154,11 +163,15 @@ def synopses(name: str, caller: Reader, most: Most = MOST_LISTED, before: Before
 
 
 @synopses_router.get("/{number}", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)
-def synopsis_file(name: str, number: int, caller: Reader) -> Response:
+async def synopsis_file(name: str, number: int, caller: Reader, request: Request) -> Response:
     """The file of a synopsis, which any Parquet tool opens."""
-    synopsis = caller.session().synopsis(name, number)
-    headers = {"Content-Disposition": f'attachment; filename="synopsis-{number}.parquet"'}
-    return Response(to_bytes(synopsis.artefact), media_type=PARQUET, headers=headers)
+
+    def work() -> Response:
+        synopsis = caller.session().synopsis(name, number)
+        headers = {"Content-Disposition": f'attachment; filename="synopsis-{number}.parquet"'}
+        return Response(to_bytes(synopsis.artefact), media_type=PARQUET, headers=headers)
+
+    return await caller.look_up(work, request)
 
 
 @synopses_router.post("/{number}/answers", responses={200: {"content": {JSON: {}}}}, response_class=Response)

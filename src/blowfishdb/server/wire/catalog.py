@@ -31,6 +31,7 @@ from blowfishdb.present.answer_values import software_version
 from blowfishdb.server.auth.grants import Principal
 from blowfishdb.server.state import AppState
 from blowfishdb.server.wire.messages import BOOL, FLOAT8, INT4, INT8, TEXT, PortColumn, WireValue
+from blowfishdb.server.worker_pools import turn
 from blowfishdb.session.backend import Budget
 from blowfishdb.sql.statement import LONGEST_SCRIPT, LONGEST_STATEMENT
 
@@ -397,7 +398,8 @@ class Catalogs:
         timer = threading.Timer(PATIENCE, cursor.interrupt)
         timer.start()
         try:
-            cursor.execute(statement)
+            with turn.waiting():
+                cursor.execute(statement)
             columns = tuple(
                 PortColumn(part[0], FAMILIES.get(str(part[1]).partition("(")[0], TEXT))
                 for part in cursor.description or ()
@@ -429,7 +431,7 @@ def _fetched(cursor: duckdb.DuckDBPyConnection) -> list[tuple[WireValue, ...]]:
     """The rows of a look-up; TooLarge as soon as there are too many."""
     rows: list[tuple[WireValue, ...]] = []
     size = 0
-    while piece := cursor.fetchmany(PIECE):
+    while piece := _piece(cursor):
         rows += [tuple(map(_cell, row)) for row in piece]
         size += sum(len(cell) for row in rows[-len(piece) :] for cell in row if isinstance(cell, str))
         if len(rows) > MOST_ROWS:
@@ -437,6 +439,12 @@ def _fetched(cursor: duckdb.DuckDBPyConnection) -> list[tuple[WireValue, ...]]:
         if size > LARGEST_LOOK_UP:
             raise TooLarge("characters of a look-up", size, LARGEST_LOOK_UP, "Ask for less.")
     return rows
+
+
+def _piece(cursor: duckdb.DuckDBPyConnection) -> list[tuple[object, ...]]:
+    """The next rows. Whoever else computes goes on between two pieces."""
+    with turn.waiting():
+        return cursor.fetchmany(PIECE)
 
 
 def _cell(value: object) -> WireValue:

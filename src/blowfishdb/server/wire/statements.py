@@ -31,6 +31,7 @@ from blowfishdb.errors import (
     amount,
     plural,
 )
+from blowfishdb.ledger.values import check_text
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.present.export import axis_columns, number_columns
 from blowfishdb.present.words import accuracy_words
@@ -178,7 +179,7 @@ class Cursors:
 
 OURS = "blowfish."
 SWITCHES = ("fresh", "intervals")
-NAMES = ("within", "confidence", "epsilon", "spend", *SWITCHES, "mechanism", "parameters", "synopsis")
+NAMES = ("within", "confidence", "epsilon", "spend", *SWITCHES, "mechanism", "parameters", "key", "synopsis")
 TRUTHS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 HINT = "SET blowfish.within = 50, or SET blowfish.epsilon = '0.1', or end the statement with OPTIONS (within = 50)"
 COMMENT = "blowfish:"
@@ -360,6 +361,8 @@ class Statements:
             raise InvalidInput(f"{name} is on or off")
         if option == "synopsis" and not value.isdecimal():
             raise InvalidInput(f"{name} is the number of a published synopsis, such as EXPLAIN names where one answers")
+        if option == "key":
+            check_text(value, "a key")
         changed = {**self.settings, name: value}
         if option in ("within", "epsilon"):
             # One follows from the other: the newer counts.
@@ -433,7 +436,8 @@ class Statements:
         try:
             with payment:
                 if number is None:
-                    run = Run(spend=self.cap.left, before_charge=payment)
+                    key = self.settings.get(f"{OURS}key")
+                    run = Run(key=key, spend=self.cap.left, before_charge=payment)
                     answer = expect(question.release_at(target_for(question.query, options), run), Answer)
                 else:
                     answer = read_off(int(number))
