@@ -129,6 +129,41 @@ TEMPLATES = {
 }
 
 
+def test_nothing_that_was_made_is_thrown_away(page: Page, place: Place) -> None:
+    sign_in(page, place)
+    choose(page, "Attribute", "ward")
+    page.get_by_role("button", name="Add", exact=True).click()
+    rows = page.get_by_label("Attribute of the filter")
+    for template in ("Cumulative", "Marginals", "Histogram"):
+        page.get_by_role("radio", name=template).click()
+        settle(page)
+        expect(rows, f"a row that is not filled in yet stays in {template}").to_have_count(1)
+    expect(page.get_by_label("Attribute", exact=True).first).to_have_value("ward")
+    choose(page, "Attribute of the filter", "age")
+    page.get_by_label("From", exact=True).fill("20")
+    settle(page)
+
+    page.get_by_role("radio", name="SQL").click()
+    statement = page.get_by_label("Statement")
+    expect(statement).to_have_value("SELECT ward, COUNT(*) FROM clinic WHERE age >= 20 GROUP BY ward")
+    expect(page.get_by_test_id("from-controls")).to_have_count(0)
+    settle(page)
+    shoot(page, "explore-sql-from-controls")
+    mine = "SELECT AVG(age) FROM clinic"
+    statement.fill(mine)
+    settle(page)
+    page.get_by_role("radio", name="Histogram").click()
+    settle(page)
+    expect(page.get_by_label("From", exact=True)).to_have_value("20")
+    page.get_by_role("radio", name="SQL").click()
+    settle(page)
+    expect(statement).to_have_value(mine)
+    shoot(page, "explore-sql-own")
+    page.get_by_test_id("from-controls").click()
+    settle(page)
+    expect(statement).to_have_value("SELECT ward, COUNT(*) FROM clinic WHERE age >= 20 GROUP BY ward")
+
+
 def test_every_template_has_a_price(page: Page, place: Place) -> None:
     sign_in(page, place)
     # One by one: a price of a mean says how near the mean is, in its own unit.

@@ -320,6 +320,17 @@ def build_query(draft: QueryDraft, table: Questions[Result]) -> Result:
     return ask(*arguments, by=by) if by or method == "aggregate" else ask(*arguments)
 
 
+def statement_of(draft: QueryDraft, table: Table) -> str | None:
+    """The SELECT that asks what the controls ask; None where SQL has no words for it, or something is missing."""
+    try:
+        statement = write_statement(table.name, build_query(draft, table).query, table.domain)
+        if statement is not None and draft.template == "top":
+            statement += f" ORDER BY COUNT(*) DESC LIMIT {draft.top()}"
+    except BlowfishError:
+        return None
+    return statement
+
+
 def usable_attributes(template: Template, domain: Domain) -> list[str]:
     """The attributes that a template groups by."""
     return [name for name in domain if domain[name].ordered or not FORMS[template].is_ordered]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from nicegui import ui
 
@@ -28,9 +29,11 @@ from blowfishdb.server.pages.query_draft import (
     FilterChoice,
     QueryDraft,
     QuestionDraft,
+    Template,
     is_calendar,
     is_numeric,
     listed_values,
+    statement_of,
     steps_of,
     usable_attributes,
     usual_axis,
@@ -98,6 +101,7 @@ class FilterForm:
     def _add(self) -> None:
         self._filters.append(blank(self._domain, next(iter(self._domain))))
         self._build()
+        self._on_change(tuple(self._filters))
 
     def _drop(self, place: int) -> None:
         del self._filters[place]
@@ -140,7 +144,11 @@ TILES: tuple[Tile, ...] = (
 
 
 class QueryForm:
-    """Controls over one `domain`. `on_change` hears of every change; `draft` and `sql` are what they say now."""
+    """Controls over one `domain`. `on_change` hears of every change; `draft` and `sql` are what they say now.
+
+    Whoever comes back to a template finds the attributes as they left them there. `write` gives the statement that asks
+    the same as the controls: SQL begins with it, and what somebody wrote is replaced by it only when they say so.
+    """
 
     def __init__(
         self,
@@ -149,12 +157,15 @@ class QueryForm:
         on_change: Callable[[], object],
         offered: Sequence[Tile] = TILES,
         question: QuestionDraft | None = None,
+        write: Callable[[QueryDraft], str | None] = lambda _: None,
     ) -> None:
-        self.domain, self._on_change = domain, on_change
-        first = next(iter(domain))
-        question = question or QuestionDraft(QueryDraft(dataset, "histogram", (usual_axis(domain, first),)))
-        column, self.draft = name_text(first), question.query
-        self.sql = question.sql or f"SELECT {column}, COUNT(*)\nFROM {name_text(dataset)}\nGROUP BY {column}"
+        self.domain, self._on_change, self._write = domain, on_change, write
+        usual = QueryDraft(dataset, "histogram", (usual_axis(domain, next(iter(domain))),))
+        question = question or QuestionDraft(usual)
+        self.draft, self.sql, self._written = question.query, question.sql, ""
+        self._kept: dict[Template, QueryDraft] = {}
+        self._newest = usual if self.draft.template == "sql" else self.draft
+        """The newest question of the controls."""
         self._tips = {tile.value: tile.tip for tile in offered}
         tiles(offered, self.draft.template, self._choose_template, "What to ask")
         self._tip = small(self._tips[self.draft.template], "margin-top:8px")
@@ -170,8 +181,20 @@ class QueryForm:
     def _choose_template(self, chosen: str) -> None:
         self._tip.text = self._tips[chosen]
         template = next(template for template in FORMS if template == chosen)
-        self.draft = with_template(self.draft, template, self.domain)
+        if self.draft.template != "sql":
+            self._kept[self.draft.template] = self._newest = self.draft
+        draft, kept = with_template(self._newest, template, self.domain), self._kept.get(template)
+        if kept is not None:
+            draft = replace(draft, chosen=kept.chosen, first=kept.first, second=kept.second, cut=kept.cut)
+        self.draft = draft
+        if template == "sql" and self.sql == self._written:
+            self.sql = self._written = self._from_controls()
         self._put(rebuild=True)
+
+    def _from_controls(self) -> str:
+        """The statement that asks what the controls last asked, or else one to begin with."""
+        column, dataset = name_text(next(iter(self.domain))), name_text(self._newest.dataset)
+        return self._write(self._newest) or f"SELECT {column}, COUNT(*) FROM {dataset} GROUP BY {column}"
 
     def _build(self) -> None:
         draft, form = self.draft, FORMS[self.draft.template]
@@ -291,6 +314,17 @@ class QueryForm:
             "COUNT(*), SUM, AVG, STDDEV, MEDIAN, shares and more, by groups; bin(x, 10) makes bins. See the SQL guide."
         )
         small(text, "margin-top:6px")
+        from_controls = self._write(self._newest)
+        if from_controls is None:
+            small("The other controls ask something that no statement says, or that is not filled in yet.")
+        elif self.sql != from_controls:
+
+            def begin_anew() -> None:
+                self.sql = self._written = self._from_controls()
+                self._put(rebuild=True)
+
+            button = ui.button("Replace it by what the other controls ask", icon="restart_alt", on_click=begin_anew)
+            button.props('flat dense data-testid="from-controls"').style("margin-top:4px")
 
 
 class DatasetForm:
@@ -309,17 +343,22 @@ class DatasetForm:
         data = ui.select(names, value=dataset, label="Dataset", on_change=lambda e: self._choose(e.value))
         data.classes("w-full").style("margin-bottom:14px")
         self._box = ui.element("div")
+        self._kept: dict[str, QueryForm] = {}
         self._build(dataset, question)
 
     def _choose(self, dataset: str) -> None:
-        self._build(dataset)
+        """Shows the controls over another dataset, as they were left where they were used before."""
+        self._kept[self.query.draft.dataset] = self.query
+        kept = self._kept.get(dataset)
+        self._build(dataset, None if kept is None else QuestionDraft(kept.draft, sql=kept.sql))
         self._on_change()
 
     def _build(self, dataset: str, question: QuestionDraft | None = None) -> None:
-        domain = self._context.session()[dataset].domain
+        table = self._context.session()[dataset]
+        write = partial(statement_of, table=table)
         self._box.clear()
         with self._box:
-            self.query = QueryForm(dataset, domain, self._on_change, self._offered, question)
+            self.query = QueryForm(dataset, table.domain, self._on_change, self._offered, question, write)
 
 
 AUTOMATIC = "automatic"
@@ -331,6 +370,8 @@ class AccuracyForm:
     def __init__(self, on_change: Callable[[], object], draft: AccuracyDraft | None = None) -> None:
         self.draft = draft or AccuracyDraft()
         self._on_change, self._unit, self._usual = on_change, "", ""
+        self._kept: dict[str, tuple[tuple[str, str], ...]] = {}
+        """The parameters of mechanisms that were chosen before."""
         ways = {"accuracy": "Choose accuracy", "budget": "Choose budget"}
         choice(ways, self.draft.by, self._by, "Accuracy or budget")
         self._box = ui.element("div").style("margin-top:12px")
@@ -352,7 +393,11 @@ class AccuracyForm:
         redraw(self._box, self._build)
 
     def _by(self, chosen: str) -> None:
-        self._put(by="budget" if chosen == "budget" else "accuracy", mechanism=None, parameters=())
+        by: Literal["accuracy", "budget"] = "budget" if chosen == "budget" else "accuracy"
+        # Mechanisms that look at the data promise no accuracy.
+        stays = by == "budget" or self.draft.mechanism not in DATA_AWARE
+        self._choose_only(self.draft.mechanism if stays else None)
+        self._put(by=by)
         redraw(self._box, self._build)
 
     def _put(self, **changes: Any) -> None:
@@ -360,8 +405,14 @@ class AccuracyForm:
         self._on_change()
 
     def _choose(self, mechanism: str | None) -> None:
-        self._put(mechanism=mechanism, parameters=())
+        self._choose_only(mechanism)
+        self._on_change()
         redraw(self._expert, self._build_parameters)
+
+    def _choose_only(self, mechanism: str | None) -> None:
+        """Another mechanism, with the parameters that it had when it was last chosen."""
+        self._kept[self.draft.mechanism or ""] = self.draft.parameters
+        self.draft = replace(self.draft, mechanism=mechanism, parameters=self._kept.get(mechanism or "", ()))
 
     def _set(self, name: str, value: str) -> None:
         settings = {**dict(self.draft.parameters), name: value.strip()}
