@@ -23,7 +23,7 @@ import psycopg
 
 from blowfishdb.audit.coupling import MADE_EQUAL, MadeEqual, RepeatedBytes
 from blowfishdb.audit.twin_questions import Asked, account
-from blowfishdb.audit.twins import ANALYST, Script, Told, tell
+from blowfishdb.audit.twins import ANALYST, Heard, Sitting, tell
 from blowfishdb.cli import run
 from blowfishdb.cli.mcp import Conversation
 from blowfishdb.server.app import rest_app
@@ -81,10 +81,10 @@ REFUSED = ("/{name}/budgets", "/{name}/answers/999999", "/{name}/answers/1", "/{
 ELSEWHERE = ("/health", "/ready", "/metrics", "/api/v1/ledger/entries", "/api/v1/ledger/export", "/api/v1/audit-log")
 
 
-def rest(asked: Mapping[str, Mapping[str, Asked]]) -> Script:
+def rest(asked: Mapping[str, Mapping[str, Asked]]) -> Sitting:
     """REST, by a Python session over it and by requests: each response as it is sent."""
 
-    def script(config: Path) -> Iterator[Told]:
+    def script(config: Path) -> Iterator[Heard]:
         with app_state_of(config) as (app_state, token):
             tap = Tap(rest_app(app_state))
             with served(tap, app_state.settings) as address, closing(connect(address, token=token)) as session:  # type: ignore[arg-type]
@@ -92,7 +92,7 @@ def rest(asked: Mapping[str, Mapping[str, Asked]]) -> Script:
                     for label, ask in {**questions, "account": account}.items():
                         yield from tell(f"{name}: {label}", partial(ask, session, name))
                         for part, content in tap.take():
-                            yield Told(f"{name}: {label}", part, content)
+                            yield Heard(f"{name}: {label}", part, content)
                 headers = {"Authorization": f"Bearer {token}"}
                 settings: Any = {"base_url": address, "headers": headers, "verify": NO_CERTIFICATES}
                 with httpx.Client(**settings, timeout=PATIENCE) as client:
@@ -100,7 +100,7 @@ def rest(asked: Mapping[str, Mapping[str, Asked]]) -> Script:
                     for path in (*paths, *ELSEWHERE):
                         client.get(path)
                         for part, content in tap.take():
-                            yield Told("read", part, content)
+                            yield Heard("read", part, content)
 
     return script
 
@@ -136,10 +136,10 @@ CATALOG = (
 )
 
 
-def port(statements: Mapping[str, Sequence[str]]) -> Script:
+def port(statements: Mapping[str, Sequence[str]]) -> Sitting:
     """The PostgreSQL port: each message of both sides after signing in, with its length."""
 
-    def script(config: Path) -> Iterator[Told]:
+    def script(config: Path) -> Iterator[Heard]:
         with app_state_of(config) as (app_state, token), port_of(app_state) as number:
             url = f"postgresql://{ANALYST}:{token}@127.0.0.1:{number}/blowfish"
             with tempfile.TemporaryFile() as trace, psycopg.connect(url, autocommit=True) as connection:
@@ -152,15 +152,15 @@ def port(statements: Mapping[str, Sequence[str]]) -> Script:
                 connection.pgconn.untrace()
                 trace.seek(0)
                 for number, line in enumerate(trace):
-                    yield Told("port", f"message {number}", line)
+                    yield Heard("port", f"message {number}", line)
 
     return script
 
 
-def command_line(commands: Mapping[str, Sequence[Sequence[str]]]) -> Script:
+def command_line(commands: Mapping[str, Sequence[Sequence[str]]]) -> Sitting:
     """The command line: exit codes, and what is printed."""
 
-    def script(config: Path) -> Iterator[Told]:
+    def script(config: Path) -> Iterator[Heard]:
         for name, several in commands.items():
             for command in several:
                 arguments = [word.replace("{}", name) for word in command]
@@ -168,18 +168,18 @@ def command_line(commands: Mapping[str, Sequence[Sequence[str]]]) -> Script:
                 with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
                     code = run([*arguments, "--config", str(config)])
                 for part, content in (("out", out.getvalue()), ("err", errors.getvalue()), ("code", str(code))):
-                    yield Told(f"{name}: {' '.join(arguments)}", part, content.encode())
+                    yield Heard(f"{name}: {' '.join(arguments)}", part, content.encode())
                 for path in sorted(config.parent.glob("out.*")):
-                    yield Told(f"{name}: {' '.join(arguments)}", path.name, path.read_bytes())
+                    yield Heard(f"{name}: {' '.join(arguments)}", path.name, path.read_bytes())
                     path.unlink()
 
     return script
 
 
-def assistant(statements: Mapping[str, Sequence[str]]) -> Script:
+def assistant(statements: Mapping[str, Sequence[str]]) -> Sitting:
     """The tools of an assistant: what each gives, refusals included."""
 
-    def script(config: Path) -> Iterator[Told]:
+    def script(config: Path) -> Iterator[Heard]:
         with connect(config, analyst=ANALYST) as session:
             conversation = Conversation(session, SpendingCap(Fraction(100)))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from blowfishdb.audit.twin_questions import ALL, NEIGHBOURHOODS, Asked, neighbouring
-from blowfishdb.audit.twins import Compared, Script, compare
+from blowfishdb.audit.twins import Compared, Sitting, compare
 from tests.leaks.faces import SERVED_EQUAL, assistant, command_line, port, rest
 
 ASKED = ("histogram", "table", "top, names only", "synopsis", "k-means", "plan", "people by group", "too much")
@@ -35,7 +35,7 @@ COMMANDS = (
 SERVER = {"equal": SERVED_EQUAL, "everywhere": True}
 
 
-def over(names: Sequence[str], script: Script, **options: object) -> Compared:
+def over(names: Sequence[str], script: Sitting, **options: object) -> Compared:
     return compare(neighbouring(names), script, **options)  # type: ignore[arg-type]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.audit.twin_questions import AGE, ALL, COST, WARD, Asked, account, neighbouring
-from blowfishdb.audit.twins import ANALYST, Act, Script, Told, compare, tell
+from blowfishdb.audit.twins import ANALYST, Act, Heard, Sitting, compare, tell
 from blowfishdb.session.session import connect
 from blowfishdb.session.table import Question, Table
 
@@ -28,10 +28,10 @@ def bob(name: str, *questions: Asking) -> Act:
     return act
 
 
-def of_ana(name: str, asked: Mapping[str, Asked]) -> Script:
+def of_ana(name: str, asked: Mapping[str, Asked]) -> Sitting:
     """All that these questions tell the analyst, and what the account says afterwards."""
 
-    def script(config: Path) -> Iterator[Told]:
+    def script(config: Path) -> Iterator[Heard]:
         with connect(config, analyst=ANALYST) as session:
             for label, ask in {**asked, "account": account}.items():
                 yield from tell(label, partial(ask, session, name))

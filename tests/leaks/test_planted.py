@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.audit.twin_questions import ALL, library, neighbouring
-from blowfishdb.audit.twins import Compared, Told, compare
+from blowfishdb.audit.twins import Compared, Heard, compare
 from tests.leaks.planted import LEAKS, Leak, Spy
 
 FIRST = "histogram of two"
@@ -17,7 +17,7 @@ FIRST = "histogram of two"
 def found(spy: Spy, name: str, label: str) -> Compared:
     """The comparison of two worlds that are asked for a table, then this question."""
 
-    def script(config: Path) -> Iterator[Told]:
+    def script(config: Path) -> Iterator[Heard]:
         spy.folder = config.parent
         yield from library({name: {FIRST: ALL[FIRST], label: ALL[label]}})(config)
 

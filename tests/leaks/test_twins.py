@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.audit.twin_questions import ALL, NEIGHBOURHOODS, Asked, library, neighbouring, rotated
-from blowfishdb.audit.twins import Compared, Told, compare
+from blowfishdb.audit.twins import Compared, Heard, compare
 
 REFUSED = {"too much", "SQL, unknown column"}
 """Questions that are asked for the words of their refusal."""
@@ -18,7 +18,7 @@ TURNS = [0, *(pytest.param(turn, marks=pytest.mark.nightly) for turn in range(1,
 def compared(asked: Mapping[str, Mapping[str, Asked]], refused: set[str]) -> Compared:
     """The comparison of these questions; notes which of them ended in an error."""
 
-    def script(config: Path) -> Iterator[Told]:
+    def script(config: Path) -> Iterator[Heard]:
         for told in library(asked)(config):
             if told.part == "error":
                 refused.add(told.label.partition(": ")[2])

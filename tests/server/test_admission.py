@@ -8,7 +8,16 @@ import time
 import pytest
 
 from blowfishdb.errors import RateLimited, ServerFull, TooManyAtOnce, TooSlow
-from blowfishdb.server.admission import SLOWEST, Admission, Buffers, Pace, Places, RequestSlots, account, address
+from blowfishdb.server.admission import (
+    SLOWEST,
+    Admission,
+    Buffers,
+    ConnectionPlaces,
+    ReadingPace,
+    RequestSlots,
+    account,
+    address,
+)
 from blowfishdb.server.settings import Settings
 
 ANA, BOB, HERE = account("ana"), account("bob"), address("10.0.0.1")
@@ -51,9 +60,9 @@ def test_bytes_are_bounded_of_one_and_in_all_and_one_large_answer_always_passes(
     assert not buffers._kept
 
 
-def places(in_all: int, of_one: int, recent: float = 0.0) -> tuple[Places[str], list[str]]:
+def places(in_all: int, of_one: int, recent: float = 0.0) -> tuple[ConnectionPlaces[str], list[str]]:
     closed: list[str] = []
-    return Places(in_all, of_one, closed.append, recent), closed
+    return ConnectionPlaces(in_all, of_one, closed.append, recent), closed
 
 
 def test_the_connection_that_waits_longest_makes_room() -> None:
@@ -116,18 +125,18 @@ def test_a_proxy_has_as_many_as_there_are() -> None:
 
 
 def test_whoever_sends_is_waited_for_and_whoever_stops_is_not() -> None:
-    async def waited(pace: Pace, pieces: list[tuple[float, int]]) -> None:
+    async def waited(pace: ReadingPace, pieces: list[tuple[float, int]]) -> None:
         for seconds, size in pieces:
             await pace.wait_for(asyncio.sleep(seconds), size)
 
-    asyncio.run(waited(Pace(0.2), [(0.1, SLOWEST)] * 5))
+    asyncio.run(waited(ReadingPace(0.2), [(0.1, SLOWEST)] * 5))
     began = time.monotonic()
     with pytest.raises(TooSlow):
-        asyncio.run(waited(Pace(0.2), [(0.02, 10)] * 100))
+        asyncio.run(waited(ReadingPace(0.2), [(0.02, 10)] * 100))
     assert time.monotonic() - began < 1.5
     # What was quick before does not let anybody stop for long now.
     with pytest.raises(TooSlow):
-        asyncio.run(waited(Pace(0.1), [(0.0, 100 * SLOWEST), (0.5, 0)]))
+        asyncio.run(waited(ReadingPace(0.1), [(0.0, 100 * SLOWEST), (0.5, 0)]))
 
 
 def test_whoever_signs_in_takes_nothing_from_others_at_their_address() -> None:

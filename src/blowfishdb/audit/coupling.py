@@ -108,7 +108,7 @@ FAR = 2**50 + 1
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class PublishedValues:
     """One access to the data: what it is (public), the noise that it asked for, and the values that became public."""
 
     what: str
@@ -128,8 +128,8 @@ class Coupling:
 
     by_rows: bool = False
     tape: Tape = field(default_factory=Tape)
-    accesses: list[Published] = field(default_factory=list)
-    past: deque[Published] | None = None
+    accesses: list[PublishedValues] = field(default_factory=list)
+    past: deque[PublishedValues] | None = None
     differences: list[str] = field(default_factory=list)
     is_apart: bool = False
     _depth: int = 0
@@ -178,7 +178,7 @@ class Coupling:
         """The values as they are drawn, recorded. Where each row has one draw, more noise must show as just that."""
         self.tape.take()
         values, exact = run()
-        published = Published(what, identity, tuple(self.tape.take()), values)
+        published = PublishedValues(what, identity, tuple(self.tape.take()), values)
         self.accesses.append(published)
         if on_rows and published.draws and not self.by_rows:
             raised = [draw.values + FAR for draw in published.draws]
@@ -186,7 +186,7 @@ class Coupling:
                 self.differences.append(f"{what}: some values do not carry the noise that was drawn for them")
         return values, exact
 
-    def _again(self, before: Published, run: Access, *, on_rows: bool) -> tuple[Ints, Ints]:
+    def _again(self, before: PublishedValues, run: Access, *, on_rows: bool) -> tuple[Ints, Ints]:
         """The values of the first world, where noise of the same law explains them on this table as well."""
         if self.by_rows:
             return before.values, run()[1]
@@ -200,7 +200,7 @@ class Coupling:
                 self.differences.append(f"{what}: no noise explains what is published on both tables")
         return before.values, exact
 
-    def _expected(self, what: str, identity: str) -> Published | None:
+    def _expected(self, what: str, identity: str) -> PublishedValues | None:
         """The access of the first world in this place; with `by_rows` the next one of the same plan."""
         past = self.past or deque()
         if self.by_rows:
@@ -213,7 +213,7 @@ class Coupling:
         self.differences.append(f"{what}: a plan or a stage that the other table did not lead to")
         return None
 
-    def _played(self, before: Published, noise: list[Ints], run: Access) -> tuple[Ints, Ints]:
+    def _played(self, before: PublishedValues, noise: list[Ints], run: Access) -> tuple[Ints, Ints]:
         self.tape.play(noise)
         try:
             result = run()

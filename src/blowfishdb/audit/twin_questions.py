@@ -12,7 +12,7 @@ from typing import TypeAlias
 from blowfishdb.analysis.kmeans import kmeans
 from blowfishdb.analysis.olap import cube
 from blowfishdb.analysis.synthetic_rows import synthetic_rows
-from blowfishdb.audit.twins import ANALYST, CURATOR, DATA, Script, Told, Twins, TwinTable, tell
+from blowfishdb.audit.twins import ANALYST, CURATOR, DATA, Heard, Sitting, Twins, TwinTable, tell
 from blowfishdb.catalog import Dataset, curate
 from blowfishdb.engine.request import Number
 from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS
@@ -213,10 +213,10 @@ def curator_account(config: Path, name: str) -> object:
         return [curator.account(name), *curator.analysts(name), *map(str, entries), f"verified: {is_sound}"]
 
 
-def library(asked: Mapping[str, Mapping[str, Asked]]) -> Script:
+def library(asked: Mapping[str, Mapping[str, Asked]]) -> Sitting:
     """Python and SQL in this process: for each dataset its questions, and what the accounts say afterwards."""
 
-    def script(config: Path) -> Iterator[Told]:
+    def script(config: Path) -> Iterator[Heard]:
         for name, questions in asked.items():
             with connect(config, analyst=ANALYST) as session:
                 for label, ask in {**questions, "account": account}.items():
@@ -242,14 +242,14 @@ JOINED: Domain = domain(
     }
 )
 COLUMNS = {"nr": "BIGINT", "who": "VARCHAR", "age": "BIGINT", "ward": "VARCHAR", "cost": "DOUBLE", "day": "DATE"}
-Row: TypeAlias = tuple[int, str, int, str, float, datetime.date]
+CrowdRow: TypeAlias = tuple[int, str, int, str, float, datetime.date]
 
 
-def _row(number: int, who: str, age: int, ward: str, cost: float, month: int = 1) -> Row:
+def _row(number: int, who: str, age: int, ward: str, cost: float, month: int = 1) -> CrowdRow:
     return number, who, age, ward, cost, datetime.date(2024, month, 10)
 
 
-CROWD: tuple[Row, ...] = tuple(
+CROWD: tuple[CrowdRow, ...] = tuple(
     _row(10 + i, f"p{i % 14}", i * 7 % 16, "ABC"[i % 3], i * 37 % 100 + 0.5, 1 + i % 6) for i in range(28)
 )
 """The rows of both worlds; nobody is in ward D."""
@@ -262,8 +262,8 @@ class Neighbourhood:
     """A policy, and the rows in which two tables differ that it hides from each other."""
 
     policy: Policy
-    first: tuple[Row, ...]
-    second: tuple[Row, ...]
+    first: tuple[CrowdRow, ...]
+    second: tuple[CrowdRow, ...]
     joins: tuple[Join, ...] = ()
     first_sex: str = "f"
     second_sex: str = "f"

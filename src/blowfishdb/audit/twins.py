@@ -27,7 +27,7 @@ CURATOR, ANALYST = "cora", "ana"
 
 
 @dataclass(frozen=True)
-class Told:
+class Heard:
     """Something that left: after which question, in which form, and its bytes."""
 
     label: str
@@ -43,8 +43,8 @@ class TwinTable:
     rows: Sequence[Sequence[object]]
 
 
-Tables: TypeAlias = Mapping[str, TwinTable]
-Script: TypeAlias = Callable[[Path], Iterable[Told]]
+TwinTables: TypeAlias = Mapping[str, TwinTable]
+Sitting: TypeAlias = Callable[[Path], Iterable[Heard]]
 """Asks questions over the configuration of a world and tells all that leaves."""
 
 
@@ -53,8 +53,8 @@ class Twins:
     """Datasets over the file `data.duckdb`, and the tables of two worlds that may not be told apart."""
 
     datasets: Sequence[Dataset]
-    first: Tables
-    second: Tables
+    first: TwinTables
+    second: TwinTables
 
 
 Act: TypeAlias = Callable[[Path], None]
@@ -62,7 +62,7 @@ Act: TypeAlias = Callable[[Path], None]
 DATA = "data.duckdb"
 
 
-def write_tables(folder: Path, tables: Tables) -> None:
+def write_tables(folder: Path, tables: TwinTables) -> None:
     """Writes the database of a world."""
     with duckdb.connect(str(folder / DATA)) as database:
         for name, table in tables.items():
@@ -74,7 +74,7 @@ def write_tables(folder: Path, tables: Tables) -> None:
                 database.execute(f'INSERT INTO "{name}" VALUES {", ".join([marks] * len(table.rows))}', values)
 
 
-def make_world(folder: Path, datasets: Sequence[Dataset], tables: Tables) -> Path:
+def make_world(folder: Path, datasets: Sequence[Dataset], tables: TwinTables) -> Path:
     """A world in an empty folder: the database, the configuration, and the datasets as a curator adds them."""
     write_tables(folder, tables)
     config = folder / "blowfish.toml"
@@ -96,7 +96,7 @@ class Compared:
 
 def compare(
     twins: Twins,
-    script: Script,
+    script: Sitting,
     *,
     others: tuple[Act, Act] | None = None,
     equal: Sequence[MadeEqual] = MADE_EQUAL,
@@ -120,7 +120,7 @@ def compare(
                     with coupling.apart():
                         others[place](config)
                 told = list(script(config))
-            transcripts.append([*told, Told("all questions", "logs and warnings", "\n".join(heard).encode())])
+            transcripts.append([*told, Heard("all questions", "logs and warnings", "\n".join(heard).encode())])
             rmtree(folder)
             if place == 0:
                 coupling.repeat()
@@ -129,7 +129,7 @@ def compare(
     return Compared((*coupling.differences, *differences(first, second)), len(first), len(coupling.accesses))
 
 
-def differences(first: Sequence[Told], second: Sequence[Told]) -> Iterator[str]:
+def differences(first: Sequence[Heard], second: Sequence[Heard]) -> Iterator[str]:
     """What differs between two transcripts, in words."""
     for one, other in zip(first, second, strict=False):
         if (one.label, one.part) != (other.label, other.part):
@@ -154,10 +154,10 @@ def excerpt(one: bytes, other: bytes) -> str:
     return f"{pieces[0]!r} / {pieces[1]!r}{sizes}"
 
 
-Part: TypeAlias = tuple[str, bytes]
+AnswerPart: TypeAlias = tuple[str, bytes]
 
 
-def answer_parts(answer: Answer) -> Iterator[Part]:
+def answer_parts(answer: Answer) -> Iterator[AnswerPart]:
     """Every form in which an answer leaves."""
     yield "JSON", answer.to_json().encode()
     yield "stored", answer.to_bytes()
@@ -171,7 +171,7 @@ def answer_parts(answer: Answer) -> Iterator[Part]:
             yield ".geojson", export.map_file(answer)
 
 
-def parts_of(value: object) -> Iterator[Part]:
+def parts_of(value: object) -> Iterator[AnswerPart]:
     """Every form in which something leaves."""
     match value:
         case Answer():
@@ -200,11 +200,11 @@ def parts_of(value: object) -> Iterator[Part]:
             yield "value", repr(write(value) if hasattr(value, "__dataclass_fields__") else value).encode()
 
 
-def tell(label: str, ask: Callable[[], object]) -> Iterator[Told]:
+def tell(label: str, ask: Callable[[], object]) -> Iterator[Heard]:
     """All forms of what a question gives, or of the error with which it ends."""
     try:
         value = ask()
     except Exception as error:  # noqa: BLE001  # whatever it is, it reaches whoever asked
         value = error
     for part, content in parts_of(value):
-        yield Told(label, part, content)
+        yield Heard(label, part, content)

@@ -156,7 +156,7 @@ class Buffers:
 
 
 @dataclass(eq=False)
-class Places(Generic[Guest]):
+class ConnectionPlaces(Generic[Guest]):
     """The places for connections, so many in all and so many of one party. Who waits the longest makes room.
 
     A connection waits while its client has nothing to do here. Where places are short, one is closed of the party that
@@ -214,7 +214,7 @@ class Places(Generic[Guest]):
 
 
 @dataclass(eq=False)
-class Pace:
+class ReadingPace:
     """How long somebody is waited for: some seconds, and more for each byte that they send or take."""
 
     seconds: float
@@ -251,16 +251,16 @@ class Admission:
         self.sign_ins.give_back(address(place))
         self.sign_ins.check(account(name))
 
-    def pace(self) -> Pace:
+    def pace(self) -> ReadingPace:
         """How long somebody is waited for who sends a request or takes an answer."""
-        return Pace(self.settings.request_seconds)
+        return ReadingPace(self.settings.request_seconds)
 
 
-def strangers(settings: Settings, close: Callable[[Guest], None]) -> Places[Guest]:
+def strangers(settings: Settings, close: Callable[[Guest], None]) -> ConnectionPlaces[Guest]:
     """The places of one port for connections that have not signed in."""
-    return Places(max(1, settings.connections // 2), settings.connections_of_an_address, close)
+    return ConnectionPlaces(max(1, settings.connections // 2), settings.connections_of_an_address, close)
 
 
-def members(settings: Settings, close: Callable[[Guest], None]) -> Places[Guest]:
+def members(settings: Settings, close: Callable[[Guest], None]) -> ConnectionPlaces[Guest]:
     """The places of one port for connections that have signed in."""
-    return Places(settings.connections, settings.connections_of_an_account, close, RECENT)
+    return ConnectionPlaces(settings.connections, settings.connections_of_an_account, close, RECENT)

@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from blowfishdb.errors import BlowfishError, ServerFull, TooLarge, TooManyAtOnce, TooSlow
-from blowfishdb.server.admission import Party, Places, account, address, members, strangers
+from blowfishdb.server.admission import ConnectionPlaces, Party, account, address, members, strangers
 from blowfishdb.server.problems import problem
 from blowfishdb.server.settings import Settings
 
@@ -30,8 +30,8 @@ class HTTPPort:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.strangers: Places[HTTPConnection] = strangers(settings, HTTPConnection.give_way)
-        self.members: Places[HTTPConnection] = members(settings, HTTPConnection.give_way)
+        self.strangers: ConnectionPlaces[HTTPConnection] = strangers(settings, HTTPConnection.give_way)
+        self.members: ConnectionPlaces[HTTPConnection] = members(settings, HTTPConnection.give_way)
         named = settings.proxies.split(",") if settings.behind_proxy else ()
         self._proxies = {part.strip() for part in named}
 

@@ -105,7 +105,7 @@ turn = Turn()
 
 
 @dataclass(eq=False)
-class Place:
+class WorkPlace:
     """The place of a piece of work in its person's line and among the threads of its kind.
 
     The event loop gives it to others while the work waits for an engine, and the work takes it back after that.
@@ -161,7 +161,7 @@ class Place:
         self.pool.release_on_behalf_of(self)
 
 
-_place: ContextVar[Place | None] = ContextVar("place", default=None)
+_place: ContextVar[WorkPlace | None] = ContextVar("place", default=None)
 
 
 @contextmanager
@@ -184,7 +184,7 @@ class WorkerPools:
     releases: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(RELEASES_AT_ONCE))
     look_ups: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(LOOK_UPS_AT_ONCE))
     _lines: dict[tuple[str, bool], CapacityLimiter] = field(default_factory=dict)
-    _running: set[Place] = field(default_factory=set)
+    _running: set[WorkPlace] = field(default_factory=set)
     _threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(math.inf))
     """Of all that have a place, or wait for an engine: those are bounded by source and by person."""
     _watch: asyncio.Task[None] | None = None
@@ -211,7 +211,7 @@ class WorkerPools:
             with turn.taken():
                 return work()
 
-        place = Place(self._lines.setdefault((name, pool is self.look_ups), CapacityLimiter(1)), pool)
+        place = WorkPlace(self._lines.setdefault((name, pool is self.look_ups), CapacityLimiter(1)), pool)
         await place.take()
         self._running.add(place)
         if self._watch is None or self._watch.done():

@@ -22,7 +22,16 @@ from anyio import to_thread
 from blowfishdb import errors
 from blowfishdb.errors import BlowfishError, InvalidInput, NotAllowed, NotSignedIn, ProtocolViolation, SignInRefused
 from blowfishdb.incidents import public_error
-from blowfishdb.server.admission import LARGEST_OF_STRANGERS, SMALL, Pace, Places, account, address, members, strangers
+from blowfishdb.server.admission import (
+    LARGEST_OF_STRANGERS,
+    SMALL,
+    ConnectionPlaces,
+    ReadingPace,
+    account,
+    address,
+    members,
+    strangers,
+)
 from blowfishdb.server.auth.grants import Principal
 from blowfishdb.server.auth.users import MECHANISM, Exchange
 from blowfishdb.server.authentication import Caller
@@ -108,8 +117,8 @@ class WireServer:
     def __post_init__(self) -> None:
         self.admission = self.app_state.admission
         self.catalogs = Catalogs(self.app_state)
-        self.strangers: Places[Connection] = strangers(self.app_state.settings, Connection.give_way)
-        self.members: Places[Connection] = members(self.app_state.settings, Connection.give_way)
+        self.strangers: ConnectionPlaces[Connection] = strangers(self.app_state.settings, Connection.give_way)
+        self.members: ConnectionPlaces[Connection] = members(self.app_state.settings, Connection.give_way)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection from its first byte to its last. Of those that have not signed in, the oldest make room."""
@@ -173,7 +182,7 @@ class Outgoing:
     """What is told to a client: kept together until it is sent, so that an answer of many messages wakes it once."""
 
     writer: asyncio.StreamWriter
-    pace: Pace
+    pace: ReadingPace
     _waiting: list[bytes] = field(default_factory=list)
 
     def write(self, data: bytes) -> None:

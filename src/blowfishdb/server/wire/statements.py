@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from itertools import pairwise
 
 from sqlglot.tokenizer_core import TokenType
@@ -32,6 +31,7 @@ from blowfishdb.errors import (
     plural,
 )
 from blowfishdb.ledger.values import check_text
+from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.present.export import axis_columns, number_columns
 from blowfishdb.present.words import accuracy_words
