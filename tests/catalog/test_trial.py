@@ -117,7 +117,7 @@ def test_a_curator_reads_what_a_server_says_and_an_analyst_does_not(
     db = session(tmp_path)
     monkeypatch.setenv("CLINIC_PASSWORD", SECRET)
     monkeypatch.setattr("blowfishdb.sources.duckdb.DuckDB.columns", refused)
-    monkeypatch.setattr("blowfishdb.sources.postgres.Postgres._connect", refused)
+    monkeypatch.setattr("blowfishdb.sources.postgres.Postgres._connected", refused)
     address = "postgresql://ana:${CLINIC_PASSWORD}@h/d#t"
     with curator(tmp_path) as keeper:
         for work in (

@@ -175,7 +175,7 @@ def test_a_failing_source_leaves_an_incident_and_a_log(
 def test_only_a_server_that_read_no_row_is_quoted_to_who_adds_a_dataset(
     blowfish: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, address: str, is_shown: bool
 ) -> None:
-    monkeypatch.setattr("blowfishdb.sources.postgres.Postgres._connect", fail)
+    monkeypatch.setattr("blowfishdb.sources.postgres.Postgres._connected", fail)
     monkeypatch.setattr("blowfishdb.sources.duckdb.DuckDB.columns", fail)
     ended = blowfish("dataset", "add", "people", "--source", address, "--domain", "age=0..99")
     assert ended.code == 6

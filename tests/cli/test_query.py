@@ -175,7 +175,7 @@ def test_too_dear_says_what_the_rest_buys(people: Run) -> None:
     assert "With 0.5 you can have: within" in ended.err
     error = people(*ask, "--json").error
     assert error["code"] == "budget-exceeded"
-    assert (error["left_dataset"], error["left_analyst"]) == ("2", "0.5")
+    assert (error["left_dataset"], error["left_analyst"]) == (None, "0.5")
     assert error["instead"]
     assert spent(people) == "0"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -293,8 +294,11 @@ def _check_no_users(people: Database, copy: Path, settings: Config, *, is_new: b
 
 
 def _keep(copy: Path, folder: Path, stamp: str) -> Path:
-    """Where a copy of what was replaced is kept."""
-    kept = folder / f"{copy.name}-{stamp}.sqlite"
+    """Where a copy of what was replaced is kept; beside those that restores of the same second have kept."""
+    for number in itertools.count(1):
+        kept = folder / (f"{copy.name}-{stamp}.sqlite" if number == 1 else f"{copy.name}-{stamp}-{number}.sqlite")
+        if not kept.exists():
+            break
     os.replace(copy, kept)
     return kept
 
