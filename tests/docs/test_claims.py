@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import fields
+from fractions import Fraction
 from math import log2
 
 import pytest
@@ -22,11 +24,13 @@ from blowfishdb.server.pages.layout import MOST_PAGES
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.wire import catalog
 from blowfishdb.session import backend, local
+from blowfishdb.session.session import SpendingCap
 from blowfishdb.sources import calls, duckdb, irregular, keys, location, spark, statement, steps
 from blowfishdb.sources.base import Engine
 from blowfishdb.sql.statement import LONGEST_STATEMENT
 from blowfishdb.sqlite_files import PAUSE
 from tests.docs.blocks import DOCS
+from tools.docs_site.reference import commands
 from tools.faults.__main__ import KINDS
 from tools.faults.lab import HEAD
 
@@ -110,6 +114,7 @@ SAID = {
         f"after up to {WORDS[irregular.MOST_ROOTS]} square roots",
         f"some {WORDS[irregular.CELLS_PER_EDGE]} places for each edge",
         f"more than {WORDS[steps.PROOF_LIMIT]} edges",
+        f"on machines of up to {WORDS[duckdb.STREAMED_CORES]} cores",
         f"Lines of more than {duckdb.LONGEST_LINE // MIB} MiB are not read",
         f"up to {WORDS[spark.MOST_IDLE]} sessions wait for its next statement",
         f"the connection is closed {WORDS[spark.SLACK]} seconds later at the latest",
@@ -194,6 +199,15 @@ def test_every_row_of_results_of_the_faults_lost_nothing() -> None:
     assert "Every row had zero in all columns that must be zero" in page
     assert len(rows) > 25
     assert [row for row in rows if {row[4], row[5], row[6], row[8]} != {"0"}] == []
+
+
+def test_an_assistant_has_the_tools_on_its_page_and_spends_nothing_unasked() -> None:
+    conversation = mcp.Conversation(None, SpendingCap(Fraction(0)))  # type: ignore[arg-type]
+    tools = asyncio.run(mcp.mcp_server(conversation).list_tools())
+    listed = [row[0].strip("`") for row in rows_of("assistants.md", "tool | what it returns | cost")]
+    assert [tool.name for tool in tools] == listed
+    command = next(command for words, command in commands() if words == "blowfish mcp")
+    assert next(option.default for option in command.params if option.name == "spend") == "0"
 
 
 def test_another_number_on_a_page_is_noticed() -> None:
