@@ -69,7 +69,7 @@ HELD: dict[str, dict[str, tuple[str, ...] | str]] = {
             "tests/present/test_words.py::test_the_note_says_what_a_reader_must_know",
         ),
         "what they cannot promise": LIMIT,
-        "and the test for each claim": ("tests/ground/test_docs.py::test_every_claim_names_a_test",),
+        "and the tests of each claim": ("tests/ground/test_docs.py::test_every_claim_names_a_test",),
         "which breaks of processes, servers, disks and ledgers lose nothing": (
             "tests/docs/test_claims.py::test_every_row_of_results_of_the_faults_lost_nothing",
         ),
@@ -82,7 +82,7 @@ HELD: dict[str, dict[str, tuple[str, ...] | str]] = {
     },
     "docs/security-whitepaper.md": {
         "Each section says what holds": DEFINITION,
-        "has the test of every claim": ("tests/ground/test_docs.py::test_every_claim_names_a_test",),
+        "names the tests of every claim": ("tests/ground/test_docs.py::test_every_claim_names_a_test",),
         "whether single rows or all rows of a person are protected": DEFINITION,
         "No row is given to an analyst": (
             "tests/browser/test_analyst.py::test_no_true_count_or_row_in_any_traffic",
