@@ -13,6 +13,7 @@ import pytest
 from blowfishdb.catalog.config import LONGEST_COUNTS
 from blowfishdb.catalog.dataset import USUAL_EPSILON
 from blowfishdb.cli import mcp
+from blowfishdb.cli.output import EXIT_CODES
 from blowfishdb.engine import answer, charge, compile
 from blowfishdb.engine.request import MOST_EPSILON
 from blowfishdb.ledger import amounts, mark, watch
@@ -29,7 +30,7 @@ from blowfishdb.sources import calls, duckdb, irregular, keys, location, spark, 
 from blowfishdb.sources.base import Engine
 from blowfishdb.sql.statement import LONGEST_STATEMENT
 from blowfishdb.sqlite_files import PAUSE
-from tests.docs.blocks import DOCS
+from tests.docs.blocks import DOCS, ROOT, pages
 from tools.docs_site.reference import commands
 from tools.faults.__main__ import KINDS
 from tools.faults.lab import HEAD
@@ -208,6 +209,35 @@ def test_an_assistant_has_the_tools_on_its_page_and_spends_nothing_unasked() -> 
     assert [tool.name for tool in tools] == listed
     command = next(command for words, command in commands() if words == "blowfish mcp")
     assert next(option.default for option in command.params if option.name == "spend") == "0"
+
+
+def test_exit_codes_are_those_of_the_command_line() -> None:
+    listed = {int(code): meaning for code, meaning in rows_of("command-line.md", "code | meaning")}
+    assert listed == EXIT_CODES
+
+
+def named(pattern: str) -> set[str]:
+    """What all pages name in this way."""
+    texts = [page.read_text(encoding="utf-8") for page in (*pages(), ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")]
+    return {name for text in texts for name in re.findall(pattern, text)}
+
+
+def test_benchmarks_and_targets_that_pages_name_are_there() -> None:
+    benchmarks, targets = named(r"python -m benchmarks ([a-z-]+)"), named(r"`make ([a-z-]+)")
+    assert {"neighbours", "all"} <= benchmarks
+    assert [name for name in benchmarks if not (ROOT / "benchmarks" / f"{name.replace('-', '_')}.py").is_file()] == []
+    assert {"test", "nightly"} <= targets
+    assert targets <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_names_in_the_glossary_are_those_of_the_code() -> None:
+    code = "\n".join(path.read_text() for room in ("src", "papers") for path in (ROOT / room).rglob("*.py"))
+    names = re.findall(r"`([^`\n]+)`", (DOCS / "glossary.md").read_text(encoding="utf-8"))
+    assert len(names) > 40
+    files = [name for name in names if "/" in name]
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+    words = {word for name in names if name not in files for word in re.findall(r"[A-Za-z_][\w-]*", name)}
+    assert sorted(word for word in words if word not in code) == []
 
 
 def test_another_number_on_a_page_is_noticed() -> None:
