@@ -69,8 +69,8 @@ SAID = {
         f"a user may have {WORDS[worker_pools.MOST_WAITING]} waiting (`rate-limited`)",
         f"a query is given up after {WORDS[worker_pools.LONGEST / 60]} minutes",
         f"none of the {worker_pools.RELEASES_AT_ONCE} threads for releases",
-        f"at most 2^{log2(aggregates.MOST_CELLS):g} cells, or 2^{log2(CELL_LIMIT):g} where quantiles are chosen by rank, "
-        f"and {WORDS[compile.MOST_ANSWERS]} answers",
+        f"at most 2^{log2(aggregates.MOST_CELLS):g} cells, or 2^{log2(CELL_LIMIT):g} where quantiles are chosen by "
+        f"rank, and {WORDS[compile.MOST_ANSWERS]} answers",
         f"Answers of more than {charge.LARGE:,} cells or numbers are made one at a time",
         f"The quote cache is bounded for all analysts together ({WORDS[local.MOST_CELLS]} cells",
         f"One user has at most {MOST_PAGES} open",
@@ -137,7 +137,8 @@ SAID = {
         f"It is at most {int(MOST_EPSILON):,} for each row that a person may have",
     ),
     "policies.md": (
-        f"at most 2^{log2(aggregates.MOST_CELLS):g} of them (2^{log2(CELL_LIMIT):g} where quantiles are chosen by rank)",
+        f"at most 2^{log2(aggregates.MOST_CELLS):g} of them (2^{log2(CELL_LIMIT):g} where quantiles are chosen "
+        "by rank)",
         f"more than {COVER_LIMIT // 10**6} million projected edges",
         f"Blocks name every combination of declared values once, up to {policy.MOST_COMBINATIONS:,} of them",
     ),
