@@ -2,7 +2,7 @@
 
 `ours` is milliseconds of a small preview that was never asked before, at the median beside the attack, and `other`
 without it; rounds with and without are interleaved, so that a busy machine slows both. In the rows of memory `ours` is
-by how much the server grew at most, and `other` the stated bound, both in megabytes. The limits are the usual ones.
+by how much the server grew at most, and `other` what we aim at, both in megabytes. The limits are the usual ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from benchmarks.wire import serving_both
 from blowfishdb.server.state import open_app_state
 
 BOUND_MB = 256.0
-"""What one account and one address may make a server grow by, with the usual limits; see docs/server.md."""
+"""What one account and one address should at most make a server grow by, with the usual limits; see docs/server.md."""
 MOST_RATIO = 2.0
 ROUNDS, EACH = 3, 10
 THINK = 0.12
