@@ -109,9 +109,8 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
         sharing = offers.of(fresh)
         same = sharing if sharing.link.level == fresh.level else offers.new_chain(fresh)
         return Ways((replace(plain, sharing=same),))
-    is_open = plain.target.alpha is not None and plain.target.mechanism is None
     # Counts of persons do not add up.
-    is_open = is_open and not counts_people(plain.compiled.query)
+    is_open = plain.target.mechanism is None and not counts_people(plain.compiled.query)
     # Noise on edges is drawn at one level only.
     releases, quotes = ([], [plain.best]) if isinstance(plain.plan, Plan) else ([plain], [])
     quotes += offers.continued_quotes(plain.best.mechanism, plain.target) if is_open else ()
@@ -119,7 +118,9 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
         sharing = offers.of(_own_part(plain.compiled, quote))
         level = sharing.link.level
         best = quote if level == quote.epsilon else _quote_at(plain.compiled, plain.target, quote.mechanism, level)
-        releases.append(replace(plain, best=best, sharing=sharing))
+        # For a price, another mechanism serves where it promises as much as the best one.
+        if quote is plain.best or plain.target.epsilon is None or best.alpha <= plain.best.alpha:
+            releases.append(replace(plain, best=best, sharing=sharing))
     if is_open and all(one.price > 0 for one in releases):
         combining = _Combining(ledger, handle, analyst, plain)
         free = combining.free()
@@ -127,6 +128,12 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
     # Of two that cost the same, the one that tells more.
     releases.sort(key=lambda one: (one.price, one.measures is None))
     return Ways(tuple(releases), offers.unproven(fresh))
+
+
+def _wanted(plain: PlanRelease) -> float:
+    """How far off answers may be: as was asked, or where a price was given what the fresh answer promises for it."""
+    alpha = None if plain.target is None else plain.target.alpha
+    return plain.best.alpha if alpha is None else plain.compiled.alpha(alpha)
 
 
 def ways_words(release: Release, ways: Ways, analyst: str) -> tuple[Way, ...]:
@@ -520,13 +527,13 @@ class _Combining:
         """The release that measures nothing anew, in the chain of the last measurement."""
         plain, level = self.plain, last.past.link.level
         target = plain.target
-        if system is None or target is None or target.alpha is None:
+        if system is None or target is None:
             return None
         most = NEAR * self._spread
         if system.spread(level, most) > most:
             return None
         quote = system.quote(target, level)
-        if quote is None or quote.alpha > plain.compiled.alpha(target.alpha):
+        if quote is None or quote.alpha > _wanted(plain):
             return None
         link = Link(last.past.link.chain, level, Fraction(0))
         sharing = _sharing(link, Fraction(0), self.ledger.links(self.handle.account, link.rows))
@@ -556,9 +563,9 @@ class _Combining:
         nothing.
         """
         plain, target = self.plain, self.plain.target
-        if target is None or target.alpha is None:
+        if target is None:
             return []
-        alpha, most = plain.compiled.alpha(target.alpha), MOST * plain.best.epsilon
+        alpha, most = _wanted(plain), MOST * plain.best.epsilon
         releases, likely = list[PlanRelease](), list[_Supplement]()
         for part in self._measurable():
             alone = None if part.compiled is plain.compiled else combine(plain.compiled, [part])
