@@ -18,6 +18,9 @@ from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model import aggregates
 from blowfishdb.model.aggregates import Aggregate
+from blowfishdb.model.cells import middles
+from blowfishdb.model.groups import AxisCells
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import query
 
 DOMAIN = bf.domain(
@@ -84,7 +87,11 @@ def test_intervals_cover_the_rounding(one: Aggregate) -> None:
 
 
 def test_intervals_without_the_rounding_would_miss(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aggregates._Builder, "_half_cell", lambda self, name: Fraction(0))
+    def by_middles(name: str, axis: AxisCells) -> tuple[Ints, Ints, Fraction]:
+        numbers, inside, unit = middles(name, axis)
+        return numbers, 0 * inside, unit
+
+    monkeypatch.setattr(aggregates, "middles", by_middles)
     table = compiled(MEAN)
     assert not is_held(table, MEAN, uneven(table.cells.layout["cost"].plain))
 

@@ -212,7 +212,7 @@ def test_the_sum_is_that_of_the_expression(text: str, names: tuple[str, ...], va
     plain = counts[:9, :3] if compiled.cells.axes == names else counts[:3, :9].T
     wanted = (plain * value(prices[:, None], discounts[None, :])).sum()
     assert compiled.table is not None
-    (block,) = compiled.table.blocks
+    block = compiled.table.blocks[0]
     assert block.rows.dot(counts.reshape(-1)) / block.scale == pytest.approx([wanted])
 
 

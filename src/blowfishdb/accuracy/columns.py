@@ -141,7 +141,7 @@ def _factors(table: AggregateTable, place: int, blocks: tuple[int, int]) -> tupl
         case "mean":
             most = float(first.spread)
         case "sum":
-            most = float(abs(first.offset))
+            most = abs(first.offset) + first.inside
         case _:
             most = 1.0
     return float(first.step) / first.multiplier, 0.0 if second.is_exact else most / second.multiplier

@@ -47,14 +47,14 @@ from blowfishdb.ledger.values import VersionKind, check_text
 from blowfishdb.ledger.verification import VerifyProgress
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.constraints import numbers_given
-from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.domain import Attribute, Bins, Domain
 from blowfishdb.model.domain import domain as make_domain
 from blowfishdb.model.explain import constraint_list
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query, query
 from blowfishdb.present.words import question_words
-from blowfishdb.sources.base import ColumnType, Join
+from blowfishdb.sources.base import ColumnKind, ColumnType, Join
 from blowfishdb.sources.ibis_source import CapsSeen, ColumnSeen, IbisSource, look_at_column, tables_at
 
 if TYPE_CHECKING:
@@ -204,15 +204,19 @@ class Curator(AbstractContextManager["Curator"]):
 
     def add(self, dataset: Dataset) -> Account:
         """Registers a dataset: its account in the ledger first, then its place in the configuration."""
-        declared = {**self.config.datasets, **self.config.hidden}
-        if dataset.name in self.config.hidden or declared.get(dataset.name, dataset) != dataset:
-            raise CatalogError(
-                f"there is a dataset {dataset.name} already; change it with set_policy, set_domain, renew and "
-                "limit_analyst, or remove it first"
-            )
+        taken = CatalogError(
+            f"there is a dataset {dataset.name} already; change it with set_policy, set_domain, renew and "
+            "limit_analyst, or remove it first"
+        )
+        known = self.config.datasets.get(dataset.name)
+        if dataset.name in self.config.hidden or (known and replace(known, domain=dataset.domain) != dataset):
+            raise taken
         with self._told(dataset.source):
             source = self.config.open(dataset.source, dataset.joins)
             self._check_not_hidden(source.identity())
+            dataset = replace(dataset, domain=with_whole_numbers(dataset.domain, source.columns()))
+            if known and known != dataset:
+                raise taken
             source.check(dataset.domain, dataset.policy.unit)
             self._check_tables(dataset, source)
         terms = Terms(
@@ -317,7 +321,8 @@ class Curator(AbstractContextManager["Curator"]):
             change = self.ledger.what_would_change(account.id, "policy", new.policy_document, stretch.factor)
             return change, stretch
         account, in_force = self.in_force(name)
-        new = replace(in_force, domain=in_force.domain if domain is None else domain)
+        columns = self._catalog.source(name).columns() if domain is not None else {}
+        new = replace(in_force, domain=in_force.domain if domain is None else with_whole_numbers(domain, columns))
         stretch = self._domain_stretch(account, in_force, new)
         return self.ledger.what_would_change(account.id, "domain", new.domain_document, stretch.factor), stretch
 
@@ -350,6 +355,7 @@ class Curator(AbstractContextManager["Curator"]):
         declared = domain if isinstance(domain, Domain) else make_domain(domain)
         new = replace(in_force, domain=declared, joins=in_force.joins if joins is None else tuple(joins))
         source = self.config.open(new.source, new.joins)
+        new = replace(new, domain=with_whole_numbers(declared, source.columns()))
         source.check(new.domain, new.policy.unit)
         self._check_tables(new, source)
         change = self._new_version(account, "domain", new, self._domain_stretch(account, in_force, new), reason)
@@ -588,3 +594,15 @@ def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator
     path = Path(config).expanduser().absolute()
     settings = read_config(path) if path.exists() else Config(path)
     return Curator(Catalog(settings, ledger_of(settings)), by)
+
+
+def with_whole_numbers(domain: Domain, columns: Mapping[str, ColumnType]) -> Domain:
+    """The domain with bins over columns of whole numbers declared so, where every bin holds one."""
+
+    def declared(name: str, attribute: Attribute) -> Attribute:
+        is_whole = name in columns and columns[name].kind is ColumnKind.INTEGER
+        if is_whole and isinstance(attribute, Bins) and not attribute.whole and attribute.hold_whole_numbers:
+            return replace(attribute, whole=True)
+        return attribute
+
+    return Domain(tuple((name, declared(name, attribute)) for name, attribute in domain.attributes))

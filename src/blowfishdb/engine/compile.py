@@ -28,9 +28,7 @@ from blowfishdb.model.aggregates import (
     AggregateTable,
     compile_table,
     fine_axes,
-    scaled_rows,
     table_cells,
-    unchanged,
 )
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import DAY, Dates, Timestamps
@@ -42,7 +40,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate, atoms
 from blowfishdb.model.query import PUBLISHED, Measure, Part, PartGroup, Query, measure_of, workload
 from blowfishdb.model.serialize import number_column
-from blowfishdb.model.workload import AllRanges, Rows, Sparse, Stacked, as_intervals
+from blowfishdb.model.workload import AllRanges, Rows, Sparse, Stacked, as_intervals, scaled_rows, unchanged
 from blowfishdb.plan.certificate import CertifiedPlans
 from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
@@ -213,6 +211,9 @@ class Compiled:
             # Each of its answers is read off several rows, all of which have to hold.
             is_joint = any(len(set(roles.values())) > 1 for roles in self.table.places)
             return "simultaneous" if is_joint else wanted
+        if self.query.kind == "sum" and self.problem.workload.shape[0] > 1:
+            # The interval is read off the sum and how far off its values may be.
+            return "simultaneous"
         if not self._is_quotient:
             return wanted
         return ONE_MEAN if self.query.rows != 1 else "simultaneous"
@@ -439,11 +440,11 @@ def cell_ends(cells: Cells, name: str) -> tuple[Floats, Floats]:
     axis = cells.layout[name]
     attribute = axis.segments.attribute
     match attribute:
-        case Integers():
-            firsts, lasts = (ends.astype(np.float64) + float(attribute.low) for ends in (axis.firsts, axis.lasts))
-            return firsts, lasts
-        case Bins():
+        case Bins(whole=False):
             return attribute.edge_doubles(axis.firsts), attribute.edge_doubles(axis.lasts + 1)
+        case Integers() | Bins():
+            firsts, lasts = attribute.value_ends(axis.firsts, axis.lasts, attribute.denominator)
+            return firsts / attribute.denominator, lasts / attribute.denominator
     raise QueryError(f"quantiles of {name} are not numbers; ask for its cdf instead")
 
 

@@ -11,6 +11,7 @@ from blowfishdb.accuracy.columns import BlockNoise, block_noise, columns_of, div
 from blowfishdb.accuracy.intervals import HalfWidths, pair_widths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, cell_ends
+from blowfishdb.engine.value_words import value_words
 from blowfishdb.inference.consistency import (
     NO_CONSTRAINED_ANSWERS,
     Consistent,
@@ -27,7 +28,7 @@ from blowfishdb.model.query import Measure
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.present.answer_values import AnswerColumn, Bounds, around
-from blowfishdb.present.words import question_words
+from blowfishdb.present.words import question_words, upper_end
 
 MOST_ENTRIES = 2**24
 """Answers, or cells, times known parts, up to which it is looked for answers that are sums of parts."""
@@ -141,7 +142,7 @@ def estimate_answer(
         title=question_words(compiled.query),
         tables=compiled.tables,
         raw=values,
-        consistent=Consistent(values, True, estimate.note),
+        consistent=Consistent(values, True, "; ".join(filter(None, (estimate.note, value_words(compiled))))),
         widths=HalfWidths(far, float(far.max(initial=0.0))),
         beta=beta,
         mechanism=mechanism,
@@ -165,8 +166,14 @@ def _estimate(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float 
         return None
     if kind == "mean":
         return _mean(measure, raw, widths, beta)
-    values = raw / measure.scale
-    return Estimate(values, around(values, widths.simultaneous / measure.scale))
+    if raw.size == 1:
+        return Estimate(raw / measure.scale, around(raw / measure.scale, widths.simultaneous / measure.scale))
+    # The second row is how far off the first is, wherever in their bins values lie.
+    wide = widths.together / measure.scale
+    value, far = np.split(raw / measure.scale, 2)
+    inside = np.maximum(far + wide[1], 0.0)
+    note = f"intervals hold up to {upper_end(float(inside[0])):g} for where in their bins values lie"
+    return Estimate(value, around(value, wide[0] + inside), note)
 
 
 def _mean(measure: Measure, raw: Floats, widths: HalfWidths, beta: float) -> Estimate:
@@ -185,6 +192,7 @@ def _mean(measure: Measure, raw: Floats, widths: HalfWidths, beta: float) -> Est
     mean = ratio(total, count, ends, pair)
     few = bool(np.any(mean.high - mean.low >= ends[1] - ends[0])) and wide[1] > 0
     mean = (mean + _constant(mean, float(measure.offset))).times(1.0 / measure.scale)
+    mean = mean.widened(measure.coarsest).within(*measure.ends)
     note = "so few records may be counted that the mean can be any declared value" if few else ""
     return Estimate(mean.value, Bounds(mean.low, mean.high), note)
 
@@ -247,7 +255,7 @@ class Interval:
         """The part of the interval between two numbers that the truth lies between anyway."""
         return self.map(lambda ends: np.clip(ends, low, high))
 
-    def widened(self, by: float) -> Interval:
+    def widened(self, by: float | Floats) -> Interval:
         """The interval with both ends moved outward."""
         return Interval(self.value, self.low - by, self.high + by)
 
@@ -394,7 +402,7 @@ def _coarse_words(table: AggregateTable, place: int) -> str:
     rows = table.blocks[roles["sum"]] if aggregate.function == "mean" else None
     if rows is None or rows.coarse == 0.0:
         return ""
-    off = f"{rows.coarse / rows.scale:g}"
+    off = f"{rows.inside / rows.scale:g}"
     return f"{aggregate.title} is of rounded values, each off by at most {off}, which its interval covers"
 
 
@@ -461,10 +469,12 @@ def _column(
     ends = float(rows.ends[0] - rows.offset), float(rows.ends[1] - rows.offset)
     mean = ratio(total.times(float(rows.step)), count, ends, pair)
     if aggregate.function == "mean":
-        return (mean + _constant(mean, float(rows.offset))).widened(rows.coarse).times(1.0 / rows.scale)
+        mean = (mean + _constant(mean, float(rows.offset))).widened(rows.inside)
+        return mean.within(*rows.reach).times(1.0 / rows.scale)
     squares, square = roles["square"].rows, roles["square"].box
     step = float(squares.step)
-    variance = _variance(square.times(step**2).over(count), mean, rows.spread, 0.0 if step == 1.0 else step / 2)
+    rounding = rows.inside + (0.0 if step == 1.0 else step / 2)
+    variance = _variance(square.times(step**2).over(count), mean, rows.spread, rounding)
     if not aggregate.function.endswith("_pop"):
         variance = _of_sample(variance, count)
     is_root = aggregate.function.startswith("stddev")
@@ -472,23 +482,30 @@ def _column(
 
 
 def _sum(roles: Mapping[str, MeasuredBlock], pair: NoisePair | None) -> Interval:
-    """The sum of values from that of values less an offset and, where there is one, the count."""
-    total, offset = roles["sum"].box, float(roles["sum"].rows.offset)
+    """The sum of values from that of values less an offset and, where there is one, the count.
+
+    Each record's value may be off by as much as it can be `inside` its bin, to either side.
+    """
+    total, offset, inside = roles["sum"].box, float(roles["sum"].rows.offset), roles["sum"].rows.inside
     if "count" not in roles:
         return total
+    counts = roles["count"]
     if pair is None:
-        return total + roles["count"].box.times(offset)
-    value = roles["sum"].measured + offset * roles["count"].measured
-    wide = pair.widths(np.array([-offset]))[0]
-    return Interval(value, value - wide, value + wide)
+        return (total + counts.box.times(offset)).widened(inside * counts.box.high)
+    value = roles["sum"].measured + offset * counts.measured
+    # Each end is a sum of both numbers that its noise passes on one side only: both ends fail no oftener than one sum.
+    low, high = (pair.widths(np.array([-each]))[0] for each in (offset - inside, offset + inside))
+    apart = inside * counts.measured
+    return Interval(value, np.minimum(value - apart - low, value), np.maximum(value + apart + high, value))
 
 
 def _variance(squares: Interval, mean: Interval, spread: int, rounding: float) -> Interval:
-    """The variance from the means of values and of their squares; rounding moves its root by at most `rounding`."""
+    """The variance from the means of values and of their squares; values are off by at most `rounding`, and so is its
+    root."""
     away = mean.squared()
     between = Interval(squares.value - away.value, squares.low - away.high, squares.high - away.low)
     root = between.within(0.0, float(spread) ** 2).map(np.sqrt)
-    return root.widened(rounding).within(0.0, float(spread)).map(np.square)
+    return root.widened(rounding).within(0.0, spread + rounding).map(np.square)
 
 
 def _of_sample(variance: Interval, count: Interval) -> Interval:

@@ -26,6 +26,7 @@ from blowfishdb.accuracy.quote import (
 )
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query, quantile_order
 from blowfishdb.engine.request import SMALLEST, USUAL_BETA, AccuracyTarget
+from blowfishdb.engine.value_words import value_words
 from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError, plural, sentence
 from blowfishdb.mechanisms import identity, joint
 from blowfishdb.mechanisms.parameters import settings_words
@@ -242,6 +243,8 @@ class Preview(AnyPreview):
     """What an accuracy in percent was taken of, in words."""
     counted: str = ""
     """Which rows count, where not all of a person's do."""
+    values: str = ""
+    """What values count as in sums, means, spreads and quantiles."""
     parts: tuple[PartPrice, ...] = ()
     """The questions, where several are answered together."""
     shared: Shared | None = None
@@ -361,7 +364,7 @@ class Preview(AnyPreview):
 
     def notes(self) -> list[str]:
         """What there is to say below the offers, a sentence or two each."""
-        sentences = [sentence(self.counted)] if self.counted else []
+        sentences = [sentence(words) for words in (self.counted, self.values) if words]
         sentences += [] if self.shared is None else [self.shared.words()]
         if any(way.epsilon for way in self.ways):
             sentences.append(f"Ways to it: {'; '.join(way.words() for way in self.ways)}.")
@@ -549,6 +552,7 @@ def bare_preview(
         unprotected=not_protected(handle.domain, handle.policy),
         expensive_columns=(),
         counted=counted_words(handle.policy.unit),
+        values=value_words(compiled),
         columns={} if quotes is None or not quotes.offers else _column_accuracy(compiled, quotes.best),
         rows=compiled.query.rows,
         prices=prices,

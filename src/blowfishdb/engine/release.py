@@ -396,8 +396,12 @@ class PlanRelease(ColumnsRelease):
         return answer.to_bytes()
 
     def _family_words(self) -> str:
-        """The half-width of answers to questions chosen afterwards, which quotients and values of ranks have not."""
-        if self.compiled.query.kind in ("mean", "quantiles", "table"):
+        """The half-width of answers to questions chosen afterwards, which quotients and values of ranks have not.
+
+        Nor have sums of values inside bins, whose intervals are read off two rows.
+        """
+        kind, rows = self.compiled.query.kind, self.compiled.problem.workload.shape[0]
+        if kind in ("mean", "quantiles", "table") or (kind == "sum" and rows > 1):
             return "For a question chosen afterwards there are none."
         return family_words(self.compiled.shown(self.family), self.best.beta)
 

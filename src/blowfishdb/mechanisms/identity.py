@@ -9,11 +9,10 @@ import numpy as np
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.strategy import LineStrategy, Strategy
-from blowfishdb.model.aggregates import unchanged
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Bools, Floats, Ints
-from blowfishdb.model.workload import Identity, Intervals, Rows, Sparse
+from blowfishdb.model.workload import Identity, Intervals, Rows, Sparse, unchanged
 from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 

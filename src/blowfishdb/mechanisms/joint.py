@@ -14,12 +14,12 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import kronecker, optimized, ordered_hierarchy
 from blowfishdb.mechanisms.identity import ShiftedRows
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
-from blowfishdb.model.aggregates import Blocks, unchanged
+from blowfishdb.model.aggregates import Blocks
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import ZERO, CellGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.serialize import encode
-from blowfishdb.model.workload import Kronecker, Rows, Sparse, Stacked
+from blowfishdb.model.workload import Kronecker, Rows, Sparse, Stacked, unchanged
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem

@@ -6,23 +6,35 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import reduce
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array, eye_array, kron
+from scipy.sparse import csc_array, csr_array
 
 from blowfishdb.errors import QueryError, TooLarge, between
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, compile_cells, middles
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers, is_storable
-from blowfishdb.model.graphs import ZERO, GridGraph, JointEdges
-from blowfishdb.model.groups import LEFT_OUT, AxisCells, along, grouping
-from blowfishdb.model.numbers import Bools, Ints, show
+from blowfishdb.model.graphs import GridGraph, JointEdges
+from blowfishdb.model.groups import along, first_codes, first_segments, grouping
+from blowfishdb.model.numbers import Bools, Ints, product_ends, show
 from blowfishdb.model.policy import Person, Policy, Row
 from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Both, Predicate, Truth, atoms, truth
 from blowfishdb.model.serialize import PASSING, encode
-from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rows, Sparse, Stacked, total
+from blowfishdb.model.workload import (
+    Identity,
+    Intervals,
+    Kronecker,
+    Prefix,
+    Rows,
+    Sparse,
+    Stacked,
+    as_matrix,
+    largest_entry,
+    scaled_rows,
+    total,
+    unchanged,
+)
 
 Function = Literal[
     "count",
@@ -189,7 +201,11 @@ class BlockRows:
     is_exact: bool = False
     """Whether no hidden move changes any of the rows; looked at for counts."""
     coarse: float = 0.0
-    """How far a value may be from the middle of its cell, in the same units."""
+    """How far a declared value may be from the middle of its cell, where cells hold several; in the same units."""
+    inside: float = 0.0
+    """How far a value may be from what its cell counts for: `coarse`, and where in a declared bin it lies."""
+    reach: tuple[float, float] = (0.0, 0.0)
+    """The least and the greatest value of a record, wherever in its cell it lies."""
 
     @property
     def spread(self) -> int:
@@ -277,7 +293,9 @@ def compile_table(
         places = tuple(
             {
                 role: keys.setdefault(builder.plain(block), len(keys))
-                for role, block in _blocks_of(aggregate, named, aggregates, is_centred=is_centred)
+                for role, block in _blocks_of(
+                    aggregate, named, aggregates, is_centred=is_centred, is_counted=builder.needs_count(aggregate)
+                )
             }
             for aggregate in aggregates
         )
@@ -397,19 +415,15 @@ def is_person(unit: Row | Person, column: str) -> bool:
     return isinstance(unit, Person) and unit.id.lower() == column.lower()
 
 
-def unchanged(rows: csc_array, labels: Ints) -> Bools:
-    """The rows that are constant on every component, and 0 where a record can leave or be absent."""
-    counted = np.flatnonzero(labels != ZERO)
-    _, first, inverse = np.unique(labels[counted], return_index=True, return_inverse=True)
-    changes = abs(rows[:, counted] - rows[:, counted[first[inverse]]]).sum(axis=1)
-    leaves = abs(rows[:, np.flatnonzero(labels == ZERO)]).sum(axis=1)
-    return np.asarray((np.asarray(changes) + np.asarray(leaves)).reshape(-1) == 0, dtype=np.bool_)
-
-
 def _blocks_of(
-    aggregate: Aggregate, named: Mapping[str, Axis], aggregates: tuple[Aggregate, ...], *, is_centred: bool
+    aggregate: Aggregate,
+    named: Mapping[str, Axis],
+    aggregates: tuple[Aggregate, ...],
+    *,
+    is_centred: bool,
+    is_counted: bool,
 ) -> list[tuple[str, Block]]:
-    """The blocks that a column is read off, by their role."""
+    """The blocks that a column is read off, by their role; `is_counted` tells that a sum needs its count as well."""
     by, where, factors = tuple(named), aggregate.where, aggregate.factors
     everything = Block(by, where=where)
     present = Block(by, factors, where=where)
@@ -424,10 +438,10 @@ def _blocks_of(
     match aggregate.function:
         case "count":
             return [("count", present)]
-        case "sum" if is_centred and is_single and alike & {"count", "mean", *SPREADS}:
+        case "sum" if is_centred and is_single and (is_counted or alike & {"count", "mean", *SPREADS}):
             return [("sum", replace(total, is_centred=True)), ("count", present)]
         case "sum":
-            return [("sum", total)]
+            return [("sum", total), *([("count", present)] if is_counted else [])]
         case "mean":
             serves_both = "sum" in alike and not is_centred
             return [("sum", replace(total, is_centred=is_single and not serves_both)), ("count", present)]
@@ -452,6 +466,12 @@ class _Builder:
     cells: Cells
     groups: Cells
 
+    def needs_count(self, aggregate: Aggregate) -> bool:
+        """Whether a sum is off by something a record: its values lie anywhere in their cells."""
+        return aggregate.function == "sum" and any(
+            bool(middles(name, self.cells.layout[name])[1].any()) for name in aggregate.factors
+        )
+
     def plain(self, block: Block) -> Block:
         """The same block without factors whose absence nothing tells: no record is NULL there."""
         if block.power == 0 and not block.is_running:
@@ -463,21 +483,28 @@ class _Builder:
 
     def _step(self, name: str) -> int:
         """The step to which values are rounded before they are squared; 1 where they need no rounding."""
-        numbers, _ = self._values(name)
+        numbers, *_ = self._values(name)
         return -(-max(1, int(numbers[-1]) - int(numbers[0])) // (2 * SQUARE_LEVELS))
 
     def rows(self, block: Block) -> BlockRows:
         """The block over the cells."""
         names = self.cells.axes
         affine = block.affine or (UNCHANGED,) * len(block.factors)
-        values = {
-            name: self._values(name, *pair) for name, pair in zip(block.factors, affine, strict=True) if block.power
-        }
-        offset, scale, step, ends = 0, 1, 1, (0, 0)
+        values, inside = dict[str, tuple[Ints, int]](), list[Ints]()
+        for name, pair in zip(block.factors, affine, strict=True) if block.power else ():
+            numerators, apart, unit = self._values(name, *pair)
+            values[name] = numerators, unit
+            inside.append(apart)
+        offset, scale, step, ends, reach, most = 0, 1, 1, (0, 0), (0, 0), 0
         if values:
             scale = math.prod(unit for _, unit in values.values())
             numbers = [numerators for numerators, _ in values.values()]
-            ends = _product_ends(numbers)
+            ends = product_ends(numbers)
+            both = list(zip(numbers, inside, strict=True))
+            reach = product_ends([np.concatenate([one - apart, one + apart]) for one, apart in both])
+            # A product is off the most where all factors are, at their largest.
+            sizes = [(int(np.abs(one).max()), int(apart.max())) for one, apart in both]
+            most = math.prod(size + apart for size, apart in sizes) - math.prod(size for size, _ in sizes)
             if block.is_centred:
                 offset = (ends[0] + ends[1]) // 2
                 (name,) = values
@@ -495,19 +522,31 @@ class _Builder:
             rows = factors[0] if len(factors) == 1 else Kronecker(tuple(factors))
         if rest is not None:
             rows = self._masked(rows, rest)
-        largest = _largest(rows)
+        largest = largest_entry(rows)
         if largest > LARGEST_ENTRY:
             raise TooLarge("values in their finest unit", largest, LARGEST_ENTRY, "Use wider bins, or fewer factors.")
         is_exact = False
         if block.power == 0 and not block.is_running:
-            is_exact = bool(unchanged(csc_array(_matrix(rows)), self._components).all())
+            is_exact = bool(unchanged(csc_array(as_matrix(rows)), self._components).all())
         coarse = (
             max((self._half_cell(name) for name in values), default=Fraction(0)) * abs(affine[0][0]) if values else 0
         )
-        return BlockRows(block, rows, max(1, largest), offset, scale, step, 1, ends, is_exact, float(coarse * scale))
+        return BlockRows(
+            block,
+            rows,
+            max(1, largest),
+            offset,
+            scale,
+            step,
+            ends=ends,
+            is_exact=is_exact,
+            coarse=float(coarse * scale),
+            inside=float(most),
+            reach=(float(reach[0]), float(reach[1])),
+        )
 
     def _half_cell(self, name: str) -> Fraction:
-        """How far a value may be from the middle of its cell along an axis."""
+        """How far a declared value may be from the middle of its cell along an axis."""
         axis = self.cells.layout[name]
         return int((axis.lasts - axis.firsts).max()) * (value_step(axis.segments.attribute) or 0) / Fraction(2)
 
@@ -554,17 +593,22 @@ class _Builder:
         return Prefix(axis.cells) if axis.plain == axis.cells else Intervals(axis.cells, np.zeros_like(ends), ends)
 
     def _masked(self, rows: Rows, keep: Bools) -> Rows:
-        matrix = _matrix(rows)
+        matrix = as_matrix(rows)
         if matrix.nnz > MOST_ENTRIES:
             raise TooLarge("entries of a filtered aggregate", matrix.nnz, MOST_ENTRIES, "Use coarser groups.")
         return Sparse(matrix.multiply(keep.reshape(1, -1).astype(np.int64)))
 
-    def _values(self, name: str, scale: Fraction = UNCHANGED[0], more: Fraction = UNCHANGED[1]) -> tuple[Ints, int]:
-        """The value of each ordinary cell times `scale` plus `more` in its finest unit, and how many units make one."""
+    def _values(
+        self, name: str, scale: Fraction = UNCHANGED[0], more: Fraction = UNCHANGED[1]
+    ) -> tuple[Ints, Ints, int]:
+        """The value of each ordinary cell times `scale` plus `more`, how far a value in it may be off, and their unit.
+
+        Both are in the finest unit; the last number is how many units make one.
+        """
         axis = self.cells.layout[name]
         if axis.plain == 0 or not axis.in_order:
             raise QueryError(f"{name}: sums and means need values or bins in order, with one that the filter keeps")
-        halves, unit = middles(name, axis)
+        halves, inside, unit = middles(name, axis)
         whole = unit.denominator
         if (scale, more) != UNCHANGED:
             common = math.lcm(whole * scale.denominator, more.denominator)
@@ -573,9 +617,9 @@ class _Builder:
             largest = max(abs(int(end)) for end in (halves.min(), halves.max())) * abs(times) + abs(plus)
             if largest > LARGEST_ENTRY:
                 raise TooLarge("values in their finest unit", largest, LARGEST_ENTRY, "Use shorter constants.")
-            halves, whole = halves * times + plus, common
-        shared = math.gcd(whole, int(np.gcd.reduce(halves)))
-        return halves // shared, whole // shared
+            halves, inside, whole = halves * times + plus, inside * abs(times), common
+        shared = math.gcd(whole, int(np.gcd.reduce(halves)), int(np.gcd.reduce(inside)))
+        return halves // shared, inside // shared, whole // shared
 
     def _has_special(self, name: str) -> bool:
         axis = self.cells.layout[name]
@@ -612,57 +656,11 @@ class _Builder:
 
         def by_cell(atom: Atom) -> Truth:
             axis = self.cells.layout[atom.attribute]
-            first = _first_segments(axis)
+            first = first_segments(axis)
             yes, no = axis.segments.truth(atom)
             return along(names, atom.attribute, yes[first]), along(names, atom.attribute, no[first])
 
         return truth(condition, by_cell)[0]
-
-
-def _first_segments(axis: AxisCells) -> Ints:
-    """The first segment of each cell of an axis."""
-    counted = np.flatnonzero(axis.cell_of != LEFT_OUT)
-    _, first = np.unique(axis.cell_of[counted], return_index=True)
-    return np.asarray(counted[first], dtype=np.int64)
-
-
-def first_codes(axis: AxisCells) -> Ints:
-    """A value code in each cell of an axis."""
-    return np.asarray(axis.segments.codes[_first_segments(axis)], dtype=np.int64)
-
-
-def _product_ends(numbers: list[Ints]) -> tuple[int, int]:
-    """The least and the greatest product of one number from each list."""
-    low, high = 1, 1
-    for each in numbers:
-        corners = [end * other for end in (low, high) for other in (int(each.min()), int(each.max()))]
-        low, high = min(corners), max(corners)
-    return low, high
-
-
-def _largest(rows: Rows) -> int:
-    """The largest absolute entry."""
-    if isinstance(rows, Kronecker):
-        return math.prod(_largest(factor) for factor in rows.factors)
-    return int(np.abs(rows.matrix.data).max(initial=0)) if isinstance(rows, Sparse) else 1
-
-
-def _matrix(rows: Rows) -> csr_array:
-    """The rows written out, without their zeros."""
-    if isinstance(rows, Kronecker):
-        return csr_array(reduce(lambda one, two: kron(one, two, format="csr"), map(_matrix, rows.factors)))
-    if isinstance(rows, Identity):
-        return csr_array(eye_array(rows.cells, dtype=np.int64, format="csr"))
-    return rows.matrix if isinstance(rows, Sparse) else csr_array(rows.dense())
-
-
-def scaled_rows(rows: Rows, multiplier: int) -> Rows:
-    """The rows times a whole number."""
-    if multiplier == 1:
-        return rows
-    if isinstance(rows, Kronecker):
-        return Kronecker((scaled_rows(rows.factors[0], multiplier), *rows.factors[1:]))
-    return Sparse(_matrix(rows) * np.int64(multiplier))
 
 
 def _balanced_alphas(blocks: list[BlockRows]) -> list[float]:
@@ -727,7 +725,7 @@ def _role_alphas(aggregate: Aggregate, roles: Mapping[str, BlockRows], size: int
         wanted = tolerance * total.scale
         if "count" not in roles or roles["count"].is_exact:
             return {"sum": wanted}
-        return {"sum": wanted / 2, "count": wanted / (2 * max(1, abs(total.offset)))}
+        return {"sum": wanted / 2, "count": wanted / (2 * max(1, abs(total.offset) + total.inside))}
     if size is None:
         raise QueryError(
             f"how far off {aggregate.title} is depends on how many records it is taken over: say rows=..., the size of "
@@ -773,7 +771,8 @@ def column_alpha(aggregate: Aggregate, roles: Mapping[str, BlockRows], alpha: fl
     if aggregate.function in PLAIN:
         return max(off.values())
     if aggregate.function == "sum":
-        return (off["sum"] + abs(roles["sum"].offset) * off.get("count", 0.0)) / roles["sum"].scale
+        each = abs(roles["sum"].offset) + roles["sum"].inside
+        return (off["sum"] + each * off.get("count", 0.0)) / roles["sum"].scale
     if aggregate.function == "share":
         rest = (size or 0) - off["whole"]
         return aggregate.times * (off["part"] + off["whole"]) / rest if rest > 0 else None

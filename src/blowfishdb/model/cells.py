@@ -389,7 +389,8 @@ class Points:
 
     def middles(self, column: int) -> tuple[Ints, Fraction]:
         """The middle of each value of a column, as whole multiples of the given number."""
-        return middles(self.axes[column], self.layout[self.axes[column]])
+        numerators, _, unit = middles(self.axes[column], self.layout[self.axes[column]])
+        return numerators, unit
 
     def positions(self, column: int) -> Floats:
         """The middle of each value of a column."""
@@ -404,13 +405,16 @@ class Points:
         return values, counts & passing(self.where, self.cuts, where)
 
 
-def middles(name: str, axis: AxisCells) -> tuple[Ints, Fraction]:
-    """The middle of each ordinary cell of a numeric axis, as whole multiples of the given number."""
+def middles(name: str, axis: AxisCells) -> tuple[Ints, Ints, Fraction]:
+    """The middle of each ordinary cell of a numeric axis and how far from it a value of the cell may be, at most.
+
+    Both are whole multiples of the given number.
+    """
     attribute = axis.segments.attribute
     if not isinstance(attribute, Integers | Bins):
         raise QueryError(f"{name} is not a bounded number; sums, means and points need integers or numeric bins")
-    low, high = attribute.spans(axis.firsts, axis.lasts, attribute.denominator)
-    return low + high, Fraction(1, 2 * attribute.denominator)
+    low, high = attribute.value_ends(axis.firsts, axis.lasts, attribute.denominator)
+    return low + high, high - low, Fraction(1, 2 * attribute.denominator)
 
 
 def compile_points(domain: Domain, policy: Policy, columns: tuple[Axis, ...], where: Predicate | None = None) -> Points:

@@ -270,10 +270,11 @@ def _write_kind(attribute: Attribute) -> dict[str, Any]:
     if isinstance(attribute, Integers):
         return {"kind": "integers", "low": attribute.low, "high": attribute.high}
     if isinstance(attribute, Bins):
+        whole = {"whole": True} if attribute.whole else {}
         if attribute.width is None:
-            return {"kind": "bins", "edges": [plain(edge) for edge in attribute.edges]}
+            return {"kind": "bins", "edges": [plain(edge) for edge in attribute.edges], **whole}
         ends = {"low": plain(attribute.start), "high": plain(attribute.edge(attribute.count))}
-        return {"kind": "bins", **ends, "width": plain(attribute.width)}
+        return {"kind": "bins", **ends, "width": plain(attribute.width), **whole}
     if isinstance(attribute, Dates):
         return {"kind": "dates", "start": plain(attribute.start), "end": plain(attribute.end), "by": attribute.by}
     if isinstance(attribute, Timestamps):

@@ -344,6 +344,10 @@ class Integers(Attribute):
         check_sum("positions in their finest unit", max(abs(self.low), abs(self.high)) * scale)
         return (self.low + first) * scale, (self.low + last) * scale
 
+    def value_ends(self, first: Ints, last: Ints, scale: int) -> tuple[Ints, Ints]:
+        """The least and greatest values of runs of values, times the scale: their positions."""
+        return self.spans(first, last, scale)
+
     def read(self, values: object) -> Encoded:
         column = np.asarray(values).reshape(-1)
         if column.dtype.kind == "f":
@@ -426,12 +430,14 @@ class Bins(Attribute):
     """Bins [start + i * width, start + (i+1) * width), or between the given edges.
 
     A raw double belongs to the bin whose edges, rounded to the nearest double, enclose it: 0.3 is at the edge 3/10.
+    With `whole` the column holds whole numbers, so that sums count those of a bin and not all of its points.
     """
 
     start: Fraction
     width: Fraction | None
     count: int
     edges: tuple[Fraction, ...] = ()
+    whole: bool = False
 
     def __post_init__(self) -> None:
         if self.width is not None and self.width <= 0:
@@ -447,6 +453,8 @@ class Bins(Attribute):
             raise DomainError("there must be at least one bin: two edges, or a high end above the low one")
         if not self._exact_as_doubles():
             raise DomainError("bins this fine over this range cannot be told apart exactly; use wider bins")
+        if self.whole and not self.hold_whole_numbers:
+            raise DomainError("whole=True needs a whole number in every bin")
         self.check()
 
     def _exact_as_doubles(self) -> bool:
@@ -524,6 +532,18 @@ class Bins(Attribute):
         start, width = int(self.start * scale), int(self.width * scale)
         return start + first * width, start + (last + 1) * width
 
+    def value_ends(self, first: Ints, last: Ints, scale: int) -> tuple[Ints, Ints]:
+        """The least and greatest values of runs of bins, times the scale: edges, or whole numbers between them."""
+        low, high = self.spans(first, last, scale)
+        return (-(-low // scale) * scale, (-(-high // scale) - 1) * scale) if self.whole else (low, high)
+
+    @property
+    def hold_whole_numbers(self) -> bool:
+        """Whether there is a whole number in every bin."""
+        every = np.arange(self.count)
+        low, high = self.spans(every, every, self.denominator)
+        return bool(np.all(-(-low // self.denominator) < -(-high // self.denominator)))
+
     @cached_property
     def _scaled(self) -> tuple[int, int, int]:
         """Start and width as whole multiples of one over the third number."""
@@ -590,12 +610,16 @@ def bins(
     *,
     width: object = None,
     edges: Sequence[object] | None = None,
+    whole: bool = False,
     null: Value = CELL,
     outside: str = CLAMP,
     null_public: bool = False,
     outside_public: bool = False,
 ) -> Bins:
-    """A numeric column in half-open bins: `bins(0, 4400, width=100)` or `bins(edges=[0, 1, 10, 100])`."""
+    """A numeric column in half-open bins: `bins(0, 4400, width=100)` or `bins(edges=[0, 1, 10, 100])`.
+
+    `whole` says that it holds whole numbers. Where the source has a column of such, a dataset is declared so anyway.
+    """
     if edges is not None:
         if low is not None or high is not None or width is not None:
             raise DomainError("give either edges, or low, high and width")
@@ -611,7 +635,9 @@ def bins(
         if steps.denominator != 1:
             raise DomainError(f"the width {show(step)} does not divide the range from low to high")
         cuts, count = (), int(steps)
-    return Bins(null, outside, null_public, outside_public, start=start, width=step, count=count, edges=cuts)
+    return Bins(
+        null, outside, null_public, outside_public, start=start, width=step, count=count, edges=cuts, whole=whole
+    )
 
 
 @dataclass(frozen=True)

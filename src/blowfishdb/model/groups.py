@@ -349,3 +349,15 @@ class AxisCells:
     def universal(self) -> Ints:
         """The cells that hold NULL or outside where it is hidden among all values."""
         return np.array(sorted({cell for slot, cell in self.special if not slot.public}), dtype=np.int64)
+
+
+def first_segments(axis: AxisCells) -> Ints:
+    """The first segment of each cell of an axis."""
+    counted = np.flatnonzero(axis.cell_of != LEFT_OUT)
+    _, first = np.unique(axis.cell_of[counted], return_index=True)
+    return np.asarray(counted[first], dtype=np.int64)
+
+
+def first_codes(axis: AxisCells) -> Ints:
+    """A value code in each cell of an axis."""
+    return np.asarray(axis.segments.codes[first_segments(axis)], dtype=np.int64)

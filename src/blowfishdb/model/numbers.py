@@ -133,3 +133,12 @@ def row_major(places: Iterable[Ints], sizes: Iterable[int]) -> Ints:
 def consecutive(starts: Ints | int, lengths: Ints) -> Ints:
     """start, start + 1, ... for each start as many numbers as its length says, one after the other."""
     return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)
+
+
+def product_ends(numbers: list[Ints]) -> tuple[int, int]:
+    """The least and the greatest product of one number from each list."""
+    low, high = 1, 1
+    for each in numbers:
+        corners = [end * other for end in (low, high) for other in (int(each.min()), int(each.max()))]
+        low, high = min(corners), max(corners)
+    return low, high

@@ -39,31 +39,44 @@ class Measure:
     """What the ordinary cells count for: `numerators` over `scale`. NULL and outside count for nothing.
 
     A mean is `offset` (over `scale`) plus the first row over the count; the count's row is multiplied by `spread`, the
-    most that a value differs from the offset, so that one alpha means the same for both rows.
+    most that a value differs from the offset, so that one alpha means the same for both rows. `inside` is how far a
+    value may be from that of its cell; a sum of such cells measures as a second row by how much it may be off.
     """
 
     numerators: Ints
+    inside: Ints
     scale: int
     offset: int
     spread: int
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the greatest value of a record that counts."""
+        low, high = self.numerators - self.inside, self.numerators + self.inside
+        return float(low.min()) / self.scale, float(high.max()) / self.scale
+
+    @property
+    def coarsest(self) -> float:
+        """How far any value may be from that of its cell."""
+        return float(self.inside.max()) / self.scale
+
 
 def measure_of(cells: Cells) -> Measure:
-    """The values along the one axis of a sum or mean; whole numbers by themselves, bins by their exact middle."""
+    """The values along the one axis of a sum or mean: whole numbers by themselves, others by the middles of bins."""
     if len(cells.axes) != 1 or cells.plain[0] == 0:
         raise QueryError("sums and means are of one attribute, with at least one value that the filter keeps")
     (name,), (axis,) = cells.axes, cells.layout.values()
     if not axis.in_order:
         raise QueryError(f"{name}: sums and means need values or bins in order")
-    halves, unit = middles(name, axis)
-    shared = math.gcd(unit.denominator, int(np.gcd.reduce(halves)))
-    numerators, scale = halves // shared, unit.denominator // shared
+    halves, inside, unit = middles(name, axis)
+    shared = math.gcd(unit.denominator, int(np.gcd.reduce(halves)), int(np.gcd.reduce(inside)))
+    numerators, inside, scale = halves // shared, inside // shared, unit.denominator // shared
     largest = int(np.abs(numerators).max())
     if largest > LARGEST_ENTRY:
         raise TooLarge(f"values of {name} in their finest unit", largest, LARGEST_ENTRY, "Use wider bins.")
     offset = int(numerators[0] + numerators[-1]) // 2
     spread = max(1, int(np.abs(numerators - offset).max()))
-    return Measure(numerators, scale, offset, spread)
+    return Measure(numerators, inside, scale, offset, spread)
 
 
 Kind = Literal[
@@ -360,10 +373,12 @@ def _need_order(cells: Cells, place: int) -> None:
 
 
 def _measured(query: Query, cells: Cells) -> Rows:
-    """The values for a sum; for a mean the values less the offset, and the count of ordinary cells times the spread."""
+    """The values for a sum, and how far off they may be where they are; for a mean the values less the offset, and
+    the count of ordinary cells times the spread."""
     measure = measure_of(cells)
     mean = [measure.numerators - measure.offset, np.full(measure.numerators.size, measure.spread)]
-    values = [measure.numerators] if query.kind == "sum" else mean
+    total = [measure.numerators, *([measure.inside] if measure.inside.any() else [])]
+    values = total if query.kind == "sum" else mean
     rows = np.zeros((len(values), cells.graph.cells), dtype=np.int64)
     rows[:, : measure.numerators.size] = values
     return Sparse(rows)
@@ -512,7 +527,10 @@ class Questions(ABC, Generic[T_co]):
         return self._ask(query("marginals", grouped(axes), self.filter, ways=ways))
 
     def sum(self, column: Grouped) -> T_co:
-        """The sum of a bounded attribute; bins count as their middle, NULL as nothing."""
+        """The sum of a bounded attribute; NULL counts as nothing, and a value in a bin as the middle of the bin.
+
+        The interval then adds half a width for each record; bins of whole numbers of width 1 are these numbers.
+        """
         return self._ask(query("sum", grouped((column,)), self.filter))
 
     def mean(self, column: Grouped, *, rows: int | None = None) -> T_co:

@@ -7,13 +7,15 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array, eye_array, kron
 
 from blowfishdb.errors import TooLarge, WorkloadError
-from blowfishdb.model.numbers import SAFE_SUM, Ints, Numbers, as_ints
+from blowfishdb.model.graphs import ZERO
+from blowfishdb.model.numbers import SAFE_SUM, Bools, Ints, Numbers, as_ints
 from blowfishdb.model.serialize import encode
 
 
@@ -576,3 +578,37 @@ def _from_sparse(rows: Sparse) -> Intervals | None:
     if np.any(last - low[filled] + 1 != count[filled]):
         return None
     return Intervals(rows.shape[1], low, low + count)
+
+
+def largest_entry(rows: Rows) -> int:
+    """The largest absolute entry."""
+    if isinstance(rows, Kronecker):
+        return math.prod(largest_entry(factor) for factor in rows.factors)
+    return int(np.abs(rows.matrix.data).max(initial=0)) if isinstance(rows, Sparse) else 1
+
+
+def as_matrix(rows: Rows) -> csr_array:
+    """The rows written out, without their zeros."""
+    if isinstance(rows, Kronecker):
+        return csr_array(reduce(lambda one, two: kron(one, two, format="csr"), map(as_matrix, rows.factors)))
+    if isinstance(rows, Identity):
+        return csr_array(eye_array(rows.cells, dtype=np.int64, format="csr"))
+    return rows.matrix if isinstance(rows, Sparse) else csr_array(rows.dense())
+
+
+def scaled_rows(rows: Rows, multiplier: int) -> Rows:
+    """The rows times a whole number."""
+    if multiplier == 1:
+        return rows
+    if isinstance(rows, Kronecker):
+        return Kronecker((scaled_rows(rows.factors[0], multiplier), *rows.factors[1:]))
+    return Sparse(as_matrix(rows) * np.int64(multiplier))
+
+
+def unchanged(rows: csc_array, labels: Ints) -> Bools:
+    """The rows that are constant on every component, and 0 where a record can leave or be absent."""
+    counted = np.flatnonzero(labels != ZERO)
+    _, first, inverse = np.unique(labels[counted], return_index=True, return_inverse=True)
+    changes = abs(rows[:, counted] - rows[:, counted[first[inverse]]]).sum(axis=1)
+    leaves = abs(rows[:, np.flatnonzero(labels == ZERO)]).sum(axis=1)
+    return np.asarray((np.asarray(changes) + np.asarray(leaves)).reshape(-1) == 0, dtype=np.bool_)

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.errors import plural
+from blowfishdb.errors import plural, sentence
 from blowfishdb.mechanisms.parameters import settings_words
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
@@ -229,13 +229,14 @@ def _accuracy_sentence(answer: AnswerValues) -> str:
         return answer.consistent.note
     sure = percent(answer.beta)
     width = digits_of(answer).high(answer.widths.simultaneous)
+    counted_as = f" {sentence(answer.consistent.note)}" if answer.consistent.note else ""
     if answer.caveat and answer.simultaneous is not None:
-        return f"With {sure} confidence noise alone explains the intervals shown. {answer.caveat}"
+        return f"With {sure} confidence noise alone explains the intervals shown. {answer.caveat}{counted_as}"
     if answer.caveat:
         return f"With {sure} confidence noise moved no value by more than {width}. {answer.caveat}"
     if answer.simultaneous is not None:
-        promise = "all true values lie within the intervals shown"
-    elif answer.raw.size == 1:
+        return f"With {sure} confidence all true values lie within the intervals shown.{counted_as}"
+    if answer.raw.size == 1:
         promise = f"the true value is within {width} of the measured one"
     else:
         promise = f"every one of the {answer.raw.size:,} true values is within {width} of the measured one"

@@ -12,11 +12,10 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 
 from blowfishdb.errors import SourceError
-from blowfishdb.model.aggregates import first_codes
 from blowfishdb.model.calendar import DAY, FIRST_SECOND, LAST_SECOND, SECONDS, Dates, Timestamps
 from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.domain import CLAMP, Attribute, Bins, Categorical, Domain, Integers
-from blowfishdb.model.groups import AxisCells, Segments
+from blowfishdb.model.groups import AxisCells, Segments, first_codes
 from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.predicate import Both, Either, Negation, Predicate, atoms

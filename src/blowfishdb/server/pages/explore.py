@@ -149,6 +149,8 @@ def show_quote(
             small(promise_words(preview, priced.query.question.listing)).props('data-testid="promise"')
             if preview.counted:
                 small(sentence(preview.counted)).props('data-testid="counted"')
+            if preview.values:
+                small(sentence(preview.values)).props('data-testid="values"')
         run = ui.button("Run", icon="play_arrow", on_click=on_run).props('unelevated data-testid="run"')
         run.set_enabled(after is None or after >= 0)
     collect = ui.button("Add to my questions", icon="playlist_add", on_click=on_collect)

@@ -1,0 +1,70 @@
+"""Sentences on what values count as in sums, means, spreads and quantiles: the middle of a bin, an end, a number."""
+
+from __future__ import annotations
+
+from blowfishdb.engine.compile import Compiled
+from blowfishdb.model.aggregates import SPREADS
+from blowfishdb.model.cells import middles
+from blowfishdb.model.domain import CELL, CLAMP, Bins, Integers
+from blowfishdb.model.groups import AxisCells
+from blowfishdb.model.numbers import show
+from blowfishdb.present.words import readable, upper_end
+
+OF_VALUES = ("sum", "mean", *SPREADS)
+
+
+def value_words(compiled: Compiled) -> str:
+    """What values count as where answers are sums, means, spreads or quantiles of them; nothing for counts."""
+    functions = _functions(compiled)
+    return "; ".join(
+        words
+        for name, uses in functions.items()
+        for words in (
+            *(_inside_words(name, compiled.cells.layout[name], uses) if uses & set(OF_VALUES) else ()),
+            *_ends_words(name, compiled.cells.layout[name]),
+        )
+    )
+
+
+def _functions(compiled: Compiled) -> dict[str, set[str]]:
+    """The attributes whose values are answered about, each with the functions of them."""
+    kind, found = compiled.query.kind, dict[str, set[str]]()
+    if kind in ("sum", "mean", "quantiles"):
+        found[compiled.cells.axes[0]] = {kind}
+    for part in compiled.query.aggregates:
+        for name in part.factors if part.function in (*OF_VALUES, "quantile") else ():
+            found.setdefault(name, set()).add(part.function)
+    return found
+
+
+def _inside_words(name: str, axis: AxisCells, uses: set[str]) -> tuple[str, ...]:
+    _, inside, unit = middles(name, axis)
+    far = readable(upper_end(float(int(inside.max(initial=0)) * unit)))
+    if not inside.any():
+        return ()
+    each = " a record" if "sum" in uses else ""
+    return (
+        f"a value of {name} counts as the middle of its bin, up to {far} off, for which intervals add{each} so much",
+    )
+
+
+def _ends_words(name: str, axis: AxisCells) -> tuple[str, ...]:
+    attribute = axis.segments.attribute
+    if not isinstance(attribute, Integers | Bins):
+        return ()
+    low, high = (
+        (show(attribute.edge(end)) for end in (0, attribute.size))
+        if isinstance(attribute, Bins)
+        else (
+            str(attribute.low),
+            str(attribute.high),
+        )
+    )
+    words = []
+    if attribute.outside == CLAMP:
+        words.append(f"{name} below {low} or above {high} counts as that end, and intervals are of values so counted")
+    elif attribute.outside != CELL:
+        words.append(f"{name} below {low} or above {high} counts as {attribute.outside}")
+    if attribute.null != CELL:
+        words.append(f"NULL of {name} counts as {attribute.null}")
+    return tuple(words)
