@@ -10,7 +10,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.catalog.catalog import Catalog
-from blowfishdb.catalog.curator import Curator
+from blowfishdb.catalog.curator import Curator, with_whole_numbers
 from blowfishdb.engine.request import accuracy_target
 from blowfishdb.errors import (
     AccountConflict,
@@ -24,6 +24,8 @@ from blowfishdb.errors import (
     QueryError,
     SourceError,
 )
+from blowfishdb.model.domain import Bins, bins, domain, integers
+from blowfishdb.sources.base import ColumnKind, ColumnType
 from tests.session.places import configuration, curator, make_fixture, make_table, session, visits
 
 NEAR, NEARER = bf.Policy({"age": bf.threshold(5)}), bf.Policy({"age": bf.threshold(2)})
@@ -388,3 +390,20 @@ def test_the_log_tells_what_a_version_changed(tmp_path: Path) -> None:
         ]
         assert narrowed[0] == "no longer: cost is one of 500 values: [0, 1) … [499, 500); NULL counts as 0"
         assert all("cost" in one for one in narrowed)
+
+
+def test_bins_over_columns_of_whole_numbers_are_declared_so() -> None:
+    """Where each of them holds one; a column that is not there, or holds fractions, stays as it is declared."""
+    declared = domain(
+        {
+            "wide": bins(0, 6, width=2),
+            "fine": bins(0, 6, width="0.5"),
+            "price": bins(0, 6, width=2),
+            "gone": bins(0, 6, width=2),
+            "age": integers(0, 9),
+        }
+    )
+    kinds = dict.fromkeys(("wide", "fine", "age"), ColumnKind.INTEGER) | {"price": ColumnKind.REAL}
+    seen = with_whole_numbers(declared, {name: ColumnType(kind, "") for name, kind in kinds.items()})
+    assert [name for name, one in seen.attributes if isinstance(one, Bins) and one.whole] == ["wide"]
+    assert seen["age"] == declared["age"]

@@ -18,7 +18,7 @@ from blowfishdb.engine.compile import DatasetHandle, compile_query, group_select
 from blowfishdb.engine.measure import choose_groups
 from blowfishdb.engine.program import GroupsRelease
 from blowfishdb.engine.request import accuracy_target, make_request, read_query, write_query
-from blowfishdb.errors import Declined, DigestMismatch, QueryError
+from blowfishdb.errors import AccuracyError, Declined, DigestMismatch, QueryError
 from blowfishdb.model.predicate import as_axes
 from blowfishdb.model.query import Query
 from blowfishdb.plan.program import GROUP_SELECTION, GroupSelection
@@ -104,7 +104,7 @@ def test_the_promise_holds_with_its_probability(beta: float) -> None:
 def test_what_it_does_not_serve_is_refused() -> None:
     with pytest.raises(Declined):
         release(selection(1), bf.Policy({"ward": bf.public()}), epsilon=1)
-    with pytest.raises(Declined):
+    with pytest.raises(AccuracyError, match="at most 1000"):
         release(selection(1), epsilon=10**6)
     with pytest.raises(Declined):
         graph = compile_query(DOMAIN, bf.Policy(), selection(1)).problem.graph

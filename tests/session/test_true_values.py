@@ -118,7 +118,7 @@ def test_bins_of_whole_numbers_are_these_numbers(tmp_path: Path) -> None:
         declared = db["sales"].domain[column]
         assert isinstance(declared, Bins)
         assert declared.whole
-        answer = db.sql("SELECT SUM(count) FROM sales", epsilon="2000")
+        answer = db.sql("SELECT SUM(count) FROM sales", epsilon="1000")
         (true,) = truth(tmp_path, "SELECT SUM(count) FROM sales")
         assert abs(float(answer.raw[0]) - true) < 10
         assert "middle" not in answer.consistent.note

@@ -18,7 +18,15 @@ from blowfishdb.sql import names_of, parse, query_of, result_columns, selection_
 from tests.sql.corpus import VISITS
 from tests.sql.test_corpus import answered
 
-PRICED = bf.domain({"price": bf.bins(0, 10, width="0.25"), "fee": bf.integers(2, 9)})
+PRICED = bf.domain(
+    {
+        "price": bf.bins(0, 10, width="0.25"),
+        "rate": bf.bins("0.5", 10, width="0.25"),
+        "units": bf.bins(0, 10, width=2, whole=True),
+        "fee": bf.integers(2, 9),
+        "change": bf.integers(-9, 9),
+    }
+)
 
 
 def misses(inverse: Callable[[Interval, float], Interval]) -> int:
@@ -80,7 +88,12 @@ def selected(text: str, domain: Domain = VISITS) -> tuple[Computed, ...]:
 @pytest.mark.parametrize(
     ("formula", "grain"),
     [
-        ("COUNT(*) / SUM(price)", 1 / 8),
+        ("COUNT(*) / SUM(rate)", 1 / 2),
+        ("COUNT(*) / SUM(1 - 4 * rate)", 1.0),
+        ("COUNT(*) / SUM(rate * fee)", 1.0),
+        ("COUNT(*) / SUM(rate * units)", 1 / 2),
+        ("COUNT(*) / SUM(units * change)", 1.0),
+        ("COUNT(*) / SUM(units / 2)", 1 / 2),
         ("COUNT(*) / (2 * COUNT(price))", 2.0),
         ("SUM(price) / SUM(fee / 3)", 1 / 3),
         ("COUNT(*) / AVG(fee)", 0.0),
@@ -113,6 +126,13 @@ def test_formulas_have_words() -> None:
 def test_other_arithmetic_is_refused(text: str, said: str) -> None:
     with pytest.raises(QueryError, match=said):
         selected(text)
+
+
+@pytest.mark.parametrize("divisor", ["SUM(price)", "SUM(price * fee)", "SUM(rate - 3)", "SUM(rate * change)"])
+def test_what_may_be_as_near_to_0_as_one_likes_divides_nothing(divisor: str) -> None:
+    """Of values that lie anywhere in bins, unlike of their middles."""
+    with pytest.raises(QueryError, match="as near to it as one likes"):
+        selected(f"SELECT COUNT(*) / {divisor} AS q FROM t", PRICED)
 
 
 def test_sorting_by_a_formula_needs_its_column() -> None:

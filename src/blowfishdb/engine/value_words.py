@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+import numpy as np
+
 from blowfishdb.engine.compile import Compiled
 from blowfishdb.model.aggregates import SPREADS
 from blowfishdb.model.cells import middles
@@ -52,14 +56,9 @@ def _ends_words(name: str, axis: AxisCells) -> tuple[str, ...]:
     attribute = axis.segments.attribute
     if not isinstance(attribute, Integers | Bins):
         return ()
-    low, high = (
-        (show(attribute.edge(end)) for end in (0, attribute.size))
-        if isinstance(attribute, Bins)
-        else (
-            str(attribute.low),
-            str(attribute.high),
-        )
-    )
+    whole = attribute.denominator
+    ends = attribute.value_ends(np.array([0]), np.array([attribute.size - 1]), whole)
+    low, high = (show(Fraction(int(end[0]), whole)) for end in ends)
     words = []
     if attribute.outside == CLAMP:
         words.append(f"{name} below {low} or above {high} counts as that end, and intervals are of values so counted")

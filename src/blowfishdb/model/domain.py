@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from fractions import Fraction
+from itertools import pairwise
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -540,9 +541,11 @@ class Bins(Attribute):
     @property
     def hold_whole_numbers(self) -> bool:
         """Whether there is a whole number in every bin."""
-        every = np.arange(self.count)
-        low, high = self.spans(every, every, self.denominator)
-        return bool(np.all(-(-low // self.denominator) < -(-high // self.denominator)))
+        if self.width is None:
+            return all(math.ceil(low) < high for low, high in pairwise(self.edges))
+        # Narrower than 1, a bin holds one at most.
+        ends = math.ceil(self.edge(0)), math.ceil(self.edge(self.count))
+        return self.width >= 1 or ends[1] - ends[0] == self.count
 
     @cached_property
     def _scaled(self) -> tuple[int, int, int]:

@@ -147,30 +147,43 @@ def _grain(node: exp.Expression, context: ReadingContext) -> float:
     part = _single(summed(above[0].this) if isinstance(above[0], exp.Window) else above[0], context)
     if part.function in ("count", "people"):
         return float(abs(constant))
-    units, ends = _values(part, context.names.declared)
-    if part.function == "sum":
-        return float(abs(constant) * units)
-    if part.function == "mean" and (min(ends) > 0 or max(ends) < 0):
+    values = _values(part, context.names.declared) if part.function in ("sum", "mean") else None
+    if values is not None and part.function == "sum" and values.least_sum > 0:
+        return float(abs(constant) * values.least_sum)
+    if values is not None and part.function == "mean" and (min(values.ends) > 0 or max(values.ends) < 0):
         return 0.0
-    raise QueryError(f"{node_text(node)} may be 0; {DIVISORS}")
+    raise QueryError(f"{node_text(node)} may be 0, or as near to it as one likes; {DIVISORS}")
 
 
-def _values(part: Aggregate, declared: Domain | None) -> tuple[Fraction, list[Fraction]]:
-    """The unit of which all values of an aggregate are multiples, and the products of their ends."""
-    unit, ends = Fraction(1), [Fraction(1)]
+@dataclass(frozen=True)
+class _Values:
+    """What the values of an aggregate can be: the products of their ends, and the least sum of such, other than 0.
+
+    The least sum is 0 where a sum can be as near to 0 as one likes.
+    """
+
+    ends: list[Fraction]
+    least_sum: Fraction
+
+
+def _values(part: Aggregate, declared: Domain | None) -> _Values:
+    ends, steps, nearest = [Fraction(1)], Fraction(1), Fraction(1)
     for name, (scale, more) in zip(part.factors, part.affine or (UNCHANGED,) * len(part.factors), strict=True):
         attribute = None if declared is None else declared.find(name)
         if isinstance(attribute, Integers):
-            low, high, whole = Fraction(attribute.low), Fraction(attribute.high), 1
+            low, high = Fraction(attribute.low), Fraction(attribute.high)
         elif isinstance(attribute, Bins):
             low, high = attribute.edge(0), attribute.edge(attribute.size)
-            edges = attribute.edges or (low, attribute.edge(1))
-            whole = 2 * math.lcm(*(edge.denominator for edge in edges))
         else:
             raise QueryError(f"{name} has no declared numbers; {DIVISORS}")
-        unit /= math.lcm(whole * scale.denominator, more.denominator)
-        ends = [product * (scale * end + more) for product in ends for end in (low, high)]
-    return unit, ends
+        low, high = sorted((scale * low + more, scale * high + more))
+        ends = [product * end for product in ends for end in (low, high)]
+        # Whole numbers are multiples of a step, and so are their sums; others add up to more where all have one sign.
+        is_whole = isinstance(attribute, Integers) or attribute.whole
+        step = Fraction(1, math.lcm(scale.denominator, more.denominator)) if is_whole else Fraction(0)
+        steps *= step
+        nearest *= max(low, -high, step) if low >= 0 or high <= 0 else 0
+    return _Values(ends, steps or nearest)
 
 
 def bare(node: exp.Expression) -> exp.Expression:
