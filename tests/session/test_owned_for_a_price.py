@@ -72,3 +72,12 @@ def test_what_others_own_or_a_mechanism_that_was_named_leaves_the_price_as_it_is
         assert ben["visits"].histogram(AGE.bins(10)).preview(epsilon="0.05").epsilon == Fraction(1, 20)
         named = db["visits"].histogram(AGE.bins(10)).preview(epsilon="0.05", mechanism="identity")
         assert named.epsilon == Fraction(1, 20)
+
+
+def test_a_large_price_buys_more_than_the_accuracy_that_nineteen_draws_of_twenty_have(tmp_path: Path) -> None:
+    """Noise of such a level is 0 but in one draw of 10^400; at a level of 4 it promises to be within 0 as well."""
+    make_fixture(tmp_path)
+    with session(tmp_path) as db:
+        db["visits"].histogram("ward").release(epsilon=4)
+        preview = db["visits"].where(AGE < 30).count().preview(epsilon=1000)
+        assert (preview.alpha, preview.best.epsilon, preview.epsilon) == (0, 1000, 1000)

@@ -659,9 +659,8 @@ def test_persons_and_records_of_the_same_cells_have_chains_of_their_own(tmp_path
     with session(tmp_path) as db:
         table = db["visits"]
         for question in (table.aggregate(bf.Aggregate("count"), by=["ward"]), table.people("ward")):
-            # A mechanism that is named is taken at its word: no other way does it for less.
-            question.release(epsilon="0.5", mechanism="joint")
-            assert question.release(epsilon="0.75", mechanism="joint").charged == QUARTER
+            question.release(epsilon="0.5")
+            assert question.release(epsilon="0.75").charged == QUARTER
         # Persons do not add up: nothing is read off their counts, nor they off others'.
         assert table.people().preview(alpha=500).epsilon > 0
     assert spent(tmp_path) == Fraction(3, 2)

@@ -62,6 +62,8 @@ NEGLIGIBLE = 0.02
 """Measurements that enter no answer with a larger coefficient are left out of a combination."""
 NEAR = 1.3
 """Answers that vary more than fresh ones by more than this factor are surely not accurate enough."""
+AS_CLOSE = 1 + 1e-9
+"""Answers that vary more than fresh ones by more than this factor are no substitute for those of a price."""
 MOST_OTHERS = 3
 """The number of queries beside the one asked whose cells are tried."""
 MOST_QUOTED = 4
@@ -118,13 +120,13 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
         sharing = offers.of(_own_part(plain.compiled, quote))
         level = sharing.link.level
         best = quote if level == quote.epsilon else _quote_at(plain.compiled, plain.target, quote.mechanism, level)
-        # For a price, another mechanism serves where it promises as much as the best one.
-        if quote is plain.best or plain.target.epsilon is None or best.alpha <= plain.best.alpha:
-            releases.append(replace(plain, best=best, sharing=sharing))
+        releases.append(replace(plain, best=best, sharing=sharing))
     if is_open and all(one.price > 0 for one in releases):
         combining = _Combining(ledger, handle, analyst, plain)
         free = combining.free()
         releases += combining.measured_anew() if free is None else [free]
+    if plain.target.epsilon is not None and len(releases) > 1:
+        releases = [one for one in releases if _is_as_close(one.best, plain.best)]
     # Of two that cost the same, the one that tells more.
     releases.sort(key=lambda one: (one.price, one.measures is None))
     return Ways(tuple(releases), offers.unproven(fresh))
@@ -134,6 +136,16 @@ def _wanted(plain: PlanRelease) -> float:
     """How far off answers may be: as was asked, or where a price was given what the fresh answer promises for it."""
     alpha = None if plain.target is None else plain.target.alpha
     return plain.best.alpha if alpha is None else plain.compiled.alpha(alpha)
+
+
+def _is_as_close(quote: Quote, best: Quote) -> bool:
+    """Whether answers promise as much as the fresh ones for a price, and vary no more.
+
+    Far out the two differ: noise that is 0 in nineteen draws of twenty promises as much as noise that never is not.
+    """
+    if quote.alpha > best.alpha:
+        return False
+    return spread_of(quote.candidate, quote.epsilon) <= AS_CLOSE * spread_of(best.candidate, best.epsilon)
 
 
 def ways_words(release: Release, ways: Ways, analyst: str) -> tuple[Way, ...]:
@@ -529,7 +541,7 @@ class _Combining:
         target = plain.target
         if system is None or target is None:
             return None
-        most = NEAR * self._spread
+        most = (NEAR if target.epsilon is None else AS_CLOSE) * self._spread
         if system.spread(level, most) > most:
             return None
         quote = system.quote(target, level)
