@@ -123,6 +123,15 @@ def test_a_format_below_all_formats_is_corrupt(ledger_file: tuple[Place, str, Da
     assert isinstance(error, LedgerCorrupt)
 
 
+def test_a_version_that_is_gone_is_corrupt(ledger_file: tuple[Place, str, Damaged]) -> None:
+    place, account, damaged = ledger_file
+    damaged.damage([])
+    with closing(sqlite3.connect(damaged.path)) as connection:
+        connection.execute("DELETE FROM version WHERE kind = 'domain'")
+        connection.commit()
+    assert any(isinstance(error, LedgerCorrupt) for error in use_all(place, account))
+
+
 @pytest.fixture(scope="module")
 def users_file(tmp_path_factory: pytest.TempPathFactory) -> Damaged:
     path = tmp_path_factory.mktemp("users") / "users.db"
