@@ -123,13 +123,14 @@ def test_a_format_below_all_formats_is_corrupt(ledger_file: tuple[Place, str, Da
     assert isinstance(error, LedgerCorrupt)
 
 
-def test_a_version_that_is_gone_is_corrupt(ledger_file: tuple[Place, str, Damaged]) -> None:
+@pytest.mark.parametrize("kind", ["policy", "domain"])
+def test_a_version_that_is_gone_is_corrupt(ledger_file: tuple[Place, str, Damaged], kind: str) -> None:
     place, account, damaged = ledger_file
     damaged.damage([])
-    with closing(sqlite3.connect(damaged.path)) as connection:
-        connection.execute("DELETE FROM version WHERE kind = 'domain'")
-        connection.commit()
-    assert any(isinstance(error, LedgerCorrupt) for error in use_all(place, account))
+    with place.open() as ledger, ledger.store.write() as cursor:
+        cursor.rows("DELETE FROM version WHERE account = ? AND kind = ?", account, kind)
+        with pytest.raises(LedgerCorrupt):
+            cursor.seen({})
 
 
 @pytest.fixture(scope="module")
