@@ -23,6 +23,9 @@ PAUSE = 2.0
 CHECKED = ("BEGIN IMMEDIATE", "COMMIT")
 """Before something is written, and before anybody hears of it, the log must be the one that has a name."""
 
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises. Its message may quote a damaged file, and bytes that are no text become the second kind."""
+
 FileId = tuple[int, int]
 """Device and inode."""
 _turn = threading.Lock()

@@ -142,7 +142,7 @@ def _copy(source: LedgerCursor, target: LedgerCursor, schema: LedgerCursor) -> N
     tables = [text(row[0]) for row in schema.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")]
     tables.remove("head")
     # The row of the head stays: whoever waits for its lock finds it there.
-    head = source.rows("SELECT ledger, sequence, hash, mark FROM head")[0]
+    head = source.only("SELECT ledger, sequence, hash, mark FROM head")
     target.rows("UPDATE head SET ledger = ?, sequence = ?, hash = ?, mark = ?", *head)
     for table in reversed(tables):
         target.rows(f"DELETE FROM {table}")

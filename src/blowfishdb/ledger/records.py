@@ -148,6 +148,13 @@ class LedgerCursor(ABC):
     def stored_answers(self, condition: str, *values: LedgerValue) -> Iterator[tuple[int, StoredAnswer]]:
         """The stored answers that a condition selects, a few at a time, each behind the number of its entry."""
 
+    def only(self, sql: str, *values: LedgerValue) -> LedgerRow:
+        """The row of a query that a sound ledger has one row for; LedgerCorrupt without it."""
+        rows = self.rows(sql, *values)
+        if not rows:
+            raise LedgerCorrupt("a row that others name is missing")
+        return rows[0]
+
     def head(self) -> Head:
         """Where the ledger ends."""
         return self.guarded_head()[0]
@@ -197,7 +204,7 @@ class LedgerCursor(ABC):
         """The digest of the policy and the domain of these versions."""
         query = "SELECT document FROM version WHERE account = ? AND kind = ? AND number = ?"
         versions = (("policy", policy), ("domain", domain))
-        return declared(*(text(self.rows(query, account, kind, number)[0][0]) for kind, number in versions))
+        return declared(*(text(self.only(query, account, kind, number)[0]) for kind, number in versions))
 
     def account(self, account: str) -> Account:
         """One account; UnknownAccount when there is none."""
@@ -237,7 +244,7 @@ class LedgerCursor(ABC):
     def balance(self, account: str, analyst: str | None = None) -> Balance:
         """What an account, or one known analyst there, spent, on its grid."""
         table, condition, values = _spender(account, analyst)
-        row = self.rows(f"SELECT spent_units, spent_grid FROM {table} WHERE {condition}", *values)[0]
+        row = self.only(f"SELECT spent_units, spent_grid FROM {table} WHERE {condition}", *values)
         return Balance(whole(row[0]), whole(row[1]))
 
     def save_balance(self, spent: Balance, account: str, analyst: str | None = None) -> None:

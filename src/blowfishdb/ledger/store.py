@@ -18,7 +18,7 @@ from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import PATIENCE, in_turn
 from blowfishdb.ledger.records import LedgerCursor, LedgerRow, LedgerValue, StoredAnswer, digest, genesis
 from blowfishdb.ledger.values import Charge, Receipt
-from blowfishdb.sqlite_files import FileConnection, make_file
+from blowfishdb.sqlite_files import FAILURES, FileConnection, make_file
 
 log = logging.getLogger("blowfishdb.ledger")
 
@@ -143,6 +143,8 @@ NEWEST = len(MIGRATIONS)
 
 def pending(version: int) -> range:
     """The migrations that a ledger of this format lacks; LedgerUnavailable for a format from the future."""
+    if version < 0:
+        raise LedgerCorrupt(f"the ledger says that its format is {version}, and none is")
     if version > NEWEST:
         raise LedgerUnavailable(f"this ledger has format {version}, newer than {NEWEST}. Use a newer BlowfishDB.")
     return range(version, NEWEST)
@@ -306,8 +308,8 @@ class SqliteStore(Store[FileConnection]):
         """Turns the errors of SQLite into ours; a half-done transaction is gone by then."""
         try:
             yield
-        except sqlite3.Error as problem:
-            if type(problem) in (sqlite3.IntegrityError, sqlite3.DatabaseError):
+        except FAILURES as problem:
+            if type(problem) in (sqlite3.IntegrityError, sqlite3.DatabaseError, UnicodeDecodeError):
                 raise LedgerCorrupt(f"the ledger file contradicts itself ({problem})") from None
             raise LedgerUnavailable(
                 f"the ledger cannot be written or read now ({problem}). Try again with the same key."

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from blowfishdb.errors import AccountsUnavailable, InvalidInput
-from blowfishdb.sqlite_files import FileConnection, make_file
+from blowfishdb.sqlite_files import FAILURES, FileConnection, make_file
 
 AuthValue: TypeAlias = str | int | None
 AuthRow: TypeAlias = dict[str, Any]
@@ -235,7 +235,7 @@ def open_database(url: str, clock: Clock | None = None) -> Database:
     """The database at `sqlite:///path` or `postgresql://...`; made at first use."""
     if url.startswith("sqlite:///"):
         path = Path(url.removeprefix("sqlite:///"))
-        return Database(partial(_sqlite, path), "?", (sqlite3.Error, OSError), clock or Clock())
+        return Database(partial(_sqlite, path), "?", (*FAILURES, OSError), clock or Clock())
     if url.startswith(("postgresql://", "postgres://")):
         try:
             import psycopg
