@@ -52,6 +52,7 @@ BODIES: dict[str, Any] = {
     "risk": {"attribute": "age", "one": "1", "two": "2", "epsilon": "1"},
     "pause": {"reason": "why"},
     "snapshots": {"description": "new rows"},
+    "trial": {},
     "budgets": {"epsilon": "20", "reason": "why"},
     "budgets/everyone": {"epsilon": "1", "reason": "why"},
     "budgets/analysts/{analyst}": {"epsilon": "1", "reason": "why"},

@@ -1,9 +1,8 @@
-"""The application state: one ledger for all backends, the current file, and an end that waits for what runs."""
+"""The application state: one ledger for all backends, the current file, and an end that ends what runs."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -11,8 +10,10 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.errors import BudgetExceeded, DatasetPaused, InvalidInput, UnknownDataset
+from blowfishdb.engine.answer import Answer
+from blowfishdb.errors import BudgetExceeded, DatasetPaused, InvalidInput, ReleaseCancelled, UnknownDataset
 from blowfishdb.server.state import AppState, open_app_state
+from blowfishdb.sources.base import Fetched
 from blowfishdb.sources.duckdb import DuckDB
 from tests.session.places import curator, make_fixture, visits
 
@@ -92,30 +93,39 @@ def test_warming_up_reads_no_rows(app_state: AppState, monkeypatch: pytest.Monke
     assert app_state.curator("cora").account("visits").charges == 0
 
 
-def test_closing_waits_for_a_release_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_ends_a_count_that_runs_and_its_question_is_answered_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_fixture(tmp_path)
     app_state = open_app_state(tmp_path / "blowfish.toml")
-    reading, go_on, answers = threading.Event(), threading.Event(), []
+    reading, go_on, ended = threading.Event(), threading.Event(), []
     fetch = DuckDB.fetch_columns
 
-    def slow(self: DuckDB, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+    def slow(self: DuckDB, sql: str, deadline: float | None) -> Fetched:
         reading.set()
-        go_on.wait(20)
+        go_on.wait(60)
         return fetch(self, sql, deadline)
 
+    def ask(state: AppState) -> Answer:
+        return state.session("ana")["visits"].histogram("ward").release(epsilon="0.1")
+
+    def run() -> None:
+        try:
+            ask(app_state)
+        except ReleaseCancelled as error:
+            ended.append(error)
+
     monkeypatch.setattr(DuckDB, "fetch_columns", slow)
-    session = app_state.session("ana")
-    runs = threading.Thread(target=lambda: answers.append(session["visits"].histogram("ward").release(epsilon="0.1")))
+    runs = threading.Thread(target=run)
     runs.start()
     assert reading.wait(20)
-    ends = threading.Thread(target=app_state.close)
-    ends.start()
-    time.sleep(0.1)
-    assert ends.is_alive()
+    app_state.close()
+    runs.join(20)
+    assert [error.can_retry for error in ended] == [True]
     go_on.set()
-    runs.join()
-    ends.join()
-    assert len(answers) == 1
+    again = open_app_state(tmp_path / "blowfish.toml")
+    assert ask(again).epsilon == again.curator("cora").account("visits").spent == Fraction(1, 10)
+    again.close()
 
 
 @pytest.mark.postgres

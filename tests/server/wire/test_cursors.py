@@ -8,7 +8,14 @@ import pytest
 from psycopg import errors
 
 from blowfishdb.errors import InvalidInput, QueryError, TooLarge
-from blowfishdb.server.wire.statements import MOST_CURSORS, Cursor, Cursors, declared_cursor, read_declaration
+from blowfishdb.server.wire.statements import (
+    MOST_CURSORS,
+    Cursor,
+    Cursors,
+    StatementResult,
+    declared_cursor,
+    read_declaration,
+)
 from tests.server.wire.places import WirePlace
 from tests.server.wire.test_clients import psql
 
@@ -85,7 +92,7 @@ def test_cursors_end_with_their_transaction_and_are_few() -> None:
         declared = read_declaration(f"DECLARE c{number} CURSOR {'WITH HOLD' if number else ''} FOR SELECT 1")
         assert declared is not None
         cursors.check(declared, in_transaction=True)
-        cursors.open(declared, (), [])
+        cursors.open(declared, StatementResult("SELECT 0", ()))
     one_more = read_declaration("DECLARE d CURSOR WITH HOLD FOR SELECT 1")
     assert one_more is not None
     with pytest.raises(TooLarge):
