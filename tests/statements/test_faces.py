@@ -161,8 +161,8 @@ def test_a_refusal_tells_the_price_what_is_left_and_what_that_buys(spender: Sess
         question.release(alpha="5")
     assert budget == spender.budget(LIMITED)
     said = re.match(
-        rf"not run, nothing charged: this costs epsilon ({NUMBER}); ({NUMBER}) is left for the data and ({NUMBER}) for "
-        r"this analyst\. With what is left you can have: (.+)\. The curator can renew the budget\.",
+        rf"not run, nothing charged: this costs epsilon ({NUMBER}); ({NUMBER}) is left for the data and ({NUMBER}) "
+        r"is left for this analyst\. With what is left you can have: (.+)\. The curator can renew the budget\.",
         refused.value.message,
     )
     assert said, refused.value.message
@@ -197,7 +197,9 @@ def test_views_of_a_budget_are_so_before_and_after_it_is_revoked(
         assert (line.spent, line.limit) == (Fraction(2, 5), 0)
     assert bar_words(spender, monkeypatch) == ["0.4 spent, nothing more allowed"]
     assert why_nothing(spender.budget(LIMITED)) == "The curator lets you spend nothing on this data."
-    with pytest.raises(BudgetExceeded, match=r"; 2\.6 is left for the data and 0 for this analyst\. The curator"):
+    with pytest.raises(
+        BudgetExceeded, match=r"; 2\.6 is left for the data and 0 is left for this analyst\. The curator"
+    ):
         spender[LIMITED].histogram("age").release(alpha="5")
     notes = spender[LIMITED].histogram("age").preview(alpha="5").notes()
     assert notes[-1] == "You have nothing left to spend here; the curator can renew your budget."
