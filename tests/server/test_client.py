@@ -195,7 +195,7 @@ def test_errors_come_back_with_their_type_and_fields(db: Session) -> None:
     assert isinstance(refusal.value.remaining_analyst, Fraction)
     assert refusal.value.instead
     with pytest.raises(SpendingCapReached) as capped:
-        db["visits"].histogram("age").release(epsilon="0.07", spend="0.05")
+        db["visits"].histogram("age").release(epsilon="0.07", spend="0.05", fresh=True)
     assert (capped.value.requested, capped.value.allowed) == (Fraction(7, 100), Fraction(1, 20))
     with pytest.raises(UnknownDataset, match="visits"):
         db["visit"]
