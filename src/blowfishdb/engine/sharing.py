@@ -62,8 +62,6 @@ NEGLIGIBLE = 0.02
 """Measurements that enter no answer with a larger coefficient are left out of a combination."""
 NEAR = 1.3
 """Answers that vary more than fresh ones by more than this factor are surely not accurate enough."""
-AS_CLOSE = 1 + 1e-9
-"""Answers that vary more than fresh ones by more than this factor are no substitute for those of a price."""
 MOST_OTHERS = 3
 """The number of queries beside the one asked whose cells are tried."""
 MOST_QUOTED = 4
@@ -111,8 +109,9 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
         sharing = offers.of(fresh)
         same = sharing if sharing.link.level == fresh.level else offers.new_chain(fresh)
         return Ways((replace(plain, sharing=same),))
+    is_open = plain.target.alpha is not None and plain.target.mechanism is None
     # Counts of persons do not add up.
-    is_open = plain.target.mechanism is None and not counts_people(plain.compiled.query)
+    is_open = is_open and not counts_people(plain.compiled.query)
     # Noise on edges is drawn at one level only.
     releases, quotes = ([], [plain.best]) if isinstance(plain.plan, Plan) else ([plain], [])
     quotes += offers.continued_quotes(plain.best.mechanism, plain.target) if is_open else ()
@@ -125,27 +124,9 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
         combining = _Combining(ledger, handle, analyst, plain)
         free = combining.free()
         releases += combining.measured_anew() if free is None else [free]
-    if plain.target.epsilon is not None and len(releases) > 1:
-        releases = [one for one in releases if _is_as_close(one.best, plain.best)]
     # Of two that cost the same, the one that tells more.
     releases.sort(key=lambda one: (one.price, one.measures is None))
     return Ways(tuple(releases), offers.unproven(fresh))
-
-
-def _wanted(plain: PlanRelease) -> float:
-    """How far off answers may be: as was asked, or where a price was given what the fresh answer promises for it."""
-    alpha = None if plain.target is None else plain.target.alpha
-    return plain.best.alpha if alpha is None else plain.compiled.alpha(alpha)
-
-
-def _is_as_close(quote: Quote, best: Quote) -> bool:
-    """Whether answers promise as much as the fresh ones for a price, and vary no more.
-
-    Far out the two differ: noise that is 0 in nineteen draws of twenty promises as much as noise that never is not.
-    """
-    if quote.alpha > best.alpha:
-        return False
-    return spread_of(quote.candidate, quote.epsilon) <= AS_CLOSE * spread_of(best.candidate, best.epsilon)
 
 
 def ways_words(release: Release, ways: Ways, analyst: str) -> tuple[Way, ...]:
@@ -539,13 +520,13 @@ class _Combining:
         """The release that measures nothing anew, in the chain of the last measurement."""
         plain, level = self.plain, last.past.link.level
         target = plain.target
-        if system is None or target is None:
+        if system is None or target is None or target.alpha is None:
             return None
-        most = (NEAR if target.epsilon is None else AS_CLOSE) * self._spread
+        most = NEAR * self._spread
         if system.spread(level, most) > most:
             return None
         quote = system.quote(target, level)
-        if quote is None or quote.alpha > _wanted(plain):
+        if quote is None or quote.alpha > plain.compiled.alpha(target.alpha):
             return None
         link = Link(last.past.link.chain, level, Fraction(0))
         sharing = _sharing(link, Fraction(0), self.ledger.links(self.handle.account, link.rows))
@@ -575,9 +556,9 @@ class _Combining:
         nothing.
         """
         plain, target = self.plain, self.plain.target
-        if target is None:
+        if target is None or target.alpha is None:
             return []
-        alpha, most = _wanted(plain), MOST * plain.best.epsilon
+        alpha, most = plain.compiled.alpha(target.alpha), MOST * plain.best.epsilon
         releases, likely = list[PlanRelease](), list[_Supplement]()
         for part in self._measurable():
             alone = None if part.compiled is plain.compiled else combine(plain.compiled, [part])
