@@ -69,7 +69,7 @@ def test_without_ipywidgets_it_says_what_to_install(session: Session, monkeypatc
         session["visits"].histogram(bf.col("age").bins(10)).widget(alpha=50)
 
 
-@pytest.mark.parametrize("options", [{"mechanism": "edge-transform"}, {"mechanism": "dawa"}, {"fresh": True}])
+@pytest.mark.parametrize("options", [{"mechanism": "edge-transform"}, {"mechanism": "dawa"}])
 def test_the_preview_of_a_repeated_question_says_that_it_is_free(session: Session, options: dict[str, Any]) -> None:
     question, other = session["visits"].histogram("ward"), session["visits"].histogram("age")
     assert question.preview(epsilon="0.1", **options).epsilon == Fraction(1, 10)

@@ -353,7 +353,21 @@ def _ways(case: Case, said: re.Match[str]) -> bool:
     )
 
 
+def _ends(case: Case, said: re.Match[str]) -> bool:
+    """The ends are those of the declared values, and values beyond them count as them."""
+    domain = case.handle.domain
+    attribute = next(domain[name] for name in domain if name.lower() == said["name"].lower())
+    ends = (attribute.value_at(0), attribute.value_at(attribute.size - 1))
+    declared = attribute.outside == "clamp" and (not said["null"] or str(attribute.null) == said["null"])
+    return declared and (said["low"], said["high"]) == tuple(map(str, ends))
+
+
 REGISTERED: Registry = (
+    (
+        r"(?P<name>\w+) below (?P<low>-?[\d.]+) or above (?P<high>-?[\d.]+) counts as that end, and intervals are of "
+        r"values so counted(?:; NULL of \w+ counts as (?P<null>-?[\d.]+))?\.?",
+        _ends,
+    ),
     (r"Ways to it: (?P<ways>.+)", _ways),
     # Previews.
     (rf"{CAP}\.", _capped(_always)),
