@@ -34,9 +34,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     statements: list[str] = []
     run = engine.DuckDB._run
 
-    def noted(self: engine.DuckDB, sql: str, deadline: float | None) -> object:
+    def noted(self: engine.DuckDB, sql: str) -> object:
         statements.append(sql)
-        return run(self, sql, deadline)
+        return run(self, sql)
 
     monkeypatch.setattr(engine.DuckDB, "_run", noted)
     return statements
