@@ -314,7 +314,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "if False:",
         LEDGER,
     ),
-    "charges in memory": (store, "_connect", "synchronous = FULL", "synchronous = OFF", LEDGER),
+    "charges in memory": (store, "_prepare_writer", "synchronous = FULL", "synchronous = OFF", LEDGER),
     "marks in memory": (mark, "_write", "    _sync_content(descriptor)\n", "", LEDGER),
     "forged receipts": (charges, "_answer", "_receipt_at(cursor, receipt.sequence) != receipt", "False", LEDGER),
     "classes of another accounting": (

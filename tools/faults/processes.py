@@ -45,7 +45,7 @@ def _killed(lab: Lab, fault: str, killing: str, span: float) -> Iterator[Outcome
         yield lab.verdict(fault, place, done["deaths"], done["unsettled"])
 
 
-BACK = ("DROP INDEX entry_by_synopsis", "DROP INDEX entry_by_analyst")
+BACK = ("DROP INDEX entry_by_restore",)
 """Undoes the newest migration."""
 FORMAT_BEFORE = NEWEST - 1
 POINTS_OF_OPENING = 24

@@ -93,7 +93,7 @@ class Call(Generic[Result]):
     results: list[Result] = field(default_factory=list)
     error: BaseException | None = None
     _stops: list[EngineStop] = field(default_factory=list)
-    _is_ended: bool = False
+    is_ended: bool = False
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
@@ -119,14 +119,14 @@ class Call(Generic[Result]):
     def begin(self, stop: EngineStop) -> None:
         """Notes what stops the work from now on."""
         with self._turn:
-            if self._is_ended:
+            if self.is_ended:
                 raise CallEnded
             self._stops.append(stop)
 
     def end(self) -> None:
         """Stops the work as well as its engine can, and waits for nothing."""
         with self._turn:
-            self._is_ended = True
+            self.is_ended = True
             stops = self._stops[:]
         for stop in stops:
             threading.Thread(target=stop.call, name="end of a call", daemon=True).start()
@@ -204,6 +204,9 @@ class Calls:
             call.end()
             call.done.wait(GRACE)
             raise
+        if call.is_ended:
+            # The source was closed, and the engine heard of it first.
+            raise WorkCancelled
         return call.result()
 
     def close(self) -> None:
