@@ -483,7 +483,8 @@ def _room() -> Iterator[Room]:
     with scratch(DECLARED, Policy({"x": line()})) as world:
         world.fill([{"x": value % 4} for value in range(10)])
         room = Room(world)
-        with swapped(world.source, "content", room.content):
+        # The last write stays the same: here it is for the content alone to show that rows changed.
+        with swapped(world.source, "content", room.content), swapped(world.source, "last_write", lambda: "a day"):
             yield room
 
 
@@ -555,4 +556,10 @@ def _difference(room: Room) -> list[str]:
     target = accuracy_target(epsilon=PRICE, mechanism="identity")
     alone = prepare(handle, make_request(handle, QUESTIONS[0], target))
     is_paid = not refused(partial(check_receipt, receipt, alone), DigestMismatch)
-    return broken({"the difference to an earlier answer pays for noise of its own": is_paid})
+    is_whole = receipt.charge.epsilon != PRICE - CHEAP
+    return broken(
+        {
+            "the difference to an earlier answer pays for noise of its own": is_paid,
+            "a finer level of the same rows is charged another amount than the difference": is_whole,
+        }
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from blowfishdb.audit.cases import battery
 from blowfishdb.audit.noise import digit_violations
 from blowfishdb.audit.replay import Effort, drills, replay, replay_account
 from blowfishdb.audit.report import Audit, CheckLine, Section, as_html, as_markdown, judged, write_report
-from blowfishdb.audit.run import AuditPlan, SelfCheck, _tasks, _without_self_check, run_audit
+from blowfishdb.audit.run import AuditPlan, SelfCheck, _without_self_check, audit_tasks, run_audit
 from blowfishdb.audit.statistical import EventComparison, lower, power, upper
 from blowfishdb.cli import run
 from blowfishdb.cli.audit import find_self_check
@@ -94,11 +94,13 @@ def test_code_that_cannot_be_audited_does_not_pass(monkeypatch: pytest.MonkeyPat
 def test_a_bar_is_not_drawn_where_prints_are_listened_to(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def elsewhere(plan: AuditPlan, jobs: int, *_: object) -> defaultdict[int, list[CheckLine]]:
-        asked.append(jobs)
-        return defaultdict(list)
+    def elsewhere(
+        plan: AuditPlan, order: Iterable[int], processes: int, _: object
+    ) -> Iterator[tuple[int, list[CheckLine]]]:
+        asked.append(processes)
+        return ((number, []) for number in order)
 
-    monkeypatch.setattr("blowfishdb.audit.run._in_several", elsewhere)
+    monkeypatch.setattr("blowfishdb.audit.run.run_tasks", elsewhere)
     run_audit(AuditPlan(quick=True, sections=("exact",)), jobs=1, progress=lambda name, done, total: None)
     assert asked == [1]
 
@@ -107,7 +109,7 @@ def test_a_clone_adds_the_self_check_and_an_installed_package_says_that_it_is_mi
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def names(self_check: SelfCheck | None) -> set[str]:
-        return {name for section, name, _ in _tasks(AuditPlan(quick=True, sections=("exact",)), self_check)}
+        return {name for section, name, _ in audit_tasks(AuditPlan(quick=True, sections=("exact",)), self_check)}
 
     self_check = find_self_check()
     assert self_check is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -50,7 +50,7 @@ SelfCheck = Callable[[AuditPlan], CheckWorks]
 
 
 @lru_cache(maxsize=4)
-def _tasks(plan: AuditPlan, self_check: SelfCheck | None) -> list[tuple[Section, str, CheckWork]]:
+def audit_tasks(plan: AuditPlan, self_check: SelfCheck | None) -> list[tuple[Section, str, CheckWork]]:
     """Every piece of work with its section and its name, in the order of the report."""
     quick, seed, effort = plan.quick, plan.seed, Effort.of(quick=plan.quick)
     cases = battery(quick=quick) if plan.subject is None else dataset_cases(plan.subject)
@@ -95,7 +95,7 @@ def _alone(check: Callable[[], CheckLine]) -> list[CheckLine]:
 
 def run_task(plan: AuditPlan, number: int, self_check: SelfCheck | None = None) -> list[CheckLine]:
     """The lines of one task; whatever goes wrong in it is a line as well, for an audit that fails shows nothing."""
-    _, name, work = _tasks(plan, self_check)[number]
+    _, name, work = audit_tasks(plan, self_check)[number]
     try:
         return list(work())
     except Exception as failure:  # noqa: BLE001  # the code under audit may fail in any way
@@ -107,12 +107,15 @@ def run_audit(
 ) -> Audit:
     """Runs every task of a plan and collects the lines in order."""
     started = time.monotonic()
-    tasks = _tasks(plan, self_check)
-    if jobs <= 1 and progress is None:
-        results = {number: run_task(plan, number, self_check) for number in range(len(tasks))}
-    else:
-        # What a process prints is listened to, so a bar is never drawn in one that audits.
-        results = _in_several(plan, jobs, progress, self_check)
+    tasks, results = audit_tasks(plan, self_check), dict[int, list[CheckLine]]()
+    # What a process prints is listened to, so a bar is never drawn in one that audits.
+    apart = 0 if jobs <= 1 and progress is None else max(1, jobs)
+    # Long tasks first, so that no process ends up alone with them.
+    order = sorted(range(len(tasks)), key=lambda number: apart > 0 and tasks[number][0] == "replay")
+    for number, lines in run_tasks(plan, order, apart, self_check):
+        results[number] = lines
+        if progress is not None:
+            progress(tasks[number][1], len(results), len(tasks))
     sections: dict[Section, list[CheckLine]] = {section: [] for section in plan.sections}
     for number, (section, _, _) in enumerate(tasks):
         sections[section] += results[number]
@@ -130,18 +133,18 @@ def run_audit(
     )
 
 
-def _in_several(
-    plan: AuditPlan, jobs: int, progress: AuditProgress | None, self_check: SelfCheck | None
-) -> dict[int, list[CheckLine]]:
-    tasks, results = _tasks(plan, self_check), dict[int, list[CheckLine]]()
+def run_tasks(
+    plan: AuditPlan, order: Iterable[int], processes: int, self_check: SelfCheck | None
+) -> Iterator[tuple[int, list[CheckLine]]]:
+    """The numbers of tasks and their lines, as each is done, in this process (0) or several; the rest may be left."""
+    if processes < 1:
+        yield from ((number, run_task(plan, number, self_check)) for number in order)
+        return
     # New processes, because a fork would share connections and threads of this one.
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        # Long tasks first, so that no process ends up alone with them.
-        order = sorted(range(len(tasks)), key=lambda number: tasks[number][0] == "replay")
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
+    try:
         waiting = {pool.submit(run_task, plan, number, self_check): number for number in order}
-        for done, future in enumerate(as_completed(waiting)):
-            number = waiting[future]
-            results[number] = future.result()
-            if progress is not None:
-                progress(tasks[number][1], done + 1, len(tasks))
-    return results
+        for future in as_completed(waiting):
+            yield waiting[future], future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
