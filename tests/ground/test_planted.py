@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from blowfishdb.audit.report import CheckLine, judged
+from blowfishdb.audit.run import AuditPlan, audit_tasks
+from blowfishdb.cli.audit import VIOLATION, find_self_check
 from tools.planted import __main__ as planted
+from tools.planted import first_violation
 from tools.planted.__main__ import BROKEN, FOUND, MISSED, WorkingCopy
 from tools.planted.table import Fault, StaleFault, faults
 
@@ -58,6 +63,22 @@ def test_the_command_tells_found_from_missed_and_takes_the_fault_out_again(tmp_p
         assert [copy.tests([f"test_{name}.py"]) for name in ("sees", "blind", "empty")] == [FOUND, MISSED, BROKEN]
     assert file.read_text() == "NOISE = 4\n"
     assert replace(copy, limit=0.01).tests(["test_sees.py"]) == "time"
+
+
+def test_an_audit_of_a_fault_ends_at_its_first_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+
+    def run_tasks(plan: object, order: Iterable[int], *_: object) -> Iterator[tuple[int, list[CheckLine]]]:
+        for number in order:
+            done.append(number)
+            yield number, [judged("a plan", "charge", ["too little"] * (number == 20))]
+
+    monkeypatch.setattr(first_violation, "run_tasks", run_tasks)
+    assert first_violation.main(0) == VIOLATION
+    assert done[-1] == 20
+    assert 1 < len(done) < len(audit_tasks(AuditPlan(quick=True), find_self_check())) / 3
+    monkeypatch.setattr(first_violation, "run_tasks", lambda *_: [(0, [judged("a plan", "charge", [])])])
+    assert first_violation.main(0) == 0
 
 
 def test_faults_are_chosen_by_words(capsys: pytest.CaptureFixture[str]) -> None:
