@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import httpx
 import pytest
 from fastapi import Response
 
 from blowfishdb.server.app import allow_files
 from blowfishdb.server.rest import queries
 from tests.server.places import AGES, PASSWORD, PATIENCE, Place, code, opened
+from tests.server.test_serving import make_certificate
 
 PREVIEWS, ANSWERS = "/api/v1/datasets/visits/previews", "/api/v1/datasets/visits/answers"
 OF_AN_ADDRESS, AT_ONCE = 10, 4
@@ -146,6 +148,22 @@ def test_a_flood_of_connections_without_requests_makes_room(place: Place, sent: 
         began = time.monotonic()
         assert told(plugs[0]) == b""
         assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n\r\n"])
+def test_a_flood_of_connections_that_are_never_encrypted_makes_room(tmp_path: Path, sent: bytes) -> None:
+    trusted = make_certificate(tmp_path)
+    with opened(tmp_path, server=f'certificate = "cert.pem"\nkey = "key.pem"\n{LIMITS}') as place, ExitStack() as stack:
+        began = time.monotonic()
+        plugs = [stack.enter_context(dialed(place, sent)) for _ in range(4 * OF_AN_ADDRESS)]
+        url = place.address.replace("http://127.0.0.1", "https://localhost")
+        program = stack.enter_context(httpx.Client(base_url=url, verify=trusted, timeout=PATIENCE))
+        headers = {"Authorization": f"Bearer {place.secrets['bob']}"}
+        assert program.post(PREVIEWS, json=AGES, headers=headers).status_code == 200
+        # Whoever came first was closed at once, the last after the time for a request, which is far below this.
+        for plug in plugs:
+            told(plug)
+        assert time.monotonic() - began < PATIENCE / 2
 
 
 def trickled(plug: socket.socket, piece: bytes) -> bytes:

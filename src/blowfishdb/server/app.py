@@ -253,13 +253,10 @@ def run_server(app_state: AppState, when_ready: Callable[[], None]) -> None:
 
 def listening(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """How an app listens. What a proxy says of its clients is believed only where the settings name it."""
-    certificate, key = settings.certificate, settings.key
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        ssl_certfile=None if certificate is None else str(settings.file(certificate)),
-        ssl_keyfile=None if key is None else str(settings.file(key)),
         proxy_headers=settings.behind_proxy,
         forwarded_allow_ips=settings.proxies if settings.behind_proxy else "",
         server_header=False,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import ssl
 from functools import partial
 from typing import Any
 
@@ -34,6 +37,7 @@ class HTTPPort:
         self.members: ConnectionPlaces[HTTPConnection] = members(settings, HTTPConnection.give_way)
         named = settings.proxies.split(",") if settings.behind_proxy else ()
         self._proxies = {part.strip() for part in named}
+        self.encryption = settings.encryption()
 
     def party_of(self, peer: str) -> Party:
         """Who is counted for a new connection: whoever is at its other end, or a proxy, which bounds its clients."""
@@ -46,7 +50,10 @@ class HTTPPort:
 
 
 class HTTPConnection(HttpToolsProtocol):
-    """One connection. It waits while no request is on its way; whoever waits makes room for others."""
+    """One connection. It waits while no request is on its way; whoever waits makes room for others.
+
+    It takes its place, and its time runs, before encryption is negotiated: not every client comes that far.
+    """
 
     def __init__(
         self,
@@ -60,12 +67,15 @@ class HTTPConnection(HttpToolsProtocol):
         self.port = port
         self.places, self.party = port.strangers, Party("address", "")
         self.timer: asyncio.TimerHandle | None = None
+        self.handshake: asyncio.Task[None] | None = None
         self.beside_body = 0
         """Bytes of this request that are not of its body."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Takes a place, or tells why there is none."""
+        """Takes a place, or tells why there is none. It is called again when the connection has been encrypted."""
         super().connection_made(transport)
+        if self.scheme == "https":
+            return
         self.party = self.port.party_of(self.client[0] if self.client else "unknown")
         is_proxy = self.party.kind == "proxy"
         self.places = self.port.members if is_proxy else self.port.strangers
@@ -75,6 +85,22 @@ class HTTPConnection(HttpToolsProtocol):
             self.refuse(refusal)
         else:
             self._wait()
+            if self.port.encryption is not None:
+                # Nothing was read yet: the socket goes to a transport that encrypts.
+                plug = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+                plug.setblocking(False)
+                transport.set_protocol(asyncio.Protocol())
+                transport.abort()
+                self.handshake = self.loop.create_task(self._encrypt(plug, self.port.encryption))
+
+    async def _encrypt(self, plug: socket.socket, context: ssl.SSLContext) -> None:
+        """Negotiates encryption. Until that is done a client is told nothing: it reads no words in the clear."""
+        try:
+            await self.loop.connect_accepted_socket(lambda: self, plug, ssl=context)
+        except (OSError, asyncio.CancelledError):
+            self.connection_lost(None)
+        finally:
+            self.handshake = None
 
     def belongs_to(self, name: str) -> None:
         """Counts the connection with an account from now on, as somebody signed in over it.
@@ -128,12 +154,24 @@ class HTTPConnection(HttpToolsProtocol):
         self.leave()
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        """Ends with the server, once the answer that is on its way is sent."""
+        if self.handshake is not None:
+            self.give_way()
+        else:
+            super().shutdown()
+
     def give_way(self) -> None:
         """Closes a connection that waits."""
+        if self.handshake is not None:
+            self.handshake.cancel()
         self.transport.abort()
 
     def refuse(self, error: BlowfishError) -> None:
         """Tells an error in place of an answer, and closes the connection."""
+        if self.port.encryption is not None and self.scheme == "http":
+            self.give_way()
+            return
         response = problem(error)
         lines = [STATUS_LINE[response.status_code], b"connection: close\r\n"]
         lines += [b"%s: %s\r\n" % header for header in response.raw_headers]
@@ -163,6 +201,6 @@ class HTTPConnection(HttpToolsProtocol):
     def _late(self) -> None:
         """Ends a connection whose client sent no whole request, or did not take the rest of an answer."""
         if self.transport.is_closing() or self.transport.get_write_buffer_size():
-            self.transport.abort()
+            self.give_way()
         else:
             self.refuse(TooSlow(self.port.settings.request_seconds))

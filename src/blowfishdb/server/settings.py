@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass, fields
 from ipaddress import ip_address
 from pathlib import Path
@@ -115,6 +116,14 @@ class Settings:
             return self.public_url.rstrip("/")
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.is_secure else 'http'}://{host}:{self.port}"
+
+    def encryption(self) -> ssl.SSLContext | None:
+        """What encrypts the connections of both ports; None where the settings name no certificate."""
+        if self.certificate is None or self.key is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self.file(self.certificate), self.file(self.key))
+        return context
 
     @property
     def provider(self) -> Provider | None:

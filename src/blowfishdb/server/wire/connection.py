@@ -150,11 +150,7 @@ class WireServer:
 async def listening(app_state: AppState, door: socket.socket | None = None) -> AsyncIterator[WireServer]:
     """The PostgreSQL port while the server runs: the one of the settings, or a socket that is bound already."""
     settings = app_state.settings
-    context = None
-    if settings.certificate is not None and settings.key is not None:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(settings.file(settings.certificate), settings.file(settings.key))
-    wire = WireServer(app_state, context)
+    wire = WireServer(app_state, settings.encryption())
     tasks: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
