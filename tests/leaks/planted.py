@@ -20,7 +20,11 @@ from blowfishdb.engine.postprocess import Selection
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.program import AutoChoice
 from blowfishdb.errors import BlowfishError
+from blowfishdb.ledger import Ledger
+from blowfishdb.ledger.values import owed
 from blowfishdb.noise import sampler
+from blowfishdb.server.middleware import AnswerSender
+from blowfishdb.server.wire import connection as wire
 from blowfishdb.session import backend, local, table
 from blowfishdb.session.backend import Past
 
@@ -202,3 +206,47 @@ LEAKS: dict[Leak, tuple[str, str]] = {
     scale: ("everything", "histogram"),
 }
 """Each leak with the dataset and the question that show it."""
+
+
+async def _send(self: AnswerSender, message: Any, usual: Any, changed: Callable[[Any], Any]) -> None:
+    """Sends the beginning of an answer in another form."""
+    await usual(self, changed(message) if message["type"] == "http.response.start" else message)
+
+
+def _on_start(patch: pytest.MonkeyPatch, changed: Callable[[Any], Any]) -> None:
+    usual = AnswerSender.send
+    patch.setattr(AnswerSender, "send", lambda self, message: _send(self, message, usual, changed))
+
+
+def status(spy: Spy, patch: pytest.MonkeyPatch) -> None:
+    """Another status of success, of REST, where an odd number was counted."""
+    odd = {200: 203}
+    _on_start(
+        patch, lambda start: {**start, "status": (odd if spy.is_odd else {}).get(start["status"], start["status"])}
+    )
+
+
+def header(spy: Spy, patch: pytest.MonkeyPatch) -> None:
+    """A tag of each answer of REST that follows from what was counted."""
+    _on_start(patch, lambda start: {**start, "headers": [*start["headers"], (b"etag", str(spy.telltale).encode())]})
+
+
+def command_tag(spy: Spy, patch: pytest.MonkeyPatch) -> None:
+    """The number of groups that occur in place of that of rows, at the end of a statement over the PostgreSQL port."""
+    usual = wire.message
+
+    def tagged(kind: str, *parts: bytes) -> bytes:
+        return usual(kind, *([wire.text(f"SELECT {(spy.counts > 0).sum()}")] if kind == "C" else parts))
+
+    patch.setattr(wire, "message", tagged)
+
+
+def history_of_others(spy: Spy, patch: pytest.MonkeyPatch) -> None:
+    """A history that lists the charges of another analyst."""
+    usual = Ledger.charges_of
+    patch.setattr(Ledger, "charges_of", lambda self, account, analyst, *more: usual(self, account, "bob", *more))
+
+
+def price_of_others(spy: Spy, patch: pytest.MonkeyPatch) -> None:
+    """A price that is lower where somebody else has paid for these rows."""
+    patch.setattr(sharing, "owed", lambda chain, level, analyst=None: owed(chain, level))

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.audit.twin_questions import AGE, ALL, COST, WARD, Asked, account, neighbouring
-from blowfishdb.audit.twins import ANALYST, Act, Heard, Sitting, compare, tell
+from blowfishdb.audit.twins import ANALYST, Act, Compared, Heard, Sitting, compare, tell
 from blowfishdb.session.session import connect
 from blowfishdb.session.table import Question, Table
+from tests.leaks.faces import SERVED_EQUAL, assistant, command_line, port, rest
 
 Asking = tuple[Callable[[Table], Question], str]
 """A question of somebody else and its epsilon."""
@@ -67,3 +68,34 @@ def test_what_somebody_else_asked_is_not_told() -> None:
 @pytest.mark.parametrize("name", ["steps", "presence", "persons", "known"])
 def test_no_kind_of_question_tells_what_somebody_else_asked(name: str) -> None:
     assert told(name, tuple(ALL), SAME_ROWS, OTHER_ROWS) == ()
+
+
+STATEMENTS = (
+    "EXPLAIN SELECT ward, COUNT(*) FROM {} GROUP BY ward OPTIONS (alpha = 20)",
+    "SELECT ward, COUNT(*) FROM {} GROUP BY ward OPTIONS (epsilon = 0.25)",
+    "SELECT age, COUNT(*) FROM {} GROUP BY age OPTIONS (epsilon = 0.5)",
+    "SELECT age, COUNT(*) FROM {} GROUP BY age OPTIONS (epsilon = 1)",
+    "SELECT age, COUNT(*) FROM {} GROUP BY age OPTIONS (epsilon = 99.9)",
+    "SELECT age, COUNT(*) FROM {} GROUP BY age OPTIONS (epsilon = 999)",
+)
+"""Rows that another analyst has at levels below and above, more than is left, and more than there ever was."""
+AS_ANA = ("--analyst", ANALYST)
+COMMANDS = tuple(("sql", text, *AS_ANA) for text in STATEMENTS)
+SERVED: Mapping[str, Sitting] = {
+    "REST": rest({"everything": {label: ALL[label] for label in ASKED}}),
+    "the port": port({"everything": STATEMENTS}),
+    "an assistant": assistant({"everything": STATEMENTS}),
+    "the command line": command_line({"everything": COMMANDS}),
+}
+
+
+def told_by(sitting: Sitting) -> Compared:
+    others = bob("everything", *SAME_ROWS), bob("everything", *OTHER_ROWS)
+    return compare(neighbouring(("everything",)), sitting, others=others, equal=SERVED_EQUAL, everywhere=True)
+
+
+@pytest.mark.parametrize("face", SERVED)
+def test_no_face_tells_what_somebody_else_asked(face: str) -> None:
+    found = told_by(SERVED[face])
+    assert found.differences == ()
+    assert found.accesses >= 3

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from blowfishdb.audit.twin_questions import ALL, NEIGHBOURHOODS, Asked, library, neighbouring, rotated
-from blowfishdb.audit.twins import Compared, Heard, compare
+from blowfishdb.audit.twins import DATA, Compared, Heard, compare
+from blowfishdb.engine.charge import Draw
+from blowfishdb.model.numbers import Ints
 
 REFUSED = {"too much", "SQL, unknown column"}
 """Questions that are asked for the words of their refusal."""
@@ -40,3 +44,37 @@ def test_every_kind_of_question_tells_the_same_of_two_tables(turn: int) -> None:
 @pytest.mark.parametrize("name", NEIGHBOURHOODS)
 def test_every_kind_of_question_under_every_policy(name: str) -> None:
     assert compared({name: ALL}, set()).differences == ()
+
+
+ROWS = ("histogram", "levels", "sum", "synopsis")
+
+
+@pytest.mark.parametrize("name", ["everything", pytest.param("persons_gone", marks=pytest.mark.nightly)])
+def test_a_file_that_is_rewritten_while_it_is_counted_tells_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twins, usual, moments = neighbouring((name,)), Draw.count, list[int]()
+    config = Path()
+
+    def counting(draw: Draw) -> Ints:
+        """The counts, after which the same rows are in another file, written at another moment."""
+        counts = usual(draw)
+        file, new = config.parent / DATA, config.parent / "new.duckdb"
+        shutil.copyfile(file, new)
+        moments.append(file.stat().st_mtime_ns + 10**9 * (1 + len(moments)))
+        os.utime(new, ns=(moments[-1], moments[-1]))
+        os.replace(new, file)
+        return counts
+
+    def script(world: Path) -> Iterator[Heard]:
+        nonlocal config
+        config = world
+        # What is written while it is counted was written at the same moments in both worlds.
+        moments.clear()
+        os.utime(config.parent / DATA, ns=(10**18, 10**18))
+        yield from library({name: {label: ALL[label] for label in ROWS}})(config)
+
+    monkeypatch.setattr(Draw, "count", counting)
+    found = compare(twins, script)
+    assert found.differences == ()
+    assert len(moments) > len(ROWS)

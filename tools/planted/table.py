@@ -45,6 +45,8 @@ def faults() -> Iterator[Fault]:
     yield from selections()
     yield from changes_and_risk()
     yield from around_the_noise()
+    yield from policies_and_persons()
+    yield from books_of_several()
 
 
 def certificates() -> Iterator[Fault]:
@@ -528,4 +530,202 @@ def around_the_noise() -> Iterator[Fault]:
         "if past_link.link.chain in chains:",
         "tests/session/test_history.py",
         "tests/session",
+    )
+
+
+def policies_and_persons() -> Iterator[Fault]:
+    """Families of policies that hide too little, rows taken for persons, and plans that another policy made."""
+
+    def fault(kind: str, name: str, file: str, old: str, new: str, *tests: str) -> Fault:
+        return Fault(kind, name, file, old, new, tests)
+
+    policy, graphs = "model/policy.py", "model/graphs.py"
+    yield fault(
+        "policy family",
+        "bins as far apart as their left edges",
+        policy,
+        "return StepWindow(attribute.size, 1 + theta // attribute.width)",
+        "return StepWindow(attribute.size, max(1, theta // attribute.width))",
+        "tests/model/test_policy.py",
+        "tests/model",
+    )
+    yield fault(
+        "policy family",
+        "periods of a clock one step too short",
+        policy,
+        "    step = 1 + within // unit\n",
+        "    step = max(1, within // unit)\n",
+        "tests/model/test_clock.py",
+        "tests/model",
+    )
+    yield fault(
+        "policy family",
+        "pairs at just the joint threshold",
+        graphs,
+        "            near = total <= limit\n",
+        "            near = total < max(1, limit)\n",
+        "tests/model/test_graphs.py",
+        "tests/model",
+    )
+    yield fault(
+        "policy family",
+        "values at just the declared distance",
+        policy,
+        "            if apart <= radius:\n",
+        "            if apart < radius:\n",
+        "tests/model/test_policy.py",
+        "tests/model",
+    )
+    yield fault(
+        "persons",
+        "the rows of persons where persons are counted",
+        "engine/release.py",
+        "if table is not None and table.counts_people and isinstance(unit, Person):",
+        "if table is not None and table.counts_people and isinstance(unit, Person) and unit.at_most < 2:",
+        "tests/engine/test_people.py",
+    )
+    yield fault(
+        "persons",
+        "one row more of each person than declared",
+        "sources/statement.py",
+        'ranked.filter((ranked["rank"] <= unit.at_most)',
+        'ranked.filter((ranked["rank"] <= unit.at_most + 1)',
+        "tests/sources/test_conformance.py",
+        "tests/sources",
+    )
+    yield fault(
+        "caches",
+        "a plan of the same question under another policy",
+        "engine/compile.py",
+        "if known is domain and hidden is policy and text == shown",
+        "if known is domain and text == shown",
+        "tests/session/test_quote_cache.py",
+        "tests/session",
+        "tests/engine",
+    )
+    yield fault(
+        "caches",
+        "an answer from before the policy changed",
+        "ledger/charges.py",
+        "                if _versions(receipt.charge) == _versions(known):\n",
+        "                if _versions(receipt.charge)[1:] == _versions(known)[1:]:\n",
+        "tests/ledger/test_answers.py",
+        "tests/ledger",
+        "tests/session",
+    )
+    yield fault(
+        "plan by data",
+        "a secret number of records, for the choice of a mechanism",
+        "session/local.py",
+        "        if release.epsilon:\n            return None\n",
+        "        if release.epsilon > 1:\n            return None\n",
+        "tests/engine/test_automatic.py",
+        "tests/session",
+    )
+    yield fault(
+        "message",
+        "the words of a failure after the noise",
+        "engine/charge.py",
+        '            incident = new_incident(error, f"a release of {handle.name}")\n            broken =',
+        "            incident = str(error)\n            broken =",
+        "tests/engine/test_charge.py",
+        "tests/engine",
+    )
+
+
+def books_of_several() -> Iterator[Fault]:
+    """Keys, answers and noise of others, past loss that is forgotten, and a verification that looks away."""
+
+    def fault(kind: str, name: str, file: str, old: str, new: str, *tests: str) -> Fault:
+        return Fault(kind, name, file, old, new, tests)
+
+    charges = "ledger/charges.py"
+    yield fault(
+        "charging",
+        "a key that somebody else has used",
+        charges,
+        'cursor.entries("account = ? AND analyst = ? AND charge_key = ?", account, analyst, key)',
+        "cursor.entries(\"account = ? AND ? <> '' AND charge_key = ?\", account, analyst, key)",
+        "tests/ledger/test_charges.py",
+        "tests/ledger",
+    )
+    yield fault(
+        "charging",
+        "the analyst's limit on PostgreSQL",
+        "ledger/postgres.py",
+        "AND (top = 0 OR a.limit_top IS NULL OR",
+        "AND (top <> 0 OR a.limit_top IS NULL OR",
+        "tests/ledger/test_postgres_store.py",
+        "tests/ledger",
+    )
+    yield fault(
+        "sharing",
+        "the finest of the finer levels in place of the next",
+        "engine/release.py",
+        "return min((past for past in self.published if past.link.parts >= self.link.parts)",
+        "return max((past for past in self.published if past.link.parts >= self.link.parts)",
+        "tests/session/test_sharing.py",
+        "tests/session/test_sharing_faults.py",
+    )
+    yield fault(
+        "sharing",
+        "a supplement from the chain that it supplements",
+        "engine/sharing.py",
+        "without = offers.mine - continued if supplement.beside else ()",
+        "without = ()",
+        "tests/engine/test_combination.py",
+        "tests/session/test_sharing.py",
+    )
+    yield fault(
+        "policy change",
+        "losses of analysts and of classes of edges",
+        "ledger/ledger.py",
+        "cursor.save_losses(losses.times(stretch), account, analyst)",
+        "cursor.save_losses(losses, account, analyst)",
+        "tests/ledger/test_class_losses.py",
+        "tests/ledger",
+    )
+    yield fault(
+        "history",
+        "an answer of somebody else is opened by its number",
+        "session/local.py",
+        "lambda charge: charge.analyst == analyst",
+        "lambda charge: charge.analyst != ''",
+        "tests/session/test_history.py",
+        "tests/session/test_own_book.py",
+        "tests/session",
+    )
+    yield fault(
+        "history",
+        "dashboards of whoever has the link",
+        "server/dashboards.py",
+        'return (self.access != "private" and identity.may("ask"))',
+        'return identity.may("ask")',
+        "tests/server/test_dashboards.py",
+    )
+    yield fault(
+        "verification",
+        "charges under versions that are not in force",
+        "ledger/state.py",
+        "    if versions != account.in_force:\n",
+        "    if versions[2] != account.in_force[2]:\n",
+        "tests/ledger/test_verification.py",
+        "tests/ledger",
+    )
+    yield fault(
+        "verification",
+        "past loss of a new policy beyond the limit",
+        "ledger/state.py",
+        '    if account.losses.is_over(account.limit):\n        raise RuleBroken("past loss',
+        '    if account.losses.is_over(None):\n        raise RuleBroken("past loss',
+        "tests/ledger/test_verification.py",
+        "tests/ledger",
+    )
+    yield fault(
+        "verification",
+        "what two branches both went on from",
+        "ledger/histories.py",
+        "_lost_by(state, account) + 2 * shared.get(account, Fraction(0))",
+        "_lost_by(state, account) + shared.get(account, Fraction(0))",
+        "tests/ledger/test_histories.py",
     )
