@@ -336,6 +336,14 @@ def sharing() -> Iterator[Fault]:
         "whose = plain(analyst if handle.sharing == OWN else None), plain(handle.versions())",
         "whose = plain(None), plain(handle.versions())",
     )
+    yield Fault(
+        "sharing",
+        "own answers that vary more than the fresh ones of a price",
+        "accuracy/closeness.py",
+        "    return bool(np.all(is_within | _vary_less(most, least, rates)))",
+        "    return True",
+        ("tests/session/test_owned_for_a_price.py",),
+    )
 
 
 def selections() -> Iterator[Fault]:

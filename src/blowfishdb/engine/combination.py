@@ -27,7 +27,7 @@ from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.errors import BlowfishError
 from blowfishdb.mechanisms.joint import JointStrategy
-from blowfishdb.mechanisms.strategy import Strategy
+from blowfishdb.mechanisms.strategy import Strategy, value_counts
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, refinement
@@ -179,6 +179,16 @@ class Combination(Strategy):
     def answer_variances(self, variances: Floats) -> Floats:
         """The expected squared error of each answer."""
         return np.asarray(np.square(self.noisy) @ variances)
+
+    def answer_terms(self) -> Ints | None:
+        """How many variables each answer adds up or subtracts; None when some have other factors."""
+        sizes = np.abs(self.noisy)
+        return np.count_nonzero(sizes, axis=1) if np.all((sizes == 0.0) | (sizes == 1.0)) else None
+
+    def term_counts(self) -> tuple[Ints, Ints] | None:
+        """The different numbers of variables that answers add up, and how many answers have each; or None."""
+        terms = self.answer_terms()
+        return None if terms is None else value_counts(terms)
 
 
 def _one_each(coefficients: Floats) -> Ints | None:
@@ -429,11 +439,24 @@ class _NormalEquations:
     gram: Floats
 
     def estimate(self, noisy: Floats) -> tuple[Floats, Floats] | None:
-        """The coefficients with those on exact rows; None where they are not the answers."""
+        """The coefficients with those on exact rows; None where they are not the answers.
+
+        Coefficients that are whole but for the rounding of floats are made whole.
+        """
+        return self._checked(_made_whole(noisy)) or self._checked(noisy)
+
+    def _checked(self, noisy: Floats) -> tuple[Floats, Floats] | None:
         beside = (self.wanted - noisy @ self.rows) @ self.known
         missed = np.hstack([noisy, beside]) @ self.everything - self.answers
         is_close = float(np.abs(missed).max(initial=0.0)) <= CLOSE * max(1.0, float(np.abs(self.answers).max()))
         return (noisy, beside) if is_close else None
+
+
+def _made_whole(coefficients: Floats) -> Floats:
+    """The coefficients of each answer, as whole numbers where all of them are that but for the rounding of floats."""
+    whole = np.round(coefficients) + 0.0
+    is_whole = np.all(np.abs(coefficients - whole) <= CLOSE, axis=1)
+    return np.where(is_whole[:, None], whole, coefficients)
 
 
 def _normal_equations(answers: Floats, rows: Floats, exact: Floats, variances: Floats) -> _NormalEquations:

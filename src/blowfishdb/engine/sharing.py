@@ -18,6 +18,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from blowfishdb.accuracy.candidates import CertifiedCandidate, round_up
+from blowfishdb.accuracy.closeness import no_wider, vary_no_more
 from blowfishdb.accuracy.quote import Quote, accuracy_at
 from blowfishdb.engine.answer import stored_document
 from blowfishdb.engine.combination import (
@@ -62,6 +63,10 @@ NEGLIGIBLE = 0.02
 """Measurements that enter no answer with a larger coefficient are left out of a combination."""
 NEAR = 1.3
 """Answers that vary more than fresh ones by more than this factor are surely not accurate enough."""
+FAINT = 1e-9
+"""Below this standard deviation floats do not tell answers apart."""
+READ_OFF_PAIRS = ("mean", "sum", "table")
+"""Kinds whose intervals may be read off the noise of two rows."""
 MOST_OTHERS = 3
 """The number of queries beside the one asked whose cells are tried."""
 MOST_QUOTED = 4
@@ -109,9 +114,8 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
         sharing = offers.of(fresh)
         same = sharing if sharing.link.level == fresh.level else offers.new_chain(fresh)
         return Ways((replace(plain, sharing=same),))
-    is_open = plain.target.alpha is not None and plain.target.mechanism is None
     # Counts of persons do not add up.
-    is_open = is_open and not counts_people(plain.compiled.query)
+    is_open = plain.target.mechanism is None and not counts_people(plain.compiled.query)
     # Noise on edges is drawn at one level only.
     releases, quotes = ([], [plain.best]) if isinstance(plain.plan, Plan) else ([plain], [])
     quotes += offers.continued_quotes(plain.best.mechanism, plain.target) if is_open else ()
@@ -119,7 +123,9 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
         sharing = offers.of(_own_part(plain.compiled, quote))
         level = sharing.link.level
         best = quote if level == quote.epsilon else _quote_at(plain.compiled, plain.target, quote.mechanism, level)
-        releases.append(replace(plain, best=best, sharing=sharing))
+        release = replace(plain, best=best, sharing=sharing)
+        if quote is plain.best or plain.target.epsilon is None or _is_no_wider(release, plain):
+            releases.append(release)
     if is_open and all(one.price > 0 for one in releases):
         combining = _Combining(ledger, handle, analyst, plain)
         free = combining.free()
@@ -127,6 +133,23 @@ def ways_to(ledger: Ledger, handle: DatasetHandle, analyst: str, release: Releas
     # Of two that cost the same, the one that tells more.
     releases.sort(key=lambda one: (one.price, one.measures is None))
     return Ways(tuple(releases), offers.unproven(fresh))
+
+
+def _is_no_wider(release: PlanRelease, fresh: PlanRelease) -> bool:
+    """Whether every answer of a release surely varies no more than that of the fresh one, and none promises less.
+
+    Either alone is not enough: noise that is 0 in nineteen draws of twenty promises as much as noise that always is.
+    """
+    return _varies_no_more(release.best.candidate, release.best.epsilon, fresh) and _promises_no_less(release, fresh)
+
+
+def _varies_no_more(candidate: CertifiedCandidate, level: Fraction, fresh: PlanRelease) -> bool:
+    return vary_no_more(candidate, level, fresh.best.candidate, fresh.best.epsilon)
+
+
+def _promises_no_less(release: PlanRelease, fresh: PlanRelease) -> bool:
+    by_pairs = fresh.compiled.query.kind in READ_OFF_PAIRS
+    return release.best.alpha <= fresh.best.alpha and no_wider(release.widths, fresh.widths, by_pairs=by_pairs)
 
 
 def ways_words(release: Release, ways: Ways, analyst: str) -> tuple[Way, ...]:
@@ -520,18 +543,21 @@ class _Combining:
         """The release that measures nothing anew, in the chain of the last measurement."""
         plain, level = self.plain, last.past.link.level
         target = plain.target
-        if system is None or target is None or target.alpha is None:
-            return None
         most = NEAR * self._spread
-        if system.spread(level, most) > most:
+        if system is None or target is None or (most > FAINT and system.spread(level, most) > most):
+            return None
+        # Asked is an accuracy, or for a price what a fresh answer has; to look at variances alone is quicker.
+        candidate = system.at(level) if target.alpha is None else None
+        if target.alpha is None and (candidate is None or not _varies_no_more(candidate, level, plain)):
             return None
         quote = system.quote(target, level)
-        if quote is None or quote.alpha > plain.compiled.alpha(target.alpha):
+        if quote is None or (target.alpha is not None and quote.alpha > plain.compiled.alpha(target.alpha)):
             return None
         link = Link(last.past.link.chain, level, Fraction(0))
         sharing = _sharing(link, Fraction(0), self.ledger.links(self.handle.account, link.rows))
         beside_rows = _beside(self.ledger, beside)
-        return replace(plain, best=quote, sharing=sharing, measures=last.part.compiled, beside=beside_rows)
+        release = replace(plain, best=quote, sharing=sharing, measures=last.part.compiled, beside=beside_rows)
+        return release if target.alpha is not None or _promises_no_less(release, plain) else None
 
     def _useful(
         self, last: CombinedMeasurement, beside: list[_Earlier], most: int
