@@ -406,4 +406,9 @@ def test_bins_over_columns_of_whole_numbers_are_declared_so() -> None:
     kinds = dict.fromkeys(("wide", "fine", "age"), ColumnKind.INTEGER) | {"price": ColumnKind.REAL}
     seen = with_whole_numbers(declared, {name: ColumnType(kind, "") for name, kind in kinds.items()})
     assert [name for name, one in seen.attributes if isinstance(one, Bins) and one.whole] == ["wide"]
+    of_types = {"wide": ColumnType(ColumnKind.DECIMAL, "DECIMAL(9,0)", 9, is_whole=True)}
+    # Whatever a column of SQLite declares, there may be fractions in it.
+    of_types |= {"price": ColumnType(ColumnKind.INTEGER, "INT", untyped=True)}
+    seen = with_whole_numbers(declared, of_types)
+    assert [name for name, one in seen.attributes if isinstance(one, Bins) and one.whole] == ["wide"]
     assert seen["age"] == declared["age"]

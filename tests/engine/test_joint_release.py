@@ -135,6 +135,11 @@ def test_attributes_that_change_one_at_a_time_cost_what_the_most_expensive_does(
     assert "2 sets of measured rows" in release.preview(handle(POLICIES["attribute"])).why
 
 
+def test_a_preview_says_what_values_count_as() -> None:
+    release = released(POLICIES["record"], together(VIEWS[0], VIEWS[-1]))
+    assert "cost below 0 or above 2 counts as that end" in release.preview(handle(POLICIES["record"])).values
+
+
 def test_views_of_one_attribute_are_read_off_the_same_rows() -> None:
     release = released(POLICIES["presence"], together(*VIEWS[:3], VIEWS[4]))
     assert len(release.compiled.query.groups) == 1

@@ -113,6 +113,14 @@ def test_where_floats_hold_no_variance_an_own_answer_serves_no_larger_price(tmp_
             assert (preview.epsilon, preview.best.epsilon) == ((0, level) if price <= level else (price, price))
 
 
+def test_what_varies_less_and_still_promises_less_does_not_serve(folder: Path) -> None:
+    """The sum of two numbers of level 1 varies less than one of level 0.7, and is more seldom within 1."""
+    with session(folder) as db:
+        question = db["visits"].where((AGE >= 20) & (AGE < 40)).count()
+        prices = {said: question.preview(epsilon="0.7", confidence=said) for said in ("0.5", "0.65")}
+    assert [preview.epsilon for preview in prices.values()] == [0, Fraction("0.7")]
+
+
 QUESTIONS: dict[str, Callable[[Table], Question]] = {
     "ages": lambda table: table.histogram(AGE),
     "bins of 5": lambda table: table.histogram(AGE.bins(5)),
@@ -169,7 +177,8 @@ def test_whatever_serves_for_a_price_varies_no_more_and_promises_no_less(
                 owned = QUESTIONS[chosen.choice(list(QUESTIONS))](db["visits"])
                 owned.release(epsilon=Fraction(chosen.choice(LEVELS)))
             for name, question in QUESTIONS.items():
-                question(db["visits"]).preview(epsilon=Fraction(chosen.choice(LEVELS)))
+                said = chosen.choice(["0.5", "0.65", "0.95", "0.999"])
+                question(db["visits"]).preview(epsilon=Fraction(chosen.choice(LEVELS)), confidence=said)
                 fresh, ways = found[-1]
                 assert isinstance(fresh, PlanRelease)
                 for way in ways.releases:

@@ -54,7 +54,7 @@ from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query, query
 from blowfishdb.present.words import question_words
-from blowfishdb.sources.base import ColumnKind, ColumnType, Join
+from blowfishdb.sources.base import ColumnType, Join
 from blowfishdb.sources.ibis_source import CapsSeen, ColumnSeen, IbisSource, look_at_column, tables_at
 
 if TYPE_CHECKING:
@@ -600,7 +600,7 @@ def with_whole_numbers(domain: Domain, columns: Mapping[str, ColumnType]) -> Dom
     """The domain with bins over columns of whole numbers declared so, where every bin holds one."""
 
     def declared(name: str, attribute: Attribute) -> Attribute:
-        is_whole = name in columns and columns[name].kind is ColumnKind.INTEGER
+        is_whole = name in columns and columns[name].holds_whole_numbers
         if is_whole and isinstance(attribute, Bins) and not attribute.whole and attribute.hold_whole_numbers:
             return replace(attribute, whole=True)
         return attribute

@@ -31,6 +31,7 @@ from blowfishdb.engine.infer import infer
 from blowfishdb.engine.preview import Offer, PartPrice, Preview, PriceList, bare_preview, worst_pair
 from blowfishdb.engine.release import PlanRelease, described
 from blowfishdb.engine.request import AccuracyTarget
+from blowfishdb.engine.value_words import value_words
 from blowfishdb.errors import AccuracyError, BlowfishError, Declined, QueryError
 from blowfishdb.mechanisms import identity, joint, optimized
 from blowfishdb.mechanisms.joint import JointStrategy
@@ -229,6 +230,7 @@ class JointRelease(PlanRelease):
             constraint_note=best.certificate.constraint_note,
             rows=None,
             parts=parts,
+            values=value_words(*(one.compiled for one in self._joined)),
         )
 
 

@@ -31,6 +31,7 @@ from blowfishdb.engine.preview import (
     quotes_for,
 )
 from blowfishdb.engine.request import AccuracyTarget, subject_of, write_query, write_settings
+from blowfishdb.engine.value_words import value_words
 from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.amounts import AmountParts
@@ -661,6 +662,7 @@ class PartsRelease(Release):
             worst_pair="",
             unprotected=not_protected(handle.domain, handle.policy),
             expensive_columns=(),
+            values=value_words(*(part.compiled for part in self.parts)),
             columns={title: columns[title] for title in titles},
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -17,17 +18,17 @@ from blowfishdb.present.words import readable, upper_end
 OF_VALUES = ("sum", "mean", *SPREADS)
 
 
-def value_words(compiled: Compiled) -> str:
+def value_words(*questions: Compiled) -> str:
     """What values count as where answers are sums, means, spreads or quantiles of them; nothing for counts."""
-    functions = _functions(compiled)
-    return "; ".join(
-        words
-        for name, uses in functions.items()
-        for words in (
-            *(_inside_words(name, compiled.cells.layout[name], uses) if uses & set(OF_VALUES) else ()),
-            *_ends_words(name, compiled.cells.layout[name]),
-        )
-    )
+    return "; ".join(dict.fromkeys(words for compiled in questions for words in _words_of(compiled)))
+
+
+def _words_of(compiled: Compiled) -> Iterator[str]:
+    for name, uses in _functions(compiled).items():
+        axis = compiled.cells.layout[name]
+        if uses & set(OF_VALUES):
+            yield from _inside_words(name, axis, uses)
+        yield from _ends_words(name, axis)
 
 
 def _functions(compiled: Compiled) -> dict[str, set[str]]:

@@ -39,12 +39,20 @@ class ColumnKind(StrEnum):
 class ColumnType:
     """The kind of a column, the engine's own name for it, and the digits of a decimal where they are limited.
 
+    Decimals `is_whole` have no places after the point; where a column is `untyped`, its values may be of another kind.
     A timestamp shows a wall clock; an instant is a moment that every zone's clock shows differently.
     """
 
     kind: ColumnKind
     native: str
     digits: int | None = None
+    is_whole: bool = False
+    untyped: bool = False
+
+    @property
+    def holds_whole_numbers(self) -> bool:
+        """Whether every number is a whole one."""
+        return (self.kind is ColumnKind.INTEGER or self.is_whole) and not self.untyped
 
 
 FetchedColumn: TypeAlias = Sequence[object] | Ints | Floats

@@ -60,10 +60,12 @@ def column_type(native: str) -> ColumnType:
         plain = wrapped[1]
     name, _, arguments = plain.partition("(")
     if name == "Decimal":
-        return ColumnType(ColumnKind.DECIMAL, native, int(arguments.partition(",")[0]))
+        digits, _, places = arguments.strip(") ").partition(",")
+        return ColumnType(ColumnKind.DECIMAL, native, int(digits), is_whole=int(places or 0) == 0)
     kind = KINDS.get(name, ColumnKind.OTHER)
     bits = int(name.removeprefix("U").removeprefix("Int")) if kind == ColumnKind.DECIMAL else 0
-    return ColumnType(kind, name if name.startswith("Enum") else native, len(str(2**bits)) if bits else None)
+    shown = name if name.startswith("Enum") else native
+    return ColumnType(kind, shown, len(str(2**bits)) if bits else None, is_whole=bits > 0)
 
 
 WIDE = {"toDate": "toDate32", "parseDateTimeBestEffort": "parseDateTime64BestEffort"}

@@ -206,12 +206,13 @@ def _stamped(files: Sequence[str]) -> Mapping[str, Stamp]:
 
 def column_type(native: str) -> ColumnType:
     """What DuckDB's name of a type means."""
-    decimal = re.fullmatch(r"DECIMAL\((\d+),\d+\)", native)
+    decimal = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", native)
     if decimal:
-        return ColumnType(ColumnKind.DECIMAL, native, int(decimal[1]))
+        return ColumnType(ColumnKind.DECIMAL, native, int(decimal[1]), is_whole=decimal[2] == "0")
     if native.startswith("ENUM("):
         return ColumnType(ColumnKind.TEXT, "ENUM")
-    return ColumnType(KINDS.get(native, ColumnKind.OTHER), native)
+    kind = KINDS.get(native, ColumnKind.OTHER)
+    return ColumnType(kind, native, is_whole=kind is ColumnKind.DECIMAL)
 
 
 class DuckDB(Engine):

@@ -27,12 +27,14 @@ SECONDS_TO_1970 = 62_167_219_200
 SESSION = "SET SESSION sql_mode = '', time_zone = '+00:00'"
 
 
-def column_type(native: str, full: str, digits: int | None) -> ColumnType:
+def column_type(native: str, full: str, digits: int | None, places: int | None) -> ColumnType:
     """What the server's name of a type means; whole numbers beyond 2^63 count as decimals."""
     if native == "bigint" and "unsigned" in full:
-        return ColumnType(ColumnKind.DECIMAL, full, 20)
+        return ColumnType(ColumnKind.DECIMAL, full, 20, is_whole=True)
     kind = KINDS.get(native, ColumnKind.OTHER)
-    return ColumnType(kind, full, digits if kind == ColumnKind.DECIMAL else None)
+    if kind is not ColumnKind.DECIMAL:
+        return ColumnType(kind, full)
+    return ColumnType(kind, full, digits, is_whole=places == 0)
 
 
 class MySQL(Engine):
@@ -94,12 +96,13 @@ class MySQL(Engine):
         return TableName(table.name, schema)
 
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
-        query = """SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, NUMERIC_PRECISION FROM information_schema.COLUMNS
+        query = """SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, NUMERIC_PRECISION, NUMERIC_SCALE
+            FROM information_schema.COLUMNS
             WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
         with self._connected() as cursor:
             cursor.execute(query, (table.schema, table.name))
             rows = cursor.fetchall()
-        return {name: column_type(native, full, digits) for name, native, full, digits in rows}
+        return {name: column_type(*about) for name, *about in rows}
 
     def is_view(self, table: TableName) -> bool:
         query = """SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""

@@ -32,7 +32,8 @@ KINDS = {
 COLUMNS = """
     SELECT a.attname, t.typtype = 'e',
         format_type(COALESCE(NULLIF(t.typbasetype, 0), t.oid), NULL),
-        CASE WHEN t.typname = 'numeric' AND a.atttypmod > 0 THEN ((a.atttypmod - 4) >> 16) & 65535 END
+        CASE WHEN t.typname = 'numeric' AND a.atttypmod > 0 THEN ((a.atttypmod - 4) >> 16) & 65535 END,
+        t.typname = 'numeric' AND a.atttypmod > 0 AND ((a.atttypmod - 4) & 65535) = 0
     FROM pg_attribute a
     JOIN pg_class c ON c.oid = a.attrelid
     JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -88,9 +89,9 @@ class Postgres(Engine):
         with self._connected() as connection:
             rows = connection.execute(COLUMNS, (table.schema, table.name)).fetchall()
         columns = {}
-        for name, is_list, native, digits in rows:
+        for name, is_list, native, digits, is_whole in rows:
             kind = ColumnKind.TEXT if is_list else KINDS.get(native, ColumnKind.OTHER)
-            columns[name] = ColumnType(kind, native, digits)
+            columns[name] = ColumnType(kind, native, digits, is_whole)
         return columns
 
     def is_view(self, table: TableName) -> bool:

@@ -65,9 +65,9 @@ SLACK = 5.0
 
 def column_type(native: str) -> ColumnType:
     """What Spark's name of a type means."""
-    decimal = re.fullmatch(r"decimal\((\d+),-?\d+\)", native)
+    decimal = re.fullmatch(r"decimal\((\d+),(-?\d+)\)", native)
     if decimal:
-        return ColumnType(ColumnKind.DECIMAL, native, int(decimal[1]))
+        return ColumnType(ColumnKind.DECIMAL, native, int(decimal[1]), is_whole=int(decimal[2]) <= 0)
     if re.fullmatch(r"(var)?char\(\d+\)", native):
         return ColumnType(ColumnKind.TEXT, native)
     return ColumnType(KINDS.get(native, ColumnKind.OTHER), native)

@@ -27,7 +27,7 @@ def column_type(declared: str) -> ColumnType:
         kind = ColumnKind.REAL
     else:
         kind = ColumnKind.OTHER
-    return ColumnType(kind, declared or "no declared type")
+    return ColumnType(kind, declared or "no declared type", untyped=True)
 
 
 AFFINITIES = {"INT": "INTEGER", "CHAR": "TEXT", "CLOB": "TEXT", "TEXT": "TEXT", "BLOB": "BLOB"}
