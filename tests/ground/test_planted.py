@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ALL = list(faults())
 KINDS = {
     *("certificate", "noise", "charging", "sharing", "selection", "policy change", "risk", "raw counts", "caches"),
-    *("history", "policy family", "persons", "plan by data", "message", "verification"),
+    *("history", "policy family", "persons", "plan by data", "message", "verification", "intervals"),
 }
 
 

@@ -105,10 +105,11 @@ def check(db: Session, folder: Path, kind: str, aggregate: str, shape: str, draw
     assert misses <= binom.isf(RARELY, draws, 0.05), (text, known, answers[0])
 
 
-@pytest.mark.parametrize(("place", "kind"), enumerate(KINDS))
+@pytest.mark.parametrize(("place", "kind"), list(enumerate(KINDS)))
 def test_the_truth_of_the_source_lies_in_its_interval(tmp_path: Path, place: int, kind: str) -> None:
     with opened(tmp_path, *KINDS[kind], presence="public" if place % 2 else "secret") as db:
-        for number, aggregate in enumerate(AGGREGATES, start=place):
+        # Half of them for each kind; by night all are asked, in all shapes.
+        for number, aggregate in list(enumerate(AGGREGATES, start=place))[place % 2 :: 2]:
             check(db, tmp_path, kind, aggregate, SHAPES[number % len(SHAPES)], DRAWS)
 
 
@@ -124,7 +125,7 @@ def test_so_does_that_of_each_aggregate_in_each_shape(
             check(db, tmp_path, kind, aggregate, shape, MANY)
 
 
-@pytest.mark.parametrize(("place", "kind"), enumerate(KINDS))
+@pytest.mark.parametrize(("place", "kind"), list(enumerate(KINDS)))
 def test_so_it_does_for_python(tmp_path: Path, place: int, kind: str) -> None:
     column, attribute = KINDS[kind]
     counted = COUNTED.get(kind, "{x}").format(x=column)

@@ -344,6 +344,14 @@ def sharing() -> Iterator[Fault]:
         "    return True",
         ("tests/session/test_owned_for_a_price.py",),
     )
+    yield Fault(
+        "intervals",
+        "values lie nearer to the middle of their bin than they may",
+        "model/cells.py",
+        "    return low + high, high - low, Fraction(1, 2 * attribute.denominator)",
+        "    return low + high, (high - low) // 2, Fraction(1, 2 * attribute.denominator)",
+        ("tests/session/test_true_values.py",),
+    )
 
 
 def selections() -> Iterator[Fault]:
