@@ -37,6 +37,17 @@ def test_every_code_is_on_the_page_with_its_status() -> None:
     assert listed == ours | {(code, status) for status, (code, _) in ASTRAY.items()}
 
 
+def test_every_error_can_be_told() -> None:
+    for kind in kinds():
+        error = kind.__new__(kind)
+        BlowfishError.__init__(error, "words")
+        error.__dict__.setdefault("wait", 1)
+        written = problem(error)
+        told = json.loads(bytes(written.body))
+        assert (written.status_code, told["status"], told["code"]) == (status_of(error), status_of(error), kind.code)
+        assert told["title"]
+
+
 def test_codes_are_of_one_error_each() -> None:
     codes = [kind.code for kind in kinds()]
     assert len(codes) == len(set(codes))

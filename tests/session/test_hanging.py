@@ -16,6 +16,7 @@ import blowfishdb as bf
 from blowfishdb.engine import charge
 from blowfishdb.errors import RateLimited, ReleaseCancelled, ReleaseFailed, WorkCancelled
 from blowfishdb.session import Session
+from blowfishdb.session.session import SpendingCap
 from blowfishdb.session.turn import MOST_WAITING, AnalystTurn
 from blowfishdb.sources.calls import is_cancelled
 from blowfishdb.sources.sqlite import SQLite
@@ -99,6 +100,28 @@ def test_leaving_ends_a_count_and_its_question_is_answered_later(
     engine.free.set()
     assert question.release(epsilon="0.5", key="mine").epsilon == Fraction(1, 2)
     assert db.budget("one").spent == Fraction(1, 2)
+
+
+def test_a_cap_gives_what_is_free_at_once_and_lets_the_rest_wait_or_leave(db: Session, engine: Engine) -> None:
+    cap = SpendingCap(Fraction(1))
+
+    def ask(name: str, epsilon: str) -> Fraction:
+        return cap.charged(db, name, lambda left: db[name].histogram("age").release(epsilon=epsilon, spend=left))[1]
+
+    assert ask("one", "0.25") == Fraction(1, 4)
+    engine.hung = "one"
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.submit(ask, "one", "0.5")
+        assert engine.began.wait(PATIENCE)
+        assert (ask("one", "0.25"), cap.left) == (0, 0)
+        token = is_cancelled.set(lambda: True)
+        with pytest.raises(WorkCancelled):
+            ask("two", "0.125")
+        is_cancelled.reset(token)
+        waiting = pool.submit(ask, "two", "0.125")
+        engine.free.set()
+        assert (running.result(PATIENCE), waiting.result(PATIENCE)) == (Fraction(1, 4), Fraction(1, 8))
+    assert cap.left == Fraction(3, 8)
 
 
 def test_one_question_asked_by_many_threads_is_charged_and_counted_once(db: Session, engine: Engine) -> None:

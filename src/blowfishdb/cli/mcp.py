@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial, wraps
-from threading import Event, Lock
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -51,7 +51,6 @@ class Conversation:
 
     session: Session
     cap: SpendingCap
-    _turn: Lock = field(default_factory=Lock, repr=False)
 
     def datasets(self) -> dict[str, Any]:
         """The datasets: columns with their public values, what is hidden and what is not, and the budget left."""
@@ -149,14 +148,13 @@ class Conversation:
         }
 
     def _answered(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The reply with the rest of the cap; one call at a time, so that no two spend the same rest."""
+        """The reply with the rest of the cap."""
         from mcp.server.mcpserver.exceptions import ToolError
 
         from blowfishdb.incidents import public_error
 
         try:
-            with self._turn:
-                return {**work(), "cap_left": str(self.cap.left)}
+            return {**work(), "cap_left": str(self.cap.left)}
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
             problem = public_error(error)
         raise ToolError(f"{problem.message} ({problem.code})")

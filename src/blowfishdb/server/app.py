@@ -209,6 +209,8 @@ LARGEST_MESSAGE = 4 * 2**20
 POLL = 0.02
 OTHER_FILES = 512
 """Files that a server opens beside its connections."""
+TELLING_SECONDS = 4
+"""Seconds after the time for running releases in which those whose counts were ended are told so."""
 LAST_SECONDS = 10.0
 """Seconds after the time for running releases in which the process ends in any case."""
 
@@ -242,7 +244,10 @@ def run_server(app_state: AppState, when_ready: Callable[[], None]) -> None:
     def end_in_time() -> None:
         while not server.should_exit:
             time.sleep(POLL * 10)
-        time.sleep(app_state.settings.shutdown_seconds + LAST_SECONDS)
+        time.sleep(app_state.settings.shutdown_seconds)
+        # While somebody may still read that their count was ended.
+        app_state.end_counts()
+        time.sleep(LAST_SECONDS)
         # The ledger survives any death; a thread in a driver that hangs would keep the process for ever.
         os._exit(1)
 
@@ -264,5 +269,5 @@ def listening(app: FastAPI, settings: Settings) -> uvicorn.Config:
         log_config=None,
         http=HTTPPort(settings).connection(),
         ws_max_size=LARGEST_MESSAGE,
-        timeout_graceful_shutdown=settings.shutdown_seconds,
+        timeout_graceful_shutdown=settings.shutdown_seconds + TELLING_SECONDS,
     )

@@ -19,6 +19,8 @@ from blowfishdb.incidents import public_error
 
 MEDIA_TYPE = "application/problem+json"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+CLIENT_CLOSED, CLOSED = 499, "Client Closed Request"
+"""Status and title of work that ended because nobody waited for it: in common use, though no standard has them."""
 STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.NotSignedIn, 401),
     (errors.SignInRefused, 401),
@@ -54,11 +56,11 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.SourceChanging, 503),
     (errors.TooLarge, 413),
     (errors.TooExpensive, 413),
-    (errors.WorkCancelled, 499),
+    (errors.WorkCancelled, CLIENT_CLOSED),
     (errors.SourcesUnavailable, 503),
     (errors.SourceBusy, 503),
     (errors.SourceFailed, 502),
-    (errors.ReleaseCancelled, 499),
+    (errors.ReleaseCancelled, CLIENT_CLOSED),
     (errors.ReleaseFailed, 502),
     (errors.DeadlinePassed, 504),
     (errors.InternalError, 500),
@@ -100,7 +102,7 @@ def _response(
 ) -> JSONResponse:
     content = {
         "type": f"urn:blowfishdb:{code}",
-        "title": HTTPStatus(status).phrase,
+        "title": CLOSED if status == CLIENT_CLOSED else HTTPStatus(status).phrase,
         "status": status,
         "code": code,
         "detail": detail,

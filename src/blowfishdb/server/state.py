@@ -280,9 +280,13 @@ class AppState:
                 counted = compile_query(handle.domain, handle.policy, query("count"))
                 handle.source.prepare(counted.cells, handle.policy.unit)
 
-    def close(self) -> None:
-        """Ends counts that still run, which are answered when they are asked again, then lets go of everything."""
+    def end_counts(self) -> None:
+        """Ends counts that still run, which are answered when they are asked again, and begins no more."""
         self._live.end_counts()
+
+    def close(self) -> None:
+        """Ends counts that still run, then lets go of everything."""
+        self.end_counts()
         with self._turn:
             for backend in self._backends.values():
                 backend.close()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from blowfishdb.catalog.catalog import PEOPLE
@@ -25,13 +26,14 @@ from blowfishdb.engine.request import (
     target_options,
 )
 from blowfishdb.engine.synopsis import Synopsis
-from blowfishdb.errors import InvalidInput
+from blowfishdb.errors import InvalidInput, SpendingCapReached, WorkCancelled
 from blowfishdb.model.query import Query
 from blowfishdb.session.backend import MOST_LISTED, Backend, Budget, ListPart, Past, Published, ReleaseRequest, expect
 from blowfishdb.session.local import open_local
 from blowfishdb.session.plan import Item, QuestionPlan, plan_questions, read_item, refuse_above, with_own
 from blowfishdb.session.remote import is_server, open_remote
 from blowfishdb.session.table import Question, Table
+from blowfishdb.sources.calls import POLL, is_cancelled
 
 if TYPE_CHECKING:
     from blowfishdb.sql import Statement
@@ -203,6 +205,7 @@ class SpendingCap:
 
     limit: Fraction
     spent: Fraction = Fraction(0)
+    _turn: Lock = field(default_factory=Lock, repr=False)
 
     @property
     def left(self) -> Fraction:
@@ -210,7 +213,23 @@ class SpendingCap:
         return max(Fraction(0), self.limit - self.spent)
 
     def charged(self, session: Session, dataset: str, work: Callable[[Fraction], Result]) -> tuple[Result, Fraction]:
-        """The result of a release that gets what is left as its limit, and what it charged; one release at a time."""
+        """The result of a release that gets what is left as its limit, and what it charged.
+
+        One release at a time may charge. Others get what is free at once, and wait for it with what is not.
+        """
+        if not self._turn.acquire(blocking=False):
+            with suppress(SpendingCapReached):
+                return work(Fraction(0)), Fraction(0)
+            cancelled = is_cancelled.get()
+            while not self._turn.acquire(timeout=POLL):
+                if cancelled():
+                    raise WorkCancelled
+        try:
+            return self._charged(session, dataset, work)
+        finally:
+            self._turn.release()
+
+    def _charged(self, session: Session, dataset: str, work: Callable[[Fraction], Result]) -> tuple[Result, Fraction]:
         before, left, spent = session.budget(dataset).spent, self.left, self.spent
         # Until the charge is known, nothing more may be spent; it stands even where counting failed after it.
         self.spent = max(self.limit, spent)
