@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
+from blowfishdb.cli.audit import VIOLATION
 from tools.planted.table import Fault, faults
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -22,7 +24,23 @@ WHOLE = ("tests",)
 LIMIT = 1800
 """Seconds after which a run of tests, or an audit, is given up."""
 FOUND, MISSED, SLOW, BROKEN = "found", "missed", "time", "broken"
-ROW = "{:<14} {:<68} {:>8} {:>8} {:>8}"
+ROW = "{:<14} {:<68} {:>8} {:>8} {:>8}  {}"
+LIKELY: dict[str, tuple[str, ...]] = {
+    "certificate": ("made-up", "tiny", "known", "structure"),
+    "noise": ("groups", "quantiles", "points", "the sampler", "identity"),
+    "charging": ("drills", "the ledger", "analysts"),
+    "sharing": ("shared noise", "share noise"),
+    "selection": ("moves", "groups"),
+    "policy change": ("change",),
+    "raw counts": ("presence", "persons", "people", "groups"),
+    "caches": ("quotes", "digests", "one process"),
+    "history": ("analysts", "sessions"),
+    "policy family": ("made-up", "threshold", "joint"),
+    "persons": ("persons", "people", "person"),
+    "message": ("drills",),
+    "verification": ("the ledger",),
+}
+"""Words in the names of the audit's tasks that likely find faults of a kind, and come before all others."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +51,8 @@ class Found:
     tests: str
     audit: str
     seconds: float
+    by: str = ""
+    """The first violation that the audit finds."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +82,16 @@ class WorkingCopy:
         # Several processes that stop at the first failure say that they were interrupted.
         return {None: SLOW, 0: MISSED, 1: FOUND, 2: FOUND}.get(code, BROKEN)
 
-    def audit(self) -> str:
-        """Whether the short audit finds a violation."""
+    def audit(self, likely: Sequence[str] = ()) -> tuple[str, str]:
+        """Whether the short audit finds a violation, and which one."""
         # One process needs no others beside it here either.
-        code = self._run("-m", "tools.planted.first_violation", str(self.jobs if self.jobs > 1 else 0))
-        return {None: SLOW, 0: MISSED}.get(code, FOUND)
+        processes = str(self.jobs if self.jobs > 1 else 0)
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
+            code = self._run("-m", "tools.planted.first_violation", processes, *likely, said=said)
+            said.seek(0)
+            return {None: SLOW, 0: MISSED, VIOLATION: FOUND}.get(code, BROKEN), said.read().strip()
 
-    def _run(self, *arguments: str) -> int | None:
+    def _run(self, *arguments: str, said: IO[str] | None = None) -> int | None:
         """The exit code of a command in the copy; None where it takes too long."""
         paths = os.pathsep.join(str(self.folder / place) for place in ("src", "."))
         settings = {**os.environ, "PYTHONPATH": paths, "HYPOTHESIS_PROFILE": "ci", "OPENBLAS_NUM_THREADS": "1"}
@@ -76,7 +99,7 @@ class WorkingCopy:
             [sys.executable, *arguments],
             cwd=self.folder,
             env=settings,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL if said is None else said,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         ) as process:
@@ -107,15 +130,15 @@ def working_copy(jobs: int, limit: float) -> Iterator[WorkingCopy]:
 
 def tried(copy: WorkingCopy, fault: Fault, options: argparse.Namespace) -> Found:
     """One fault: the tests that likely see it, then all others where that is wanted, and the audit."""
-    started, tests, audit = time.monotonic(), "", ""
+    started, tests, audit, by = time.monotonic(), "", "", ""
     with copy.holding(fault):
         if not options.audit_only:
             tests = copy.tests(fault.tests)
             if tests == MISSED and options.whole:
                 tests = copy.tests(WHOLE)
         if not options.tests_only:
-            audit = copy.audit()
-    return Found(fault, tests, audit, time.monotonic() - started)
+            audit, by = copy.audit(LIKELY.get(fault.kind, ()))
+    return Found(fault, tests, audit, time.monotonic() - started, by)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -151,12 +174,13 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     for fault in chosen:
         fault.planted((ROOT / fault.path).read_text(encoding="utf-8"))
-    print(ROW.format("kind", "fault", "tests", "audit", "seconds"), flush=True)
+    print(ROW.format("kind", "fault", "tests", "audit", "seconds", "by").rstrip(), flush=True)
     with working_copy(options.jobs, options.limit) as copy:
         for fault in chosen:
             row = tried(copy, fault, options)
             rows.append(row)
-            print(ROW.format(fault.kind, fault.name[:68], row.tests, row.audit, f"{row.seconds:.0f}"), flush=True)
+            words = row.tests, row.audit, f"{row.seconds:.0f}", row.by
+            print(ROW.format(fault.kind, fault.name[:68], *words).rstrip(), flush=True)
     by_tests, by_audit = (
         sum(word == FOUND for word in column) for column in zip(*((r.tests, r.audit) for r in rows), strict=True)
     )

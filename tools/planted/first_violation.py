@@ -11,11 +11,11 @@ STRIDE = 9
 """Tasks that stand together are alike: one in so many of all kinds comes first."""
 
 
-def main(processes: int) -> int:
-    """The exit code: that of an audit, after the first violation."""
+def main(processes: int, *likely: str) -> int:
+    """The exit code: an audit's, after its first violation. Tasks with a likely word in their names come first."""
     plan, self_check = AuditPlan(quick=True), find_self_check()
-    numbers = range(len(audit_tasks(plan, self_check)))
-    order = sorted(numbers, key=lambda number: number % STRIDE)
+    names = [name for _, name, _ in audit_tasks(plan, self_check)]
+    order = sorted(range(len(names)), key=lambda at: (not any(word in names[at] for word in likely), at % STRIDE))
     for _, lines in run_tasks(plan, order, processes, self_check):
         for line in lines:
             if line.is_violation:
@@ -25,4 +25,4 @@ def main(processes: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(int(sys.argv[1]), *sys.argv[2:]))

@@ -589,8 +589,8 @@ def policies_and_persons() -> Iterator[Fault]:
         policy,
         "            if apart <= radius:\n",
         "            if apart < radius:\n",
-        "tests/model/test_policy.py",
-        "tests/model",
+        "tests/catalog/test_dataset.py",
+        "tests/catalog",
     )
     yield fault(
         "persons",
