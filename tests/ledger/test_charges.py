@@ -9,8 +9,8 @@ import pytest
 
 from blowfishdb.errors import AmountTooFine, BudgetExceeded, InvalidInput, KeyReused, StaleVersion, UnknownAccount
 from blowfishdb.ledger import Ledger
-from blowfishdb.ledger.amounts import FINEST
-from tests.ledger.support import charge_of, opened
+from blowfishdb.ledger.amounts import FINEST, PER_EDGE, SUM
+from tests.ledger.support import charge_of, opened, terms
 
 
 def test_ten_tenths_are_exactly_one(ledger: Ledger) -> None:
@@ -133,16 +133,22 @@ def test_a_stale_quote_is_refused(ledger: Ledger) -> None:
     assert caught.value.what == "domain version"
 
 
-def test_too_fine_amounts_get_a_short_one_that_works(ledger: Ledger) -> None:
-    account = opened(ledger, 1)
-    primes = [10**9 + 7, 10**9 + 9, 998244353, 10**9 + 21, 10**9 + 33]
-    with pytest.raises(AmountTooFine) as caught:
-        for number, prime in enumerate(primes):
-            ledger.charge(charge_of(account, Fraction(1, prime), f"k{number}"))
-    short = caught.value.nearest_above
-    assert caught.value.requested <= short <= caught.value.requested + Fraction(1, 10**12)
-    ledger.charge(charge_of(account, short, "short"))
-    ledger.charge(charge_of(account, "1/29", "also short"))
+PRIMES = [10**9 + 7, 10**9 + 9, 998244353, 10**9 + 21, 10**9 + 33]
+
+
+@pytest.mark.parametrize("accounting", [SUM, PER_EDGE])
+def test_no_charge_is_refused_for_fractions_that_others_were_charged(ledger: Ledger, accounting: str) -> None:
+    account = ledger.register(replace(terms(1), accounting=accounting), name="census", by="cora")
+    for number, prime in enumerate(PRIMES):
+        losses = None if accounting == SUM else {f"class {number % 2}": Fraction(1, prime)}
+        ledger.charge(replace(charge_of(account, Fraction(1, prime), f"k{number}", analyst="bob"), losses=losses))
+    own = Fraction(1, 10**9 + 87)
+    ledger.charge(charge_of(account, own, "fine"))
+    assert ledger.budget_of(account.id, "ana").spent == own
+    lost = ledger.account(account.id).spent
+    sums = sum((Fraction(1, prime) for prime in (PRIMES if accounting == SUM else PRIMES[::2])), own)
+    assert sums <= lost < sums + Fraction(len(PRIMES) + 1, 10**12)
+    assert lost > sums or accounting != SUM
     assert ledger.verify().is_sound
 
 

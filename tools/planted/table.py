@@ -335,6 +335,7 @@ def sharing() -> Iterator[Fault]:
         "engine/sharing.py",
         "whose = plain(analyst if handle.sharing == OWN else None), plain(handle.versions())",
         "whose = plain(None), plain(handle.versions())",
+        "tests/engine/test_rows_digest.py",
     )
     yield Fault(
         "sharing",
@@ -673,6 +674,15 @@ def books_of_several() -> Iterator[Fault]:
         "AND (top <> 0 OR a.limit_top IS NULL OR",
         "tests/ledger/test_postgres_store.py",
         "tests/ledger",
+    )
+    yield fault(
+        "sharing",
+        "a digest of rows is remembered without its analyst",
+        "engine/sharing.py",
+        "    whose = plain(analyst if handle.sharing == OWN else None), plain(handle.versions())\n",
+        "    whose = plain(analyst if handle.sharing == OWN else None), plain(handle.versions())\n"
+        "    whose = next((known for known in compiled.row_digests if known[1] == whose[1]), whose)\n",
+        "tests/engine/test_rows_digest.py",
     )
     yield fault(
         "sharing",

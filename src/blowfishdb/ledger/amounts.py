@@ -14,13 +14,13 @@ DECIMALS = 10**12
 EASY = math.lcm(DECIMALS, *range(1, 31))
 """Every balance counts in parts of this from the start, so decimals of 12 places and small fractions always fit."""
 FINEST = 10**60
-"""No common denominator grows beyond this; what would need more is refused with a short amount above it."""
+"""No common denominator grows beyond this: a sum that would need more takes the next short amount above instead."""
 LARGEST = 10**9
 
 
 @dataclass(frozen=True)
 class Balance:
-    """A sum of amounts as `units` parts of 1/`grid`; the grid only ever grows to a multiple of itself."""
+    """A sum of amounts as `units` parts of 1/`grid`."""
 
     units: int
     grid: int
@@ -35,10 +35,12 @@ class Balance:
         return Fraction(self.units, self.grid)
 
     def plus(self, amount: Fraction) -> Balance:
-        """The balance after adding an amount; AmountTooFine when the grid would become too fine."""
+        """The balance after adding an amount."""
         grid = math.lcm(self.grid, amount.denominator)
         if grid > FINEST:
-            raise AmountTooFine(amount, nearest_above(amount))
+            value = total(self.value, amount)
+            grid = math.lcm(EASY, value.denominator)
+            return Balance(value.numerator * (grid // value.denominator), grid)
         return Balance(self.units * (grid // self.grid) + amount.numerator * (grid // amount.denominator), grid)
 
     def times(self, factor: Fraction) -> Balance:
@@ -64,6 +66,15 @@ def in_parts(amount: Fraction) -> AmountParts:
 def nearest_above(amount: Fraction) -> Fraction:
     """The least decimal of 12 places that is not below the amount; every account accepts it."""
     return Fraction(math.ceil(amount * DECIMALS), DECIMALS)
+
+
+def total(before: Fraction, amount: Fraction) -> Fraction:
+    """The sum of what was spent before and an amount; a little more where the exact sum would be too fine to carry.
+
+    It is never refused: whether a sum is too fine depends on what others were charged, and a refusal would tell that.
+    """
+    is_fitting = math.lcm(EASY, before.denominator, amount.denominator) <= FINEST
+    return before + (amount if is_fitting else nearest_above(amount))
 
 
 def check_amount(amount: Fraction, what: str) -> None:
@@ -147,19 +158,19 @@ class ClassLosses:
     @property
     def worst(self) -> Fraction:
         """The most that any class lost."""
-        return self.rest + max(self.classes.values()) if self.classes else self.rest
+        return total(self.rest, max(self.classes.values())) if self.classes else self.rest
 
     def plus(self, epsilon: Fraction, losses: Mapping[str, Fraction] | None) -> ClassLosses:
         """The losses after a release; one that names no classes cost each of them its epsilon."""
         if losses is None:
-            return ClassLosses(_fitting(self.rest, epsilon), self.classes)
+            return ClassLosses(total(self.rest, epsilon), self.classes)
         known = dict(self.classes)
         for name, loss in losses.items():
             if loss > 0:
-                known[name] = _fitting(known.get(name, Fraction(0)), loss)
+                known[name] = total(known.get(name, Fraction(0)), loss)
         if len(known) > MOST_CLASSES:
             # Too many to keep apart: what is not kept apart counts for all, which is never too little.
-            return ClassLosses(_fitting(self.worst, epsilon))
+            return ClassLosses(total(self.worst, epsilon))
         return ClassLosses(self.rest, known)
 
     def times(self, stretch: Fraction) -> ClassLosses:
@@ -186,10 +197,3 @@ def read_losses(document: str) -> ClassLosses:
         return ClassLosses(Fraction(content["rest"]), classes)
     except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
         raise LedgerCorrupt("the losses per class of edges cannot be read") from None
-
-
-def _fitting(before: Fraction, amount: Fraction) -> Fraction:
-    """The sum; AmountTooFine where its denominator would grow without bound."""
-    if math.lcm(EASY, before.denominator, amount.denominator) > FINEST:
-        raise AmountTooFine(amount, nearest_above(amount))
-    return before + amount

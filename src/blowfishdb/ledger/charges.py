@@ -169,8 +169,8 @@ class Charging(OpenLedger):
     def charge(self, charge: Charge) -> Receipt:
         """Pays for a release, durably, before any data is read.
 
-        BudgetExceeded, StaleVersion, AmountTooFine, KeyReused and DrillCopy leave no trace. After LedgerUnavailable the
-        charge may or may not be on record: repeat it with the same key, which never pays twice.
+        BudgetExceeded, StaleVersion, KeyReused and DrillCopy leave no trace. After LedgerUnavailable the charge may or
+        may not be on record: repeat it with the same key, which never pays twice.
         """
         self._check_no_drill()
         body = charge_body(charge, self._now())

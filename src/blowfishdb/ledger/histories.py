@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 from blowfishdb.errors import LedgerRolledBack
-from blowfishdb.ledger.amounts import EASY, NOTHING, ClassLosses
+from blowfishdb.ledger.amounts import EASY, NOTHING, ClassLosses, check_amount
 from blowfishdb.ledger.mark import HighWaterMark
 from blowfishdb.ledger.records import LedgerCursor, limit_values, text
 from blowfishdb.ledger.state import LedgerState
@@ -170,6 +170,7 @@ def count_restored(cursor: LedgerCursor, account: str, lost: Fraction | None) ->
     """
     if lost is None:
         return
+    check_amount(lost, "what was lost elsewhere")
     known = cursor.account(account)
     cursor.rows("UPDATE account SET charges = ? WHERE id = ?", max(1, known.charges), account)
     if lost > known.limit:
