@@ -45,9 +45,7 @@ PAGES_EQUAL = (
     MadeEqual(
         "nicegui.event_listener", "uuid", lambda: RepeatedBytes(uuid), "what the browser calls has a random name"
     ),
-    MadeEqual(
-        "blowfishdb.server.pages.layout", "PATIENCE", lambda: 60.0, "a frame without its content is sent by time"
-    ),
+    MadeEqual("blowfishdb.server.pages.layout", "PATIENCE", lambda: 60.0, "content that is late follows its frame"),
     MadeEqual("blowfishdb.server.dashboards", "new_password", lambda: partial(str, "a-board"), "a link is random"),
 )
 """What is made equal beside what it is for other faces; the clock of the browser stands, too."""
@@ -85,6 +83,8 @@ class Current:
 def shown(page: Page, label: str) -> Iterator[Heard]:
     """All that a page holds: its markup, and each element as the server has sent it, with the values of charts."""
     page.evaluate(HEARD)
+    # What is worked out beside the page follows it.
+    page.wait_for_function("() => !/Working out|Just a moment/.test(document.body.innerText)")
     yield Heard(label, "markup", page.locator("main#page").evaluate("element => element.outerHTML").encode())
     newest = list(Client.instances.values())[-1]
     for number, element in sorted(newest.elements.items()):
