@@ -33,6 +33,8 @@ from tests.leaks.faces import SERVED_EQUAL, app_state_of
 from tests.server.places import free_door
 
 PATIENCE = 60_000
+STILL = "() => !/Working out|Just a moment/.test(document.body.innerText) && !document.querySelector('.q-ripple')"
+"""What is worked out beside the page has followed it, and no click is drawn any more."""
 NUMBERED = """(() => {
   let turn = 0;
   crypto.randomUUID = () => `00000000-0000-4000-8000-${String(++turn).padStart(12, "0")}`;
@@ -83,8 +85,7 @@ class Current:
 def shown(page: Page, label: str) -> Iterator[Heard]:
     """All that a page holds: its markup, and each element as the server has sent it, with the values of charts."""
     page.evaluate(HEARD)
-    # What is worked out beside the page follows it.
-    page.wait_for_function("() => !/Working out|Just a moment/.test(document.body.innerText)")
+    page.wait_for_function(STILL)
     yield Heard(label, "markup", page.locator("main#page").evaluate("element => element.outerHTML").encode())
     newest = list(Client.instances.values())[-1]
     for number, element in sorted(newest.elements.items()):
