@@ -105,7 +105,7 @@ SAID = {
     "ledger.md": (
         f"Decimals of up to {log2(amounts.DECIMALS) / log2(10):g} places and fractions with denominators up to "
         f"{next(n for n in range(1, 99) if amounts.EASY % n) - 1} always fit",
-        f"common denominator beyond 10^{log2(amounts.FINEST) / log2(10):g} is refused",
+        f"common denominator would pass 10^{log2(amounts.FINEST) / log2(10):g} counts",
         f"with every balance {'once a minute' if watch.EVERY == 60 else watch.EVERY} from then on",
         f"a lock held for {mark.PATIENCE:g} seconds raises",
         f"did not end within {WORDS[PAUSE]} seconds is refused",
