@@ -86,6 +86,8 @@ def test_what_cannot_work_is_refused_and_nothing_is_written(blowfish: Run, folde
         ((), "no column has a domain"),
         (("--domain", "aeg=0..99"), "did you mean 'age'"),
         (("--domain", "age=many"), "age: 'many' is not a domain"),
+        (("--domain", "age=bins(0, 99, width=1)"), "age: 'bins(0, 99, width=1)' is no list of values"),
+        (("--domain", "age=0..99, 120"), "age: '0..99, 120' is no list of values"),
         (("--domain", "age=0..99", "--policy", "age=near"), "is not a policy"),
         (("--domain", "age=0..99", "--policy", "cost=full"), "no attribute 'cost'"),
         (("--domain", "age=0..99", "--epsilon", "much"), "epsilon is a number"),

@@ -403,6 +403,8 @@ MOMENTS = re.compile(
     r"(?P<start>\d{4}-\d\d-\d\dT[\d:]+)\s*\.\.\s*(?P<end>\d{4}-\d\d-\d\dT[\d:]+)(\s+by\s+(?P<by>\w+))?(\s+in\s+(?P<zone>\S+))?"
 )
 EDGES = re.compile(r"edges\s+(?P<edges>.+)")
+NO_LIST = re.compile(r"(integers|bins|dates|timestamps|categorical)\s*\(.*\)|.*\d\.\.-?\d.*", re.DOTALL)
+"""Words that somebody meant as numbers or dates: an expression of Python, or a range and more beside it."""
 FILE = re.compile(r"(?:@|from\s+file\s+)(?P<path>.+)")
 
 
@@ -441,6 +443,8 @@ def _listed(plain: str, kind: ColumnKind | None, folder: Path) -> dict[str, Any]
     ordered = False
     if file := FILE.fullmatch(plain):
         texts = _lines(folder / Path(file["path"].strip()).expanduser())
+    elif NO_LIST.fullmatch(plain):
+        raise DomainError(f"{plain[:60]!r} is no list of values; {HINT}. Values that look like this come from a @file")
     elif "<" in plain:
         texts, ordered = _items(plain, "<"), True
     elif "," in plain:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -169,9 +170,10 @@ def _estimate(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float 
     if raw.size == 1:
         return Estimate(raw / measure.scale, around(raw / measure.scale, widths.simultaneous / measure.scale))
     # The second row is how far off the first is, wherever in their bins values lie.
-    wide = widths.together / measure.scale
-    value, far = np.split(raw / measure.scale, 2)
-    inside = np.maximum(far + wide[1], 0.0)
+    scales = measure.scale * np.array([1.0, measure.fineness])
+    wide = widths.together / scales
+    value, far = np.split(raw / scales, 2)
+    inside = np.clip(far + wide[1], 0.0, math.inf if total is None else total * measure.coarsest)
     note = f"intervals hold up to {upper_end(float(inside[0])):g} for where in their bins values lie"
     return Estimate(value, around(value, wide[0] + inside), note)
 

@@ -40,7 +40,8 @@ class Measure:
 
     A mean is `offset` (over `scale`) plus the first row over the count; the count's row is multiplied by `spread`, the
     most that a value differs from the offset, so that one alpha means the same for both rows. `inside` is how far a
-    value may be from that of its cell; a sum of such cells measures as a second row by how much it may be off.
+    value may be from that of its cell; a sum of such cells measures how much it may be off, times `fineness`, as a
+    second row.
     """
 
     numerators: Ints
@@ -54,6 +55,16 @@ class Measure:
         """The least and the greatest value of a record that counts."""
         low, high = self.numerators - self.inside, self.numerators + self.inside
         return float(low.min()) / self.scale, float(high.max()) / self.scale
+
+    @property
+    def fineness(self) -> int:
+        """The factor of the second row of a sum.
+
+        Both rows have the same noise. With s and t as the most that a record adds to them, this costs the first row
+        f t / s more noise and adds a part 1 / f of it to the interval: together the least for f = sqrt(s / t).
+        """
+        most = max(1, int(self.inside.max()))
+        return max(1, math.isqrt(int(np.abs(self.numerators).max()) // most))
 
     @property
     def coarsest(self) -> float:
@@ -377,7 +388,7 @@ def _measured(query: Query, cells: Cells) -> Rows:
     the count of ordinary cells times the spread."""
     measure = measure_of(cells)
     mean = [measure.numerators - measure.offset, np.full(measure.numerators.size, measure.spread)]
-    total = [measure.numerators, *([measure.inside] if measure.inside.any() else [])]
+    total = [measure.numerators, *([measure.inside * measure.fineness] if measure.inside.any() else [])]
     values = total if query.kind == "sum" else mean
     rows = np.zeros((len(values), cells.graph.cells), dtype=np.int64)
     rows[:, : measure.numerators.size] = values
