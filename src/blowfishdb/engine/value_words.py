@@ -47,10 +47,8 @@ def _inside_words(name: str, axis: AxisCells, uses: set[str]) -> tuple[str, ...]
     far = readable(upper_end(float(int(inside.max(initial=0)) * unit)))
     if not inside.any():
         return ()
-    each = " a record" if "sum" in uses else ""
-    return (
-        f"a value of {name} counts as the middle of its bin, up to {far} off, for which intervals add{each} so much",
-    )
+    each = " for each record" if "sum" in uses else ""
+    return (f"a value of {name} counts as the middle of its bin, up to {far} off, and intervals add that{each}",)
 
 
 def _ends_words(name: str, axis: AxisCells) -> tuple[str, ...]:
