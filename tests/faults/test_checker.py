@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from tools.faults.checker import (
     ASKED,
     SAW,
     ClientLog,
+    Paid,
     Record,
     Tables,
     Verdict,
     check,
+    check_levels,
     read_log,
     read_tables,
     settled_keys,
@@ -135,3 +138,20 @@ def test_a_log_survives_a_death_within_a_line(tmp_path: Path) -> None:
     assert settled_keys(read_log(path), ()) == set()
     with pytest.raises(ValueError, match="a record is one of"):
         Record("guessed", "ana", "k")
+
+
+def test_a_chain_of_shared_noise_that_is_paid_too_little_is_caught() -> None:
+    quarter, half = Fraction(1, 4), Fraction(1, 2)
+    first = Paid(1, "data", ("ana", "a"), quarter, "", quarter, "chain", quarter)
+    second = Paid(2, "data", ("ben", "b"), quarter, "", half, "chain", half)
+    wrong = [
+        replace(second, epsilon=Fraction(0)),
+        replace(second, received=quarter),
+        replace(second, level=Fraction(1)),
+    ]
+    faults = []
+    for last in (second, *wrong):
+        verdict = Verdict()
+        check_levels([first, last], verdict)
+        faults.append(verdict.untraced_charges)
+    assert faults == [0, 1, 1, 2]

@@ -1,4 +1,4 @@
-"""The short version of `make faults`: three kinds of fault and some damage, a few releases each, nothing lost."""
+"""The short version of `make faults`: four kinds of fault and some damage, a few releases each, nothing lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tools.faults.swarm import POINTS
 pytestmark = pytest.mark.postgres
 
 
-@pytest.mark.parametrize("kind", ["points", "cuts", "file-size"])
+@pytest.mark.parametrize("kind", ["points", "sharing", "cuts", "file-size"])
 def test_nothing_is_lost(lab: Lab, kind: str) -> None:
     rows = list(KINDS[kind](lab))
     assert rows

@@ -9,16 +9,26 @@ from collections.abc import Callable, Iterator, Sequence
 from tools.faults.connections import cut_commits, server_death, terminated_backends
 from tools.faults.corruption import damaged_ledgers
 from tools.faults.disks import file_size_limit, full_disk
+from tools.faults.hanging import silent_engines
 from tools.faults.lab import HEAD, Lab, Outcome, as_json, failure, line, open_lab
-from tools.faults.processes import clock_skew, kill_at_moments, kill_at_points, killed_migrations, two_servers
+from tools.faults.processes import (
+    clock_skew,
+    kill_at_moments,
+    kill_at_points,
+    kill_while_sharing,
+    killed_migrations,
+    two_servers,
+)
 from tools.faults.schedules import random_schedules
 
 KINDS: dict[str, Callable[[Lab], Iterator[Outcome]]] = {
     "points": kill_at_points,
     "moments": kill_at_moments,
+    "sharing": kill_while_sharing,
     "terminated": terminated_backends,
     "cuts": cut_commits,
     "server-death": server_death,
+    "silence": silent_engines,
     "file-size": file_size_limit,
     "disks": full_disk,
     "servers": two_servers,

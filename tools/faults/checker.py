@@ -95,6 +95,7 @@ def check(tables: Tables, records: Iterable[Record], *, is_settled: bool = True)
     charges = _charges(tables)
     verdict.charges = len(charges)
     _check_sums(tables, charges, verdict)
+    check_levels(charges, verdict)
     _check_charges(tables, charges, seen, verdict, is_settled=is_settled)
     _check_answers(tables, charges, seen, verdict)
     return verdict
@@ -109,6 +110,10 @@ class Paid:
     who: Who
     epsilon: Fraction
     hash: str
+    received: Fraction
+    """What the analyst pays: less than the price where they share noise and had a part of it already."""
+    chain: str
+    level: Fraction
 
 
 def _charges(tables: Tables) -> list[Paid]:
@@ -119,7 +124,13 @@ def _charges(tables: Tables) -> list[Paid]:
             who = (str(fields["analyst"]), str(fields["key"]))
             if who != (analyst, key) or fields["account"] != account:
                 raise ValueError(f"entry {sequence} contradicts itself")
-            found.append(Paid(int(sequence), str(account), who, Fraction(fields["epsilon"]), str(own)))
+            price = Fraction(fields["epsilon"])
+            shared = (
+                Fraction(fields.get("received", price)),
+                str(fields.get("chain", "")),
+                Fraction(fields.get("level", 0)),
+            )
+            found.append(Paid(int(sequence), str(account), who, price, str(own), *shared))
     return found
 
 
@@ -148,7 +159,7 @@ def _check_sums(tables: Tables, charges: list[Paid], verdict: Verdict) -> None:
         limit = Fraction(opened[account]["limit"])
         if limit != Fraction(int(top), int(bottom)):
             _untraced(verdict, f"the limit of {account} is not the one on record")
-        _compare(verdict, f"account {account}", own, limit, Fraction(int(units), int(grid)))
+        _compare(verdict, f"account {account}", [paid.epsilon for paid in own], limit, Fraction(int(units), int(grid)))
         if count != len(own):
             _untraced(verdict, f"account {account} counts {count} charges, the chain has {len(own)}")
     for account, name, top, bottom, units, grid in tables.analysts:
@@ -157,13 +168,26 @@ def _check_sums(tables: Tables, charges: list[Paid], verdict: Verdict) -> None:
         limit = NO_LIMIT if written is None else Fraction(written)
         if limit != (NO_LIMIT if top is None else Fraction(int(top), int(bottom))):
             _untraced(verdict, f"the limit of {name} is not the one on record")
-        _compare(verdict, f"analyst {name}", own, limit, Fraction(int(units), int(grid)))
+        _compare(verdict, f"analyst {name}", [paid.received for paid in own], limit, Fraction(int(units), int(grid)))
     for orphan in [*by_account, *by_analyst]:
         _untraced(verdict, f"charges of {orphan} have no balance")
 
 
-def _compare(verdict: Verdict, who: str, own: list[Paid], limit: Fraction, balance: Fraction) -> None:
-    total = sum((paid.epsilon for paid in own), Fraction(0))
+def check_levels(charges: list[Paid], verdict: Verdict) -> None:
+    """Along a chain of shared noise the data pays for what is new in all, and an analyst for what is new to them."""
+    highest: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    for paid in charges:
+        if paid.chain:
+            for whose, amount in (("", paid.epsilon), (paid.who[0], paid.received)):
+                if amount != max(Fraction(0), paid.level - highest[paid.chain, whose]):
+                    _untraced(
+                        verdict, f"the charge {paid.sequence} is not what its level adds for {whose or 'the data'}"
+                    )
+                highest[paid.chain, whose] = max(paid.level, highest[paid.chain, whose])
+
+
+def _compare(verdict: Verdict, who: str, amounts: list[Fraction], limit: Fraction, balance: Fraction) -> None:
+    total = sum(amounts, Fraction(0))
     if max(total, balance) > limit:
         verdict.over_spend += 1
         verdict.notes.append(f"{who} spent {max(total, balance)} of {limit}")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tools.database_servers import PostgresServer, memory_folder, postgres_server
 from tools.faults.checker import REFUSED, UNCLEAN, check, read_logs, read_tables
-from tools.faults.swarm import FINAL, Plan, WorkerPool, jobs, make_fixture, open_worker_pool
+from tools.faults.swarm import FINAL, OWN_FILE, Plan, WorkerPool, jobs, make_fixture, open_worker_pool
 
 SQLITE, POSTGRES = "SQLite", "PostgreSQL"
 STORES = (SQLITE, POSTGRES)
@@ -30,6 +30,7 @@ class Place:
     config: Path
     logs: Path
     releases: int
+    is_shared: bool = False
 
     @property
     def folder(self) -> Path:
@@ -54,16 +55,29 @@ class Lab:
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def place(
-        self, store: str, releases: int | None = None, *, url: str | None = None, under: Path | None = None
+        self,
+        store: str,
+        releases: int | None = None,
+        *,
+        url: str | None = None,
+        under: Path | None = None,
+        source: str = OWN_FILE,
+        settings: str = "",
+        is_shared: bool = False,
     ) -> Place:
-        """A new dataset with an empty ledger in this store; `url` and `under` put ledger or folder elsewhere."""
+        """A new dataset with an empty ledger in this store.
+
+        `url`, `under` and `source` put ledger, folder or rows elsewhere; `settings` are more lines of configuration.
+        """
         number, wanted = next(self._numbers), self.releases if releases is None else releases
         folder = (under or self.folder) / f"clinic-{number}"
         logs = self.folder / f"logs-{number}"
         logs.mkdir(parents=True)
         if url is None:
             url = f"sqlite:///{folder}/blowfish.ledger" if store == SQLITE else self.database(f"clinic_{number}")
-        return Place(store, url, make_fixture(folder, url, jobs(wanted)), logs, wanted)
+        asked = jobs(wanted, is_shared=is_shared)
+        config = make_fixture(folder, url, asked, source, settings, is_shared=is_shared)
+        return Place(store, url, config, logs, wanted, is_shared)
 
     def database(self, name: str) -> str:
         """The address of a new, empty database on the lab's server."""
@@ -77,7 +91,13 @@ class Lab:
         """Clients that ask all releases of a place and that nobody kills."""
         seed = self.chance.randrange(2**31)
         return Plan(
-            str(place.config), str(place.logs), place.releases, processes, seed=seed, is_sqlite=place.store == SQLITE
+            str(place.config),
+            str(place.logs),
+            place.releases,
+            processes,
+            seed=seed,
+            is_sqlite=place.store == SQLITE,
+            is_shared=place.is_shared,
         )
 
     def struck(

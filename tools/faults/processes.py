@@ -37,9 +37,14 @@ def kill_at_moments(lab: Lab) -> Iterator[Outcome]:
     yield from _killed(lab, "kill -9 at a random moment", DELAYS, LIFE)
 
 
-def _killed(lab: Lab, fault: str, killing: str, span: float) -> Iterator[Outcome]:
+def kill_while_sharing(lab: Lab) -> Iterator[Outcome]:
+    """The same where analysts share their noise, and each release continues a draw that another one has."""
+    yield from _killed(lab, "kill -9 while noise is shared", POINTS, POINTS_OF_A_RELEASE, is_shared=True)
+
+
+def _killed(lab: Lab, fault: str, killing: str, span: float, *, is_shared: bool = False) -> Iterator[Outcome]:
     for store in STORES:
-        place = lab.place(store)
+        place = lab.place(store, is_shared=is_shared)
         plan = replace(lab.plan(place), killing=killing, span=span, deaths=place.releases)
         done = lab.worker_pool.run(plan)
         yield lab.verdict(fault, place, done["deaths"], done["unsettled"])

@@ -42,12 +42,25 @@ class Job:
     epsilon: str
 
 
-def jobs(releases: int) -> list[Job]:
-    """So many releases, dealt out to the analysts in turn."""
-    return [Job(f"analyst-{n % ANALYSTS}", f"key-{n}", f"0.{10_000 + n:07}") for n in range(releases)]
+def jobs(releases: int, *, is_shared: bool = False) -> list[Job]:
+    """So many releases, dealt out to the analysts in turn; where they share noise, each adds a little to the last."""
+    least, step = (0, 1_000) if is_shared else (10_000, 1)
+    return [Job(f"analyst-{n % ANALYSTS}", f"key-{n}", f"0.{least + (n + 1) * step:07}") for n in range(releases)]
 
 
-def make_fixture(folder: Path, ledger: str, asked: list[Job]) -> Path:
+OWN_FILE = "duckdb:///clinic.duckdb#visits"
+"""Where the rows are, unless an engine is to fail."""
+
+
+def make_fixture(
+    folder: Path,
+    ledger: str,
+    asked: list[Job],
+    source: str = OWN_FILE,
+    settings: str = "",
+    *,
+    is_shared: bool = False,
+) -> Path:
     """A configuration with one dataset, whose limits allow nine tenths of what will be asked."""
     import duckdb
 
@@ -58,19 +71,22 @@ def make_fixture(folder: Path, ledger: str, asked: list[Job]) -> Path:
         columns = "range AS id, CASE range % 3 WHEN 0 THEN 'A1' WHEN 1 THEN 'A2' ELSE 'A3' END AS ward"
         connection.execute(f"CREATE OR REPLACE TABLE visits AS SELECT {columns} FROM range({ROWS})")
     path = folder / "blowfish.toml"
-    path.write_text(f'ledger = "{ledger}"\nmark = "blowfish.mark"\n')
+    path.write_text(f'ledger = "{ledger}"\nmark = "blowfish.mark"\n{settings}')
     total = sum((Fraction(job.epsilon) for job in asked), Fraction(0))
     analysts = len({job.analyst for job in asked})
+    if is_shared:
+        # Whoever asks last has the same noise as all before them, and pays for the difference.
+        total, analysts = max(Fraction(job.epsilon) for job in asked), 1
     with bf.curate(path, by="cora") as curator:
         curator.add(
             bf.Dataset(
                 "visits",
-                source="duckdb:///clinic.duckdb#visits",
+                source=source,
                 domain={"ward": bf.categorical(["A1", "A2", "A3"], null="A1", outside="A1")},
                 epsilon=str(total * SHARE_OF_DATASET),
                 per_analyst=str(total / analysts * Fraction(24, 25)),
-                # Every job pays its own price, so that the prices of all jobs add up to the balances.
-                sharing="off",
+                # Unshared, every job pays its own price, so that the prices of all jobs add up to the balances.
+                sharing="analysts" if is_shared else "off",
             )
         )
     return path
@@ -237,6 +253,7 @@ class Plan:
     span: float = 120
     seed: int = 1
     is_sqlite: bool = True
+    is_shared: bool = False
     install: list[str] = field(default_factory=list)
     servers: list[str] = field(default_factory=list)
     tokens: dict[str, str] = field(default_factory=dict)
@@ -265,7 +282,7 @@ class Client:
 
 def shares(plan: Plan) -> list[Client]:
     """The releases dealt out to the clients, some of them to two."""
-    asked, count = jobs(plan.releases)[plan.first :], plan.processes
+    asked, count = jobs(plan.releases, is_shared=plan.is_shared)[plan.first :], plan.processes
     dealt: list[list[Job]] = [[] for _ in range(count)]
     for number, job in enumerate(asked):
         dealt[number % count].append(job)
