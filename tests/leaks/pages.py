@@ -1,4 +1,4 @@
-"""The web pages over a world, in a browser. A process serves them once: `python -m tests.leaks.pages NAME [LEAK]`."""
+"""The pages over a world, in a browser. One process serves them once: `python -m tests.leaks.pages NAME [LEAK]`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from blowfishdb.server.state import AppState
 from tests.browser.fixture import ARRIVED, HEARD, launch, open_tab, settle
 from tests.leaks import planted
 from tests.leaks.faces import SERVED_EQUAL, app_state_of
+from tests.leaks.test_others import OTHER_ROWS, SAME_ROWS, bob
 from tests.server.places import free_door
 
 PATIENCE = 60_000
@@ -165,9 +166,16 @@ def planting(leak: str | None) -> Iterator[None]:
         yield
 
 
+OTHERS = "others"
+
+
 def main(name: str, leak: str | None = None) -> int:
-    """Prints what differs between the pages of two worlds, how much was told, and how often data was read."""
-    current = Current()
+    """Prints what differs between the pages of two worlds, how much was told, and how often data was read.
+
+    With "others" in place of a leak the tables are the same, and another analyst has asked other questions before.
+    """
+    current, others = Current(), (bob(name, *SAME_ROWS), bob(name, *OTHER_ROWS)) if leak == OTHERS else None
+    leak = None if leak == OTHERS else leak
     with sync_playwright() as playwright, planting(leak):
         browser = launch(playwright)
 
@@ -181,7 +189,7 @@ def main(name: str, leak: str | None = None) -> int:
                 yield from visited(context, current, app_state, name)
                 context.close()
 
-        found = compare(neighbouring((name,)), script, equal=PAGES_EQUAL, everywhere=True)
+        found = compare(neighbouring((name,)), script, others=others, equal=PAGES_EQUAL, everywhere=True)
         browser.close()
     print(json.dumps({"differences": found.differences, "told": found.told, "accesses": found.accesses}))
     for server in current.stop:

@@ -32,6 +32,13 @@ def test_pages_of_two_tables_are_the_same(name: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("leak", ["length", "header", "history", "charged_amount"])
+def test_no_page_tells_what_somebody_else_asked() -> None:
+    found = visits("everything", "others")
+    assert found["differences"] == []
+    assert found["accesses"] >= 2 and found["told"] > 1000
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("leak", ["header", "history", "charged_amount"])
 def test_a_leak_on_a_page_is_found(leak: str) -> None:
     assert visits("everything", leak)["differences"]
