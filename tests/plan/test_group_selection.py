@@ -10,6 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from blowfishdb.errors import CannotCertify, PlanError
 from blowfishdb.model.graphs import CellGraph, ConstraintMoves, EdgeGraph, Presence
@@ -120,6 +122,20 @@ def test_what_is_chosen() -> None:
     assert GroupSelection(Fraction(1), 3, above=70).choose(counts, np.zeros(3, dtype=np.int64)).size == 0
     ranked, listed = (GroupSelection(Fraction(1), 3, 2).noise, GroupSelection(Fraction(1), 3, above=1).noise)
     assert [(one.law, one.size) for one in (*ranked, *listed)] == [("geometric", 6), ("laplace", 3)]
+
+
+NUMBERS = st.lists(st.integers(-30, 30), min_size=4, max_size=4)
+
+
+@given(NUMBERS, st.lists(NUMBERS, min_size=3, max_size=3))
+def test_a_choice_follows_from_the_sums_of_counts_and_noise(counts: list[int], noise: list[list[int]]) -> None:
+    held, draws = np.array(counts), np.array(noise)
+    for plan, drawn in (
+        (GroupSelection(Fraction(1), 4, 3), draws),
+        (GroupSelection(Fraction(1), 4, above=5), draws[0]),
+    ):
+        rest = np.zeros_like(held)
+        assert plan.choose(held, drawn.reshape(-1)).tolist() == plan.choose(rest, (drawn + held).reshape(-1)).tolist()
 
 
 def test_persons_and_constraints_count_move_by_move() -> None:
