@@ -21,7 +21,6 @@ from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.program import AutoChoice
 from blowfishdb.errors import BlowfishError
 from blowfishdb.ledger import Ledger
-from blowfishdb.ledger.values import owed
 from blowfishdb.noise import sampler
 from blowfishdb.server.middleware import AnswerSender
 from blowfishdb.server.wire import connection as wire
@@ -247,6 +246,7 @@ def history_of_others(spy: Spy, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ledger, "charges_of", lambda self, account, analyst, *more: usual(self, account, "bob", *more))
 
 
-def price_of_others(spy: Spy, patch: pytest.MonkeyPatch) -> None:
-    """A price that is lower where somebody else has paid for these rows."""
-    patch.setattr(sharing, "owed", lambda chain, level, analyst=None: owed(chain, level))
+def budget_of_others(spy: Spy, patch: pytest.MonkeyPatch) -> None:
+    """A budget that shows what another analyst spent."""
+    usual = Ledger.budget_of
+    patch.setattr(Ledger, "budget_of", lambda self, account, analyst: usual(self, account, "bob"))

@@ -14,10 +14,10 @@ from tests.leaks.planted import (
     LEAKS,
     Leak,
     Spy,
+    budget_of_others,
     command_tag,
     header,
     history_of_others,
-    price_of_others,
     status,
 )
 from tests.leaks.test_others import OTHER_ROWS, SAME_ROWS, bob, of_ana
@@ -72,7 +72,7 @@ def test_a_leak_beside_the_body_of_an_answer_is_found(leak: Leak, monkeypatch: p
 
 OF_OTHERS: dict[Leak, Sitting] = {
     history_of_others: assistant({"everything": (ASKED,)}),
-    price_of_others: of_ana("everything", {"levels": ALL["levels"]}),
+    budget_of_others: of_ana("everything", {"histogram": ALL["histogram"]}),
 }
 
 

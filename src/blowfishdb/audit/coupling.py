@@ -103,6 +103,7 @@ def made_equal(names: Sequence[MadeEqual] = MADE_EQUAL) -> Iterator[None]:
 Access = Callable[[], tuple[Ints, Ints]]
 """Asks the data once: the noisy or chosen values, and what is published without noise."""
 ROWS = "rows of a plan"
+NAMES = "names of groups"
 FAR = 2**50 + 1
 """Added to noise: whatever rounds it or leaves it out changes what is published by another number."""
 
@@ -192,7 +193,8 @@ class Coupling:
             return before.values, run()[1]
         what = before.what
         values, exact = self._played(before, [draw.values for draw in before.draws], run)
-        if values.shape != before.values.shape:
+        # How many names are chosen is part of the choice, which is forced.
+        if values.shape != before.values.shape and what != NAMES:
             self.differences.append(f"{what}: {before.values.size} values on one table, {values.size} on the other")
         elif on_rows and (moved := values - before.values).any():
             shifted = [draw.values - moved for draw in before.draws]
@@ -272,7 +274,7 @@ def coupled(coupling: Coupling, *, everywhere: bool = False) -> Iterator[Couplin
         return coupling.access("quantiles", plan.digest(), lambda: (choose_quantiles(plan, *given), NOTHING))[0]
 
     def by_size(plan: GroupSelection, *given: Any) -> Ints:
-        return coupling.access("names of groups", plan.digest(), lambda: (choose_groups(plan, *given), NOTHING))[0]
+        return coupling.access(NAMES, plan.digest(), lambda: (choose_groups(plan, *given), NOTHING))[0]
 
     def replying(ask: StageRequest, *given: Any) -> Any:
         if isinstance(ask.stage, MeasurementStage):
