@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,10 +56,10 @@ def make_certificate(folder: Path) -> ssl.SSLContext:
 
 
 def started(
-    folder: Path, host: str = "localhost", port: int | None = None
+    folder: Path, host: str = "localhost", port: int | None = None, extra: Sequence[str] = ()
 ) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     """A server in a process of its own, and what it printed once it was ready."""
-    command = [sys.executable, "-m", "blowfishdb", "serve", "--json", "--host", host]
+    command = [sys.executable, "-m", "blowfishdb", "serve", "--json", "--host", host, *extra]
     process = subprocess.Popen(
         [*command, "--port", str(port or free_port(0)), "--config", str(folder / "blowfish.toml")],
         stdout=subprocess.PIPE,
