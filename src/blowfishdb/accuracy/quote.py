@@ -42,6 +42,7 @@ from blowfishdb.errors import AccuracyError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms.data_aware import hides_anything
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import AllRanges
@@ -307,6 +308,7 @@ class AtEpsilon:
         return Quote(candidate, spent, alpha, self.beta, self.guarantee, method)
 
 
+@checked
 def quote(
     problem: Problem,
     alpha: float,
@@ -322,6 +324,7 @@ def quote(
     return _quotes(problem, mechanisms, WithinAlpha(float(alpha), float(beta), guarantee))
 
 
+@checked
 def accuracy_at(
     problem: Problem,
     epsilon: Fraction,

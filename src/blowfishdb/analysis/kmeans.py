@@ -16,6 +16,7 @@ from blowfishdb.engine.request import Number
 from blowfishdb.errors import InvalidInput, NotRevealed
 from blowfishdb.inference.consistency import Parts, fill_parts, nonnegative
 from blowfishdb.mechanisms.products import mapped
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.numbers import Floats, Ints, row_major
 
 STARTS = 10
@@ -40,6 +41,7 @@ class NumericColumns(Protocol):
         ...
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class KMeans:
     """Cluster centres that were learned under a policy; the same names as in scikit-learn's KMeans after a fit.
@@ -97,6 +99,7 @@ class KMeans:
         return distances(table, self.cluster_centers_)
 
 
+@checked
 def kmeans(
     columns: NumericColumns,
     n_clusters: int,

@@ -9,11 +9,13 @@ import numpy as np
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import InvalidInput, QueryError, TooLarge
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.predicate import Axis, Comparison, Predicate, as_axes
 from blowfishdb.model.query import Grouped
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Cube:
     """Counts of a synopsis by some of its attributes, each in groups of some width."""
@@ -64,6 +66,7 @@ class Cube:
         return tuple(axis for axis in self.axes if axis.attribute != name)
 
 
+@checked
 def cube(synopsis: Synopsis, *axes: Grouped) -> Cube:
     """The cube that shows the given attributes, or all of the synopsis."""
     return Cube(synopsis, as_axes(axes or synopsis.artefact.names))
@@ -80,6 +83,7 @@ class Parity:
     agreement: float
 
 
+@checked
 def learn_parity(synopsis: Synopsis, label: str) -> Parity:
     """The best of all parities of the other attributes, each of which has two ordinary cells and no other.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from blowfishdb.engine.request import Number, short_number
 from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, plural
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.distance import hidden_distance, record_distance
 from blowfishdb.model.domain import Attribute, Domain
@@ -44,6 +45,7 @@ class Declared(Protocol):
     def policy(self) -> Policy: ...
 
 
+@checked
 @dataclass(frozen=True)
 class Risk:
     """The bound on what releases of `epsilon` in all add to the belief that a record is `one` rather than `two`.
@@ -129,6 +131,7 @@ class Risk:
         return drawn
 
 
+@checked
 def risk(
     declared: Declared,
     epsilon: Number | Iterable[Number],
@@ -156,6 +159,7 @@ def usual_pairs(attribute: Attribute) -> list[tuple[object, object]]:
     return [(attribute.value_at(low), attribute.value_at(other)) for other in others]
 
 
+@checked
 def beliefs(
     declared: Declared, epsilon: Number | Iterable[Number], prior: Mapping[object, Number], *, attribute: str
 ) -> dict[object, tuple[float, float, float]]:
@@ -194,6 +198,7 @@ class SufficientBudget:
     histogram_scale: Fraction
 
 
+@checked
 def sufficient_budget(
     declared: Declared,
     one: object,

@@ -45,6 +45,7 @@ from blowfishdb.ledger import (
 )
 from blowfishdb.ledger.values import VersionKind, check_text
 from blowfishdb.ledger.verification import VerifyProgress
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.constraints import numbers_given
 from blowfishdb.model.domain import Attribute, Bins, Domain
@@ -101,6 +102,7 @@ VIEW_CAUTION = (
 NOT_YOURS = "this table belongs to a dataset already, which its curator has not granted to you"
 
 
+@checked
 class Curator(AbstractContextManager["Curator"]):
     """The keeper of a configuration and its ledger. Reads schemas and public joined tables.
 
@@ -588,6 +590,7 @@ class Curator(AbstractContextManager["Curator"]):
         self._catalog = Catalog(config, self.ledger, self._catalog.sources).only(self._sees)
 
 
+@checked
 def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator:
     """Opens a configuration for its curator; one that does not exist yet is made when the first dataset is added."""
     check_text(by, "the curator's name")

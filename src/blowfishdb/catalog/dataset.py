@@ -19,6 +19,7 @@ from blowfishdb.engine.request import Number, short_number
 from blowfishdb.errors import CatalogError, DomainError, PolicyError, plural
 from blowfishdb.ledger.amounts import SUM, check_accounting, parallel_attribute
 from blowfishdb.ledger.values import check_text
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.document import read_attribute as read_content
@@ -68,6 +69,7 @@ def refuse_password(source: str) -> None:
         )
 
 
+@checked
 @dataclass(frozen=True, init=False)
 class Dataset:
     """A table with its declared domain, its policy and its budget. No policy means that everything is secret."""
@@ -191,6 +193,7 @@ LARGEST_GRAPH = 2**26
 HEADS = (("from", "to"), ("source", "target"))
 
 
+@checked
 def read_edges(path: str | Path, attribute: Attribute | None = None) -> Custom:
     """Hides exactly the pairs of values in the file: two columns, perhaps headed from,to or source,target."""
     rows = _rows(Path(path))
@@ -202,6 +205,7 @@ def read_edges(path: str | Path, attribute: Attribute | None = None) -> Custom:
     return custom([(read_value(one, attribute), read_value(two, attribute)) for one, two in rows])
 
 
+@checked
 def read_distances(path: str | Path, theta: object, attribute: Attribute | None = None) -> Custom:
     """Hides values at most theta apart: the file's first row and first column name them, the rest are distances."""
     rows = _rows(Path(path))

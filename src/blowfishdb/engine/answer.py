@@ -24,6 +24,7 @@ from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError, Inva
 from blowfishdb.inference.consistency import Consistent
 from blowfishdb.mechanisms.parameters import ParameterValues, check_settings
 from blowfishdb.mechanisms.table import DATA_AWARE, MECHANISMS, PARAMETERS, data_aware_with, mechanism_with
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.document import Document, read_document, write_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import Floats
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer(AnswerValues):
     """The release of one question; packages that a view needs are imported when it is asked for."""

@@ -30,6 +30,7 @@ from blowfishdb.model.aggregates import (
     fine_axes,
     table_cells,
 )
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import DAY, Dates, Timestamps
 from blowfishdb.model.cells import Cells, ConstrainedParts, Labels, compile_cells, constrained_parts, merged_cells
@@ -271,6 +272,7 @@ def quantile_order(compiled: Compiled) -> QuantileOrder | None:
     return QuantileOrder(axis, cells.plain[axis], levels)
 
 
+@checked
 def compile_query(domain: Domain, policy: Policy, query: Query) -> Compiled:
     """The cells and the problem of a query that has an answer."""
     if query.kind in PUBLISHED:

@@ -14,6 +14,7 @@ from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.infer import Estimate, Interval
 from blowfishdb.errors import QueryError, sentence
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.present.answer_values import (
     AnswerAxis,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pandas
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class AnswerComparison:
     """Two answers side by side, with intervals that all hold together except with probability `beta`.
@@ -179,6 +181,7 @@ def _groups(answer: Answer) -> list[Answer]:
 PAIR = 2
 
 
+@checked
 def compare(first: Answer, second: Answer | None = None) -> AnswerComparison:
     """The comparison of two answers, or of the two groups of the first attribute of one answer.
 

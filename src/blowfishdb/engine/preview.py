@@ -32,6 +32,7 @@ from blowfishdb.mechanisms import identity, joint
 from blowfishdb.mechanisms.parameters import settings_words
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import CHOICES, MECHANISMS, mechanism_with
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
@@ -149,6 +150,7 @@ class PartPrice:
     share: Fraction
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class AnyPreview:
     """What a release would cost; no data was read, and nothing was charged. `left` is what an analyst may spend."""
@@ -218,6 +220,7 @@ BEHIND: Mapping[Kind, str] = {
 }
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Preview(AnyPreview):
     """The price list of one question; no data was read, and nothing was charged."""

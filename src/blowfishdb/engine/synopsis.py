@@ -36,6 +36,7 @@ from blowfishdb.inference.consistency import NO_CONSTRAINED_ANSWERS, Constrained
 from blowfishdb.ledger import Ledger
 from blowfishdb.mechanisms.parameters import ParameterValues
 from blowfishdb.mechanisms.strategy import squared
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cells import NO_PART, Cells, ConstrainedParts, compile_cells
 from blowfishdb.model.document import read_attribute, write_attribute
 from blowfishdb.model.domain import Domain
@@ -567,6 +568,7 @@ def _placed(artefact: Artefact, compiled: Compiled, pieces: list[AxisPieces]) ->
     return Placed(cell[used], share.reshape(-1)[used], into[used], compiled.problem.graph.cells, cut_into)
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Synopsis(Questions[Answer]):
     """Noisy counts over some attributes. Every answer is computed from them alone."""
@@ -628,6 +630,7 @@ class Synopsis(Questions[Answer]):
         return compile_cells(self.domain, Policy({}), axes, self.filter)
 
 
+@checked
 def open_synopsis(path: str | PathLike[str]) -> Synopsis:
     """The synopsis in a file; DocumentError when it is none, or was changed."""
     try:

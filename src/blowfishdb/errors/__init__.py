@@ -29,6 +29,7 @@ from blowfishdb.errors.access import (
 from blowfishdb.errors.base import (
     AccuracyError,
     AllowanceExceeded,
+    ArgumentError,
     BlowfishError,
     CannotCertify,
     CatalogError,
@@ -98,6 +99,7 @@ __all__ = [
     "AllowanceExceeded",
     "AmountTooFine",
     "ApprovalRefused",
+    "ArgumentError",
     "BackupRefused",
     "BlowfishError",
     "BudgetExceeded",

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from blowfishdb.errors import QueryError, TooLarge, between
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, compile_cells, middles
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers, is_storable
@@ -82,6 +83,7 @@ UNCHANGED: Affine = (Fraction(1), Fraction(0))
 LARGEST_CONSTANT = 10**9
 
 
+@checked
 @dataclass(frozen=True)
 class Aggregate:
     """One column of a table over groups.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blowfishdb.errors import DomainError, InvalidInput
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Encoded, Value, one_by_one
 from blowfishdb.model.numbers import Ints
 
@@ -225,6 +226,7 @@ class Dates(Attribute):
         return super().run_labels(firsts, lasts)
 
 
+@checked
 def dates(
     start: object,
     end: object,
@@ -388,6 +390,7 @@ class Timestamps(Attribute):
         return named or f"{self.moment(first)} .. {self.moment(last + 1)}"
 
 
+@checked
 def timestamps(
     start: object,
     end: object,

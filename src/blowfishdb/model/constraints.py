@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from blowfishdb.errors import DomainError, PolicyError, QueryError, TooLarge, plural
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.groups import Segments, along, atom_runs, combinations, segments
 from blowfishdb.model.numbers import Bools, Ints, exact, row_major
@@ -129,16 +130,19 @@ Constraint: TypeAlias = CountConstraint | RangeConstraint | MarginalConstraint |
 CONSTRAINTS = (CountConstraint, RangeConstraint, MarginalConstraint, RowsConstraint)
 
 
+@checked
 def count_constraint(condition: Predicate, value: int | None = None) -> CountConstraint:
     """The public constraint how many records meet a condition."""
     return CountConstraint(condition, value)
 
 
+@checked
 def range_constraint(attribute: str, low: object, high: object, value: int | None = None) -> RangeConstraint:
     """The public constraint how many records lie from low to high, both included."""
     return RangeConstraint(attribute, low, high, value)
 
 
+@checked
 def marginal_constraint(
     *attributes: str, values: Iterable[tuple[Iterable[object], int]] | None = None
 ) -> MarginalConstraint:
@@ -147,6 +151,7 @@ def marginal_constraint(
     return MarginalConstraint(attributes, listed)
 
 
+@checked
 def rows_constraint(value: int | None = None) -> RowsConstraint:
     """The public constraint how many rows there are."""
     return RowsConstraint(value)

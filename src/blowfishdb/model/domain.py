@@ -16,6 +16,7 @@ from typing import Self, TypeAlias
 import numpy as np
 
 from blowfishdb.errors import DomainError, InvalidInput, QueryError
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import (
     LARGEST,
@@ -287,6 +288,7 @@ class Categorical(Attribute):
         return f"{names[0]} .. {names[-1]}" if self.is_ordered else f"{names[0]}, {names[1]} and {len(names) - 2} more"
 
 
+@checked
 def categorical(
     values: Sequence[Category],
     ordered: bool = False,
@@ -409,6 +411,7 @@ def read_whole(value: object) -> int | None:
     return math.floor(number)
 
 
+@checked
 def integers(
     low: int,
     high: int,
@@ -607,6 +610,7 @@ def _to_double(number: Fraction | float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
+@checked
 def bins(
     low: object = None,
     high: object = None,
@@ -692,6 +696,7 @@ class Domain:
         return Domain(tuple((name, self.find(name, DomainError)) for name in names))
 
 
+@checked
 def domain(attributes: Mapping[str, Attribute | Sequence[str]]) -> Domain:
     """A domain from names and attributes; a plain list of texts stands for a categorical attribute."""
     declared = []

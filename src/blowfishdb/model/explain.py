@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from blowfishdb.errors import plural
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.calendar import Timestamps
 from blowfishdb.model.constraint_graph import changed_constraints, is_settled, moves_at_once
 from blowfishdb.model.constraints import Constraint, MarginalConstraint, signatures, write_constraint
@@ -116,6 +117,7 @@ ONLY = (
 """What presence "only" hides about every attribute."""
 
 
+@checked
 def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """One sentence or two per attribute, then what holds for whole records, for presence, people and constraints."""
     policy.check(domain)

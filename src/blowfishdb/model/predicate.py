@@ -15,6 +15,7 @@ from typing import Literal, NoReturn, TypeAlias
 import numpy as np
 
 from blowfishdb.errors import QueryError
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.numbers import Bools, show
 
 Op = Literal["==", "<", "<=", ">", ">="]
@@ -22,6 +23,7 @@ Truth: TypeAlias = tuple[Bools, Bools]
 """Where a condition is true and where it is false; unknown where neither."""
 
 
+@checked
 class Condition:
     """What all conditions share: &, | and ~, and a clear refusal of Python's own and, or, not."""
 
@@ -150,6 +152,7 @@ class Axis:
     groups: tuple[tuple[str, tuple[object, ...]], ...] = ()
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Column:
     """An attribute, to be compared or grouped."""
@@ -213,6 +216,7 @@ class Column:
         return Axis(self.name, groups=tuple((name, tuple(values)) for name, values in groups.items()))
 
 
+@checked
 def col(name: str) -> Column:
     """The attribute of that name, ready to be compared or grouped."""
     return Column(name)

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, issparse
 
 from blowfishdb.errors import DomainError, QueryError, TooLarge, between, plural
 from blowfishdb.model.aggregates import Aggregate
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cells import Cells, middles
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import Ints, exact
@@ -278,6 +279,7 @@ class Query:
             raise QueryError("each question is in one group, and each group loses more than 0")
 
 
+@checked
 def query(
     kind: Kind,
     group_by: str | Column | Axis | Iterable[str | Column | Axis] = (),
@@ -461,6 +463,7 @@ Grouped: TypeAlias = str | Column | Axis
 Span: TypeAlias = tuple[object, object]
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Questions(ABC, Generic[T_co]):
     """Records, perhaps filtered, with a method for each kind of question."""

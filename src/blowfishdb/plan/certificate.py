@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.graphs import CellGraph, ConstraintMoves, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, check_sum
 from blowfishdb.model.serialize import VERSION, version_of
@@ -133,6 +134,7 @@ class CertifiedPlans:
         return certified
 
 
+@checked
 def certify(plan: Plan | EdgePlan, graph: CellGraph, version: int = VERSION) -> Certificate:
     """The certificate of a plan with its noise level set; its digests in the given version of their encoding."""
     worst = worst_loss(plan, graph)

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from blowfishdb.errors import plural
+from blowfishdb.model.arguments import checked
 from blowfishdb.present.answer_values import AnswerValues
 from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped, picture
@@ -119,6 +120,7 @@ def fragment(title: str, below: str, table: str, notes: Sequence[str]) -> str:
     return element("div", {"style": BOX}, headline(title, below, "div"), table, *paragraphs)
 
 
+@checked
 @dataclass(frozen=True)
 class Interactive:
     """A picture that notebooks show and that can be saved as a page of its own."""

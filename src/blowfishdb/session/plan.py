@@ -32,6 +32,7 @@ from blowfishdb.errors import (
     plural,
     sentence,
 )
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.numbers import show
 from blowfishdb.model.query import MOST_PARTS, Part, Query
 from blowfishdb.model.serialize import write
@@ -79,6 +80,7 @@ class JointPart:
     preview: Preview
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class QuestionPlan:
     """What several questions of one dataset cost together; nothing was read, and nothing is charged before `release`.

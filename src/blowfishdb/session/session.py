@@ -27,6 +27,7 @@ from blowfishdb.engine.request import (
 )
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import InvalidInput, SpendingCapReached, WorkCancelled
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.query import Query
 from blowfishdb.session.backend import MOST_LISTED, Backend, Budget, ListPart, Past, Published, ReleaseRequest, expect
 from blowfishdb.session.local import open_local
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Session(AbstractContextManager["Session"]):
     """One analyst's view of the datasets of a configuration."""
@@ -268,6 +270,7 @@ def target_for(query: Query, options: TargetOptions) -> AccuracyTarget:
     return accuracy_target(**options)
 
 
+@checked
 def connect(
     address: str | Path = USUAL_CONFIG,
     *,

@@ -21,6 +21,7 @@ from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.synopsis_release import SynopsisPreview
 from blowfishdb.errors import AccuracyError, Declined, QueryError, plural
 from blowfishdb.model.aggregates import UNCHANGED, Affine, Aggregate
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.explain import explain
@@ -163,6 +164,7 @@ def declared_ends(domain: Domain, names: tuple[str, ...], affine: tuple[Affine, 
     return min(products), max(products)
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Columns:
     """Numeric attributes of one dataset, perhaps filtered; nothing is read before something is released."""
@@ -215,6 +217,7 @@ def with_note(answer: Answer, note: str) -> Answer:
     return replace(answer, consistent=replace(answer.consistent, note=whole))
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Question:
     """One question of one dataset, without its accuracy."""
@@ -401,6 +404,7 @@ class Question:
         return replace(self.request(target), query=synopsis_of(self.query))
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(Questions[Question]):
     """A dataset, perhaps filtered. `domain` is what is declared of it; rows are never shown."""

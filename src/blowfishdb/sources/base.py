@@ -15,6 +15,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from blowfishdb.errors import DriverMissing, SourceError
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import ROW, Person, Row
@@ -61,6 +62,7 @@ Fetched: TypeAlias = Sequence[FetchedColumn]
 Counts = TypeVar("Counts", covariant=True)
 
 
+@checked
 @dataclass(frozen=True, init=False)
 class Join:
     """A further table whose `key` a foreign key points to: many rows to one, so that a join never adds or drops a row.

@@ -13,6 +13,7 @@ import numpy as np
 
 from blowfishdb.errors import SourceError, SourceFailed
 from blowfishdb.incidents import redact_errors
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.domain import Attribute, Domain
@@ -324,6 +325,7 @@ class CapSeen:
     people_over: int
 
 
+@checked
 @dataclass(frozen=True)
 class CapsSeen:
     """The rows of a table, those of nobody, its people, and what several caps would do."""

@@ -1,0 +1,296 @@
+"""Arguments of the functions that users call: a value of a wrong kind is refused by the name of its argument."""
+
+from __future__ import annotations
+
+import builtins
+import datetime
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from types import FunctionType, NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+import numpy as np
+
+from blowfishdb.errors import ArgumentError
+
+Made = TypeVar("Made")
+
+LIKE: Mapping[object, tuple[type, ...]] = {
+    int: (int, np.integer),
+    float: (float, int, np.floating, np.integer),
+    bool: (bool, np.bool_),
+    Path: (PathLike,),
+}
+"""What else is taken for a kind; the function that is called may still refuse it."""
+WORDS: Mapping[type, str] = {
+    NoneType: "None",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    Fraction: "a number",
+    Decimal: "a number",
+    np.number: "a number of numpy",
+    str: "text",
+    bytes: "bytes",
+    PathLike: "a path",
+    datetime.datetime: "a time",
+    datetime.date: "a date",
+    np.ndarray: "an array",
+    Mapping: "a dictionary",
+    AbstractSet: "a set",
+    tuple: "a tuple",
+    list: "a list",
+}
+OPERATORS = frozenset(
+    f"__{name}__" for name in ("and", "or", "eq", "ne", "lt", "le", "gt", "ge", "getitem", "contains", "call")
+)
+MARK = "__checks_arguments__"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The values that an annotation allows, in words and as a test; `each` is what an iterable may give."""
+
+    words: str
+    holds: Callable[[object], bool]
+    kinds: tuple[type, ...] | None = None
+    each: Expected | None = None
+
+
+def checked(made: Made) -> Made:
+    """The function, or the class with constructor, public methods and operators, which refuses values of wrong kinds.
+
+    Annotations say which are right. ArgumentError names the argument, what it may be and what it was, before anything
+    is done. Iterators are looked at while they are read. Lists and dictionaries are looked into; arrays, tables and
+    lists of other packages are not.
+    """
+    if not isinstance(made, type):
+        return cast(Made, _wrapped(cast(FunctionType, made), ""))
+    for name, member in list(vars(made).items()):
+        if name.startswith("_") and name not in OPERATORS and name != "__init__":
+            continue
+        inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        if not isinstance(inner, FunctionType) or hasattr(inner, MARK):
+            continue
+        call = _wrapped(inner, made.__name__)
+        setattr(made, name, type(member)(call) if isinstance(member, classmethod | staticmethod) else call)
+    return made
+
+
+def _wrapped(function: FunctionType, owner: str) -> Callable[..., Any]:
+    """The function behind a look at its arguments."""
+    rules: Rules | None = None
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        nonlocal rules
+        if rules is None:
+            rules = Rules.of(function, owner)
+        for place, value in enumerate(given):
+            rule = rules.positional[place] if place < len(rules.positional) else rules.rest
+            if rule is not None and not rule[1].holds(value):
+                raise rules.wrong(rule, value)
+            if rule is not None and rule[1].each is not None and isinstance(value, Iterator):
+                given = (*given[:place], rules.looked_at(rule, value), *given[place + 1 :])
+        for name, value in named.items():
+            rule = rules.named.get(name)
+            if rule is not None and not rule[1].holds(value):
+                raise rules.wrong(rule, value)
+            if rule is not None and rule[1].each is not None and isinstance(value, Iterator):
+                named[name] = rules.looked_at(rule, value)
+        return function(*given, **named)
+
+    setattr(call, MARK, True)
+    return call
+
+
+Rule = tuple[str, Expected]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the arguments of one function may be, by place and by name; those without a rule may be anything."""
+
+    function: str
+    positional: tuple[Rule | None, ...]
+    rest: Rule | None
+    named: Mapping[str, Rule]
+
+    @staticmethod
+    def of(function: FunctionType, owner: str) -> Rules:
+        """The rules that a function's annotations make."""
+        positional: list[Rule | None] = []
+        rest, named = None, dict[str, Rule]()
+        for name, parameter in inspect.signature(function).parameters.items():
+            expected = None
+            if parameter.annotation is not parameter.empty:
+                expected = expected_of(resolved(parameter.annotation, function.__module__))
+            rule = None if expected is None else (name, expected)
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                rest = rule
+            elif parameter.kind is not parameter.KEYWORD_ONLY:
+                positional.append(rule)
+            if rule is not None and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                named[name] = rule
+        own = function.__name__
+        called = owner if own == "__init__" else f"{owner}.{own}" if own in OPERATORS else own
+        return Rules(called, tuple(positional), rest, named)
+
+    def wrong(self, rule: Rule, value: object) -> ArgumentError:
+        """The refusal of a value."""
+        name, expected = rule
+        return ArgumentError(name, self.function, expected.words, given_words(value, expected))
+
+    def looked_at(self, rule: Rule, values: Iterator[object]) -> Iterator[object]:
+        """The values of an iterator, each looked at when it is read."""
+        each = cast(Expected, rule[1].each)
+        for value in values:
+            if not each.holds(value):
+                raise ArgumentError(rule[0], self.function, rule[1].words, f"one that gives {given_words(value)}")
+            yield value
+
+
+class _Names(dict[str, object]):
+    """The names of a module; one that only a type checker loads is anything."""
+
+    def __missing__(self, name: str) -> object:
+        return getattr(builtins, name, Any)
+
+
+def resolved(annotation: Any, module: str) -> Any:
+    """The type that an annotation writes."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, {}, _Names(vars(sys.modules[module])))
+    except AttributeError:
+        return Any
+
+
+def expected_of(hint: Any) -> Expected | None:
+    """The values that a type allows; None for all."""
+    if hint is None or hint is NoneType:
+        return _of_kinds("None", NoneType)
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return _any_of([expected_of(one) for one in inner])
+    if origin is Literal:
+        return _any_of([_of_class(type(one)) for one in inner])
+    if origin in (Sequence, Iterable, list, tuple, set, frozenset, AbstractSet):
+        return _sequence(origin, inner)
+    if origin in (Mapping, dict):
+        return _mapping(*(expected_of(one) for one in inner))
+    kind = origin or hint
+    if kind is Callable:
+        return Expected("a function", callable)
+    if not isinstance(kind, type) or kind in (object, Any) or getattr(kind, "_is_protocol", False):
+        return None
+    return _of_class(kind)
+
+
+def _of_class(kind: type) -> Expected:
+    return _of_kinds(_name(kind), *LIKE.get(kind, (kind,)))
+
+
+def _of_kinds(words: str, *kinds: type) -> Expected:
+    return Expected(words, lambda value: isinstance(value, kinds), kinds)
+
+
+def _any_of(options: Sequence[Expected | None]) -> Expected | None:
+    """The values that one of several types allows."""
+    known = [one for one in options if one is not None]
+    if len(known) < len(options):
+        return None
+    words = list(dict.fromkeys(one.words for one in known))
+    # None is what is not given; nobody needs to be told to give it.
+    words = [one for one in words if one != "None"] or words
+    said = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    each = next((one.each for one in known if one.each is not None), None)
+    kinds = tuple(kind for one in known for kind in one.kinds or ())
+    others = [one.holds for one in known if one.kinds is None]
+    if not others:
+        return Expected(said, lambda value: isinstance(value, kinds), kinds)
+    return Expected(said, lambda value: isinstance(value, kinds) or any(holds(value) for holds in others), each=each)
+
+
+def _sequence(origin: type, inner: tuple[Any, ...]) -> Expected:
+    """Lists and other collections; texts and bytes are none, though Python reads their letters one by one."""
+    if origin is tuple and inner[1:] != (Ellipsis,):
+        return _row([expected_of(one) for one in inner])
+    each = expected_of(inner[0]) if inner else None
+    words = "a list" if each is None else f"a list of {_several(each.words)}"
+
+    def holds(value: object) -> bool:
+        if isinstance(value, str | bytes | bytearray) or not isinstance(value, Iterable):
+            return False
+        if origin is not Iterable and isinstance(value, Iterator):
+            return False
+        looks_inside = each is not None and isinstance(value, list | tuple | set | frozenset | dict)
+        return not looks_inside or all(map(cast(Expected, each).holds, value))
+
+    return Expected(words, holds, each=each)
+
+
+def _row(inner: list[Expected | None]) -> Expected:
+    """As many values as there are types."""
+    words = ", ".join("anything" if one is None else one.words for one in inner)
+
+    def holds(value: object) -> bool:
+        if not isinstance(value, tuple | list) or len(value) != len(inner):
+            return False
+        return all(one is None or one.holds(part) for one, part in zip(inner, value, strict=True))
+
+    return Expected(f"({words})", holds)
+
+
+def _mapping(keys: Expected | None = None, values: Expected | None = None) -> Expected:
+    """Dictionaries."""
+    words = "a dictionary" if values is None else f"a dictionary of {_several(values.words)}"
+
+    def holds(value: object) -> bool:
+        if not isinstance(value, Mapping):
+            return False
+        if keys is not None and not all(map(keys.holds, value)):
+            return False
+        return values is None or all(map(values.holds, value.values()))
+
+    return Expected(words, holds)
+
+
+def _name(kind: type) -> str:
+    """A class in words: the one that it is derived from where several of them belong together."""
+    for known, words in WORDS.items():
+        if issubclass(kind, known):
+            return words
+    family = [one for one in kind.__mro__[1:] if one.__module__ == kind.__module__ and not one.__name__.startswith("_")]
+    name = family[-1].__name__ if family else kind.__name__
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+SEVERAL = {"a whole number": "whole numbers", "a number": "numbers", "True or False": "truth values"}
+
+
+def _several(words: str) -> str:
+    """What a list holds, of what each of its members is."""
+    for one, several in SEVERAL.items():
+        words = words.replace(one, several)
+    return words
+
+
+def given_words(value: object, expected: Expected | None = None) -> str:
+    """A value's kind in words, never the value."""
+    kind = type(value)
+    known = next((words for one, words in WORDS.items() if issubclass(kind, one)), None)
+    words = known or f"{'an' if kind.__name__[:1] in 'AEIOUaeiou' else 'a'} {kind.__name__[:40]}"
+    if kind is bool:
+        words = "a truth value"
+    is_inside = expected is not None and expected.kinds is None and isinstance(value, list | tuple | dict | set)
+    return f"{words} with something else in it" if is_inside and value else words
