@@ -124,13 +124,13 @@ def test_thresholds_on_dates() -> None:
         (lambda: value_graph(partition(cuts=[10]), integers(0, 9)), "each side"),
         (lambda: value_graph(partition(cuts=[15]), bins(0, 30, width=10)), "10 and 20"),
         (lambda: custom([["a"]]), "pair"),
-        (lambda: custom(["ab"]), "pair"),
+        (lambda: custom(["ab"]), "edges of custom is a list of lists"),
         (lambda: value_graph(custom([["a", "z"]]), categorical(["a", "b"])), "no value 'z'"),
         (lambda: grid(["x"], 1), "two or more"),
         (lambda: grid(["x", "x"], 1), "different"),
         (lambda: grid(["x", "y"], 0), "positive"),
         (lambda: grid(["x", "y"], 1, "l3"), "metric"),  # type: ignore[arg-type]
-        (lambda: Policy({"x": "full"}), "family"),  # type: ignore[dict-item]
+        (lambda: Policy({"x": "full"}), "attributes of Policy is a dictionary of a Full"),  # type: ignore[dict-item]
         (lambda: Policy(composition="both"), "composition"),  # type: ignore[arg-type]
         (lambda: Policy(presence="maybe"), "presence"),  # type: ignore[arg-type]
         (lambda: Policy(unit="row"), "unit"),  # type: ignore[arg-type]
@@ -361,7 +361,7 @@ BY_WARD = joint(["ward", "illness"], partition([[("A", "flu"), ("A", "cold")], [
     [
         (lambda: joint(["ward"], custom([])), "two or more"),
         (lambda: joint(["ward", "ward"], custom([])), "different"),
-        (lambda: joint(["ward", "illness"], full()), "partition"),
+        (lambda: joint(["ward", "illness"], full()), "family of joint is a Partition"),
         (lambda: joint(["ward", "illness"], partition(cuts=[1])), "listed blocks"),
         (lambda: joint(["ward", "illness"], custom([("A", "flu")])), "not a combination"),
         (lambda: joint(["ward", "illness"], custom([[("A", "flu"), ("B",)]])), "ward and illness"),

@@ -102,7 +102,7 @@ def test_ranges_by_value() -> None:
         (lambda: query("cdf", ["age", "sex"]), "over 1 attribute, not 2"),
         (lambda: query("histogram2d", ["age"]), "over 2 attributes"),
         (lambda: query("histogram", ["age", "age"]), "twice"),
-        (lambda: query("histogram", "age", True), "a filter is"),  # type: ignore[arg-type]
+        (lambda: query("histogram", "age", True), "where of query is a condition"),  # type: ignore[arg-type]
         (lambda: query("histogram", "age", boxes=[((0, 1),)]), "only ranges"),
         (lambda: query("ranges", ["age", "sex"]), "need the boxes"),
         (lambda: query("marginals", ["age", "sex"]), "either subsets"),

@@ -308,7 +308,7 @@ class AtEpsilon:
         return Quote(candidate, spent, alpha, self.beta, self.guarantee, method)
 
 
-@checked
+@checked()
 def quote(
     problem: Problem,
     alpha: float,
@@ -324,7 +324,7 @@ def quote(
     return _quotes(problem, mechanisms, WithinAlpha(float(alpha), float(beta), guarantee))
 
 
-@checked
+@checked()
 def accuracy_at(
     problem: Problem,
     epsilon: Fraction,

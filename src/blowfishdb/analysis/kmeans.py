@@ -41,7 +41,7 @@ class NumericColumns(Protocol):
         ...
 
 
-@checked
+@checked()
 @dataclass(frozen=True, eq=False, repr=False)
 class KMeans:
     """Cluster centres that were learned under a policy; the same names as in scikit-learn's KMeans after a fit.
@@ -99,7 +99,7 @@ class KMeans:
         return distances(table, self.cluster_centers_)
 
 
-@checked
+@checked()
 def kmeans(
     columns: NumericColumns,
     n_clusters: int,

@@ -15,7 +15,7 @@ from blowfishdb.model.predicate import Axis, Comparison, Predicate, as_axes
 from blowfishdb.model.query import Grouped
 
 
-@checked
+@checked(QueryError)
 @dataclass(frozen=True, eq=False, repr=False)
 class Cube:
     """Counts of a synopsis by some of its attributes, each in groups of some width."""
@@ -66,7 +66,7 @@ class Cube:
         return tuple(axis for axis in self.axes if axis.attribute != name)
 
 
-@checked
+@checked(QueryError)
 def cube(synopsis: Synopsis, *axes: Grouped) -> Cube:
     """The cube that shows the given attributes, or all of the synopsis."""
     return Cube(synopsis, as_axes(axes or synopsis.artefact.names))
@@ -83,7 +83,7 @@ class Parity:
     agreement: float
 
 
-@checked
+@checked(QueryError)
 def learn_parity(synopsis: Synopsis, label: str) -> Parity:
     """The best of all parities of the other attributes, each of which has two ordinary cells and no other.
 

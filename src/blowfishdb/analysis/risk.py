@@ -45,7 +45,7 @@ class Declared(Protocol):
     def policy(self) -> Policy: ...
 
 
-@checked
+@checked()
 @dataclass(frozen=True)
 class Risk:
     """The bound on what releases of `epsilon` in all add to the belief that a record is `one` rather than `two`.
@@ -131,7 +131,7 @@ class Risk:
         return drawn
 
 
-@checked
+@checked()
 def risk(
     declared: Declared,
     epsilon: Number | Iterable[Number],
@@ -159,7 +159,7 @@ def usual_pairs(attribute: Attribute) -> list[tuple[object, object]]:
     return [(attribute.value_at(low), attribute.value_at(other)) for other in others]
 
 
-@checked
+@checked()
 def beliefs(
     declared: Declared, epsilon: Number | Iterable[Number], prior: Mapping[object, Number], *, attribute: str
 ) -> dict[object, tuple[float, float, float]]:
@@ -198,7 +198,7 @@ class SufficientBudget:
     histogram_scale: Fraction
 
 
-@checked
+@checked()
 def sufficient_budget(
     declared: Declared,
     one: object,

@@ -102,7 +102,7 @@ VIEW_CAUTION = (
 NOT_YOURS = "this table belongs to a dataset already, which its curator has not granted to you"
 
 
-@checked
+@checked(CatalogError)
 class Curator(AbstractContextManager["Curator"]):
     """The keeper of a configuration and its ledger. Reads schemas and public joined tables.
 
@@ -590,7 +590,7 @@ class Curator(AbstractContextManager["Curator"]):
         self._catalog = Catalog(config, self.ledger, self._catalog.sources).only(self._sees)
 
 
-@checked
+@checked(CatalogError)
 def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator:
     """Opens a configuration for its curator; one that does not exist yet is made when the first dataset is added."""
     check_text(by, "the curator's name")

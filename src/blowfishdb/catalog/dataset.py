@@ -69,7 +69,7 @@ def refuse_password(source: str) -> None:
         )
 
 
-@checked
+@checked(CatalogError)
 @dataclass(frozen=True, init=False)
 class Dataset:
     """A table with its declared domain, its policy and its budget. No policy means that everything is secret."""
@@ -193,7 +193,7 @@ LARGEST_GRAPH = 2**26
 HEADS = (("from", "to"), ("source", "target"))
 
 
-@checked
+@checked(CatalogError)
 def read_edges(path: str | Path, attribute: Attribute | None = None) -> Custom:
     """Hides exactly the pairs of values in the file: two columns, perhaps headed from,to or source,target."""
     rows = _rows(Path(path))
@@ -205,7 +205,7 @@ def read_edges(path: str | Path, attribute: Attribute | None = None) -> Custom:
     return custom([(read_value(one, attribute), read_value(two, attribute)) for one, two in rows])
 
 
-@checked
+@checked(CatalogError)
 def read_distances(path: str | Path, theta: object, attribute: Attribute | None = None) -> Custom:
     """Hides values at most theta apart: the file's first row and first column name them, the rest are distances."""
     rows = _rows(Path(path))

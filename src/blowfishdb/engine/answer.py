@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-@checked
+@checked()
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer(AnswerValues):
     """The release of one question; packages that a view needs are imported when it is asked for."""

@@ -272,7 +272,7 @@ def quantile_order(compiled: Compiled) -> QuantileOrder | None:
     return QuantileOrder(axis, cells.plain[axis], levels)
 
 
-@checked
+@checked(QueryError)
 def compile_query(domain: Domain, policy: Policy, query: Query) -> Compiled:
     """The cells and the problem of a query that has an answer."""
     if query.kind in PUBLISHED:

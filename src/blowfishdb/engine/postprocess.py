@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-@checked
+@checked()
 @dataclass(frozen=True, eq=False, repr=False)
 class AnswerComparison:
     """Two answers side by side, with intervals that all hold together except with probability `beta`.
@@ -181,7 +181,7 @@ def _groups(answer: Answer) -> list[Answer]:
 PAIR = 2
 
 
-@checked
+@checked()
 def compare(first: Answer, second: Answer | None = None) -> AnswerComparison:
     """The comparison of two answers, or of the two groups of the first attribute of one answer.
 

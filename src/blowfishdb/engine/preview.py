@@ -150,7 +150,7 @@ class PartPrice:
     share: Fraction
 
 
-@checked
+@checked()
 @dataclass(frozen=True, eq=False, repr=False)
 class AnyPreview:
     """What a release would cost; no data was read, and nothing was charged. `left` is what an analyst may spend."""
@@ -220,7 +220,7 @@ BEHIND: Mapping[Kind, str] = {
 }
 
 
-@checked
+@checked()
 @dataclass(frozen=True, eq=False, repr=False)
 class Preview(AnyPreview):
     """The price list of one question; no data was read, and nothing was charged."""

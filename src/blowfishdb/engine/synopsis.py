@@ -568,7 +568,7 @@ def _placed(artefact: Artefact, compiled: Compiled, pieces: list[AxisPieces]) ->
     return Placed(cell[used], share.reshape(-1)[used], into[used], compiled.problem.graph.cells, cut_into)
 
 
-@checked
+@checked()
 @dataclass(frozen=True, eq=False, repr=False)
 class Synopsis(Questions[Answer]):
     """Noisy counts over some attributes. Every answer is computed from them alone."""
@@ -630,7 +630,7 @@ class Synopsis(Questions[Answer]):
         return compile_cells(self.domain, Policy({}), axes, self.filter)
 
 
-@checked
+@checked()
 def open_synopsis(path: str | PathLike[str]) -> Synopsis:
     """The synopsis in a file; DocumentError when it is none, or was changed."""
     try:

@@ -29,7 +29,6 @@ from blowfishdb.errors.access import (
 from blowfishdb.errors.base import (
     AccuracyError,
     AllowanceExceeded,
-    ArgumentError,
     BlowfishError,
     CannotCertify,
     CatalogError,
@@ -99,7 +98,6 @@ __all__ = [
     "AllowanceExceeded",
     "AmountTooFine",
     "ApprovalRefused",
-    "ArgumentError",
     "BackupRefused",
     "BlowfishError",
     "BudgetExceeded",

@@ -46,18 +46,6 @@ class InvalidInput(BlowfishError, ValueError):
     code = "invalid-input"
 
 
-class ArgumentError(InvalidInput, TypeError):
-    """An argument of a function that is of a kind which the function does not take."""
-
-    code = "invalid-argument"
-
-    def __init__(self, argument: str, function: str, expected: str, given: str) -> None:
-        super().__init__(f"{argument} of {function} is {expected}, not {given}")
-        self.argument = argument
-        self.expected = expected
-        self.given = given
-
-
 class DomainError(InvalidInput):
     """A domain that is empty, overlaps itself or names a value it does not have."""
 

@@ -95,7 +95,7 @@ class Terms:
         check_accounting(self.accounting)
 
 
-@checked
+@checked()
 @dataclass(frozen=True)
 class Account:
     """The budget of one body of data: what it may lose, what it has lost, and the versions in force."""
@@ -428,7 +428,7 @@ class Entry:
         return str(title) if title else "asked a question"
 
 
-@checked
+@checked()
 @dataclass(frozen=True)
 class VersionChange:
     """What a new policy or domain version would do to past loss; `refusal` says why it cannot be done."""

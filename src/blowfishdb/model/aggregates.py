@@ -83,7 +83,7 @@ UNCHANGED: Affine = (Fraction(1), Fraction(0))
 LARGEST_CONSTANT = 10**9
 
 
-@checked
+@checked(QueryError)
 @dataclass(frozen=True)
 class Aggregate:
     """One column of a table over groups.

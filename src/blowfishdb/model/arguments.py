@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 
-from blowfishdb.errors import ArgumentError
+from blowfishdb.errors import InvalidInput
 
 Made = TypeVar("Made")
 
@@ -49,6 +49,8 @@ WORDS: Mapping[type, str] = {
     tuple: "a tuple",
     list: "a list",
 }
+NAMED = {"Condition": "a condition such as col('age') >= 18 (mind the brackets)"}
+"""Classes that nobody makes by their name."""
 OPERATORS = frozenset(
     f"__{name}__" for name in ("and", "or", "eq", "ne", "lt", "le", "gt", "ge", "getitem", "contains", "call")
 )
@@ -65,27 +67,30 @@ class Expected:
     each: Expected | None = None
 
 
-def checked(made: Made) -> Made:
-    """The function, or the class with constructor, public methods and operators, which refuses values of wrong kinds.
+def checked(error: type[InvalidInput] = InvalidInput) -> Callable[[Made], Made]:
+    """A decorator of functions, and of classes with constructor, public methods and operators: refuses wrong kinds.
 
-    Annotations say which are right. ArgumentError names the argument, what it may be and what it was, before anything
-    is done. Iterators are looked at while they are read. Lists and dictionaries are looked into; arrays, tables and
-    lists of other packages are not.
+    Annotations say which values are right. The error names the argument, what it may be and what it was, before
+    anything is done. Iterators are looked at while they are read. Lists and dictionaries are looked into; arrays and
+    tables are not.
     """
-    if not isinstance(made, type):
-        return cast(Made, _wrapped(cast(FunctionType, made), ""))
-    for name, member in list(vars(made).items()):
-        if name.startswith("_") and name not in OPERATORS and name != "__init__":
-            continue
-        inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
-        if not isinstance(inner, FunctionType) or hasattr(inner, MARK):
-            continue
-        call = _wrapped(inner, made.__name__)
-        setattr(made, name, type(member)(call) if isinstance(member, classmethod | staticmethod) else call)
-    return made
+
+    def decorated(made: Made) -> Made:
+        if not isinstance(made, type):
+            return cast(Made, _wrapped(cast(FunctionType, made), "", error))
+        for name, member in list(vars(made).items()):
+            if name.startswith("_") and name not in OPERATORS and name != "__init__":
+                continue
+            inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+            if isinstance(inner, FunctionType) and not hasattr(inner, MARK):
+                call = _wrapped(inner, made.__name__, error)
+                setattr(made, name, type(member)(call) if isinstance(member, classmethod | staticmethod) else call)
+        return made
+
+    return decorated
 
 
-def _wrapped(function: FunctionType, owner: str) -> Callable[..., Any]:
+def _wrapped(function: FunctionType, owner: str, error: type[InvalidInput]) -> Callable[..., Any]:
     """The function behind a look at its arguments."""
     rules: Rules | None = None
 
@@ -93,7 +98,7 @@ def _wrapped(function: FunctionType, owner: str) -> Callable[..., Any]:
     def call(*given: Any, **named: Any) -> Any:
         nonlocal rules
         if rules is None:
-            rules = Rules.of(function, owner)
+            rules = Rules.of(function, owner, error)
         for place, value in enumerate(given):
             rule = rules.positional[place] if place < len(rules.positional) else rules.rest
             if rule is not None and not rule[1].holds(value):
@@ -123,9 +128,10 @@ class Rules:
     positional: tuple[Rule | None, ...]
     rest: Rule | None
     named: Mapping[str, Rule]
+    error: type[InvalidInput]
 
     @staticmethod
-    def of(function: FunctionType, owner: str) -> Rules:
+    def of(function: FunctionType, owner: str, error: type[InvalidInput]) -> Rules:
         """The rules that a function's annotations make."""
         positional: list[Rule | None] = []
         rest, named = None, dict[str, Rule]()
@@ -142,19 +148,21 @@ class Rules:
                 named[name] = rule
         own = function.__name__
         called = owner if own == "__init__" else f"{owner}.{own}" if own in OPERATORS else own
-        return Rules(called, tuple(positional), rest, named)
+        return Rules(called, tuple(positional), rest, named, error)
 
-    def wrong(self, rule: Rule, value: object) -> ArgumentError:
+    def wrong(self, rule: Rule, value: object) -> InvalidInput:
         """The refusal of a value."""
         name, expected = rule
-        return ArgumentError(name, self.function, expected.words, given_words(value, expected))
+        return self.error(f"{name} of {self.function} is {expected.words}, not {given_words(value, expected)}")
 
     def looked_at(self, rule: Rule, values: Iterator[object]) -> Iterator[object]:
         """The values of an iterator, each looked at when it is read."""
         each = cast(Expected, rule[1].each)
         for value in values:
             if not each.holds(value):
-                raise ArgumentError(rule[0], self.function, rule[1].words, f"one that gives {given_words(value)}")
+                raise self.error(
+                    f"{rule[0]} of {self.function} is {rule[1].words}, not one that gives {given_words(value)}"
+                )
             yield value
 
 
@@ -222,19 +230,20 @@ def _any_of(options: Sequence[Expected | None]) -> Expected | None:
 
 
 def _sequence(origin: type, inner: tuple[Any, ...]) -> Expected:
-    """Lists and other collections; texts and bytes are none, though Python reads their letters one by one."""
+    """Lists and other collections; a text is one of texts alone, bytes are none."""
     if origin is tuple and inner[1:] != (Ellipsis,):
         return _row([expected_of(one) for one in inner])
     each = expected_of(inner[0]) if inner else None
     words = "a list" if each is None else f"a list of {_several(each.words)}"
 
     def holds(value: object) -> bool:
-        if isinstance(value, str | bytes | bytearray) or not isinstance(value, Iterable):
+        if isinstance(value, list | tuple | set | frozenset | dict):
+            return each is None or all(map(each.holds, value))
+        if isinstance(value, str):
+            return each is not None and each.kinds is not None and str in each.kinds
+        if isinstance(value, bytes | bytearray) or not isinstance(value, Iterable):
             return False
-        if origin is not Iterable and isinstance(value, Iterator):
-            return False
-        looks_inside = each is not None and isinstance(value, list | tuple | set | frozenset | dict)
-        return not looks_inside or all(map(cast(Expected, each).holds, value))
+        return origin is Iterable or not isinstance(value, Iterator)
 
     return Expected(words, holds, each=each)
 
@@ -272,10 +281,12 @@ def _name(kind: type) -> str:
             return words
     family = [one for one in kind.__mro__[1:] if one.__module__ == kind.__module__ and not one.__name__.startswith("_")]
     name = family[-1].__name__ if family else kind.__name__
+    if name in NAMED:
+        return NAMED[name]
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
-SEVERAL = {"a whole number": "whole numbers", "a number": "numbers", "True or False": "truth values"}
+SEVERAL = {"a list": "lists", "a whole number": "whole numbers", "a number": "numbers", "True or False": "truth values"}
 
 
 def _several(words: str) -> str:

@@ -226,7 +226,7 @@ class Dates(Attribute):
         return super().run_labels(firsts, lasts)
 
 
-@checked
+@checked(DomainError)
 def dates(
     start: object,
     end: object,
@@ -390,7 +390,7 @@ class Timestamps(Attribute):
         return named or f"{self.moment(first)} .. {self.moment(last + 1)}"
 
 
-@checked
+@checked(DomainError)
 def timestamps(
     start: object,
     end: object,

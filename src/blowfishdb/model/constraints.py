@@ -130,19 +130,19 @@ Constraint: TypeAlias = CountConstraint | RangeConstraint | MarginalConstraint |
 CONSTRAINTS = (CountConstraint, RangeConstraint, MarginalConstraint, RowsConstraint)
 
 
-@checked
+@checked(PolicyError)
 def count_constraint(condition: Predicate, value: int | None = None) -> CountConstraint:
     """The public constraint how many records meet a condition."""
     return CountConstraint(condition, value)
 
 
-@checked
+@checked(PolicyError)
 def range_constraint(attribute: str, low: object, high: object, value: int | None = None) -> RangeConstraint:
     """The public constraint how many records lie from low to high, both included."""
     return RangeConstraint(attribute, low, high, value)
 
 
-@checked
+@checked(PolicyError)
 def marginal_constraint(
     *attributes: str, values: Iterable[tuple[Iterable[object], int]] | None = None
 ) -> MarginalConstraint:
@@ -151,7 +151,7 @@ def marginal_constraint(
     return MarginalConstraint(attributes, listed)
 
 
-@checked
+@checked(PolicyError)
 def rows_constraint(value: int | None = None) -> RowsConstraint:
     """The public constraint how many rows there are."""
     return RowsConstraint(value)

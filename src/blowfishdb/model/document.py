@@ -391,14 +391,14 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
-@checked
+@checked(DocumentError)
 def write_document(document: Document, form: Format = "toml") -> str:
     """The document as text that reads back to the same domain and policy."""
     plain = {"version": 1, "domain": write_domain(document.domain), "policy": write_policy(document.policy)}
     return tomlkit.dumps(plain) if form == "toml" else json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
 
-@checked
+@checked(DocumentError)
 def read_document(text: str, form: Format = "toml") -> Document:
     """The domain and policy written in the text; DocumentError with the line of the first mistake."""
     if form == "toml":

@@ -288,7 +288,7 @@ class Categorical(Attribute):
         return f"{names[0]} .. {names[-1]}" if self.is_ordered else f"{names[0]}, {names[1]} and {len(names) - 2} more"
 
 
-@checked
+@checked(DomainError)
 def categorical(
     values: Sequence[Category],
     ordered: bool = False,
@@ -411,7 +411,7 @@ def read_whole(value: object) -> int | None:
     return math.floor(number)
 
 
-@checked
+@checked(DomainError)
 def integers(
     low: int,
     high: int,
@@ -610,7 +610,7 @@ def _to_double(number: Fraction | float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-@checked
+@checked(DomainError)
 def bins(
     low: object = None,
     high: object = None,
@@ -696,7 +696,7 @@ class Domain:
         return Domain(tuple((name, self.find(name, DomainError)) for name in names))
 
 
-@checked
+@checked(DomainError)
 def domain(attributes: Mapping[str, Attribute | Sequence[str]]) -> Domain:
     """A domain from names and attributes; a plain list of texts stands for a categorical attribute."""
     declared = []

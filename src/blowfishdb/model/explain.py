@@ -117,7 +117,7 @@ ONLY = (
 """What presence "only" hides about every attribute."""
 
 
-@checked
+@checked()
 def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """One sentence or two per attribute, then what holds for whole records, for presence, people and constraints."""
     policy.check(domain)

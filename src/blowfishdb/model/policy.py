@@ -302,25 +302,25 @@ class Cover:
     groups: Ints
 
 
-@checked
+@checked(PolicyError)
 def full() -> Full:
     """Hides every value of the attribute from every other: what differential privacy does."""
     return Full()
 
 
-@checked
+@checked(PolicyError)
 def public() -> Public:
     """Hides nothing about the attribute."""
     return Public()
 
 
-@checked
+@checked(PolicyError)
 def line() -> Line:
     """Hides each value from its neighbours in the declared order."""
     return Line()
 
 
-@checked
+@checked(PolicyError)
 def threshold(theta: object) -> Threshold:
     """Hides values at most theta apart: a number in the attribute's units, or a duration such as '7 days'."""
     if isinstance(theta, str) and any(letter.isalpha() for letter in theta):
@@ -328,14 +328,14 @@ def threshold(theta: object) -> Threshold:
     return Threshold(exact(theta, "theta", PolicyError))
 
 
-@checked
+@checked(PolicyError)
 def partition(blocks: Iterable[Iterable[object]] | None = None, *, cuts: Iterable[object] | None = None) -> Partition:
     """Hides values within each block: lists that cover all values, or cut points (each begins a new block)."""
     listed = tuple(tuple(block) for block in blocks) if blocks is not None else ()
     return Partition(blocks=listed, cuts=tuple(cuts) if cuts is not None else ())
 
 
-@checked
+@checked(PolicyError)
 def custom(edges: Iterable[Sequence[object]]) -> Custom:
     """Hides exactly the listed pairs of values from each other."""
     pairs = []
@@ -346,13 +346,13 @@ def custom(edges: Iterable[Sequence[object]]) -> Custom:
     return Custom(tuple(pairs))
 
 
-@checked
+@checked(PolicyError)
 def grid(attributes: Iterable[str], theta: object, metric: Metric = "l2") -> Grid:
     """Hides records whose named attributes are jointly at most theta apart in the l1, l2 or linf metric."""
     return Grid(tuple(attributes), exact(theta, "theta", PolicyError), metric)
 
 
-@checked
+@checked(PolicyError)
 def joint(attributes: Iterable[str], family: Partition | Custom) -> Joint:
     """Hides combinations of values of several attributes: within blocks, or in exactly the listed pairs."""
     if not isinstance(family, Partition | Custom):
@@ -532,7 +532,7 @@ Distance = Callable[[object, object], object] | Sequence[Sequence[object]]
 """A function of two values, or a matrix in the order of the values."""
 
 
-@checked
+@checked(PolicyError)
 def metric(values: Iterable[object], distance: Distance, theta: object) -> Custom:
     """Hides values at most theta apart, by a function of two values or by a matrix in the order of the values."""
     listed = list(values)
@@ -595,13 +595,13 @@ class Person:
 ROW = Row()
 
 
-@checked
+@checked(PolicyError)
 def person(id: str, *, at_most: int, order_by: str) -> Person:
     """Protects up to `at_most` rows of each person together."""
     return Person(id, at_most, order_by)
 
 
-@checked
+@checked(PolicyError)
 @dataclass(frozen=True, init=False)
 class Policy:
     """The secrets of one table. Attributes that are not named are full().

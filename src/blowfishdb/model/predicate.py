@@ -23,7 +23,7 @@ Truth: TypeAlias = tuple[Bools, Bools]
 """Where a condition is true and where it is false; unknown where neither."""
 
 
-@checked
+@checked(QueryError)
 class Condition:
     """What all conditions share: &, | and ~, and a clear refusal of Python's own and, or, not."""
 
@@ -152,7 +152,7 @@ class Axis:
     groups: tuple[tuple[str, tuple[object, ...]], ...] = ()
 
 
-@checked
+@checked(QueryError)
 @dataclass(frozen=True, eq=False)
 class Column:
     """An attribute, to be compared or grouped."""
@@ -185,8 +185,6 @@ class Column:
 
     def isin(self, values: Iterable[object]) -> Member:
         """True for the listed values."""
-        if isinstance(values, str):
-            raise QueryError("isin takes a list of values")
         return Member(self.name, tuple(values))
 
     def between(self, low: object, high: object) -> Both:
@@ -216,7 +214,7 @@ class Column:
         return Axis(self.name, groups=tuple((name, tuple(values)) for name, values in groups.items()))
 
 
-@checked
+@checked(QueryError)
 def col(name: str) -> Column:
     """The attribute of that name, ready to be compared or grouped."""
     return Column(name)

@@ -279,7 +279,7 @@ class Query:
             raise QueryError("each question is in one group, and each group loses more than 0")
 
 
-@checked
+@checked(QueryError)
 def query(
     kind: Kind,
     group_by: str | Column | Axis | Iterable[str | Column | Axis] = (),
@@ -463,7 +463,7 @@ Grouped: TypeAlias = str | Column | Axis
 Span: TypeAlias = tuple[object, object]
 
 
-@checked
+@checked(QueryError)
 @dataclass(frozen=True, eq=False, repr=False)
 class Questions(ABC, Generic[T_co]):
     """Records, perhaps filtered, with a method for each kind of question."""

@@ -134,7 +134,7 @@ class CertifiedPlans:
         return certified
 
 
-@checked
+@checked()
 def certify(plan: Plan | EdgePlan, graph: CellGraph, version: int = VERSION) -> Certificate:
     """The certificate of a plan with its noise level set; its digests in the given version of their encoding."""
     worst = worst_loss(plan, graph)

@@ -120,7 +120,7 @@ def fragment(title: str, below: str, table: str, notes: Sequence[str]) -> str:
     return element("div", {"style": BOX}, headline(title, below, "div"), table, *paragraphs)
 
 
-@checked
+@checked()
 @dataclass(frozen=True)
 class Interactive:
     """A picture that notebooks show and that can be saved as a page of its own."""

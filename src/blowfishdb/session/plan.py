@@ -80,7 +80,7 @@ class JointPart:
     preview: Preview
 
 
-@checked
+@checked()
 @dataclass(frozen=True, eq=False, repr=False)
 class QuestionPlan:
     """What several questions of one dataset cost together; nothing was read, and nothing is charged before `release`.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-@checked
+@checked()
 @dataclass(frozen=True, eq=False, repr=False)
 class Session(AbstractContextManager["Session"]):
     """One analyst's view of the datasets of a configuration."""
@@ -270,7 +270,7 @@ def target_for(query: Query, options: TargetOptions) -> AccuracyTarget:
     return accuracy_target(**options)
 
 
-@checked
+@checked()
 def connect(
     address: str | Path = USUAL_CONFIG,
     *,

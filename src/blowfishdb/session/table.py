@@ -164,7 +164,7 @@ def declared_ends(domain: Domain, names: tuple[str, ...], affine: tuple[Affine, 
     return min(products), max(products)
 
 
-@checked
+@checked(QueryError)
 @dataclass(frozen=True, eq=False, repr=False)
 class Columns:
     """Numeric attributes of one dataset, perhaps filtered; nothing is read before something is released."""
@@ -217,7 +217,7 @@ def with_note(answer: Answer, note: str) -> Answer:
     return replace(answer, consistent=replace(answer.consistent, note=whole))
 
 
-@checked
+@checked(QueryError)
 @dataclass(frozen=True, eq=False, repr=False)
 class Question:
     """One question of one dataset, without its accuracy."""
@@ -404,7 +404,7 @@ class Question:
         return replace(self.request(target), query=synopsis_of(self.query))
 
 
-@checked
+@checked(QueryError)
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(Questions[Question]):
     """A dataset, perhaps filtered. `domain` is what is declared of it; rows are never shown."""

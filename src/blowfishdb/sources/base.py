@@ -62,7 +62,7 @@ Fetched: TypeAlias = Sequence[FetchedColumn]
 Counts = TypeVar("Counts", covariant=True)
 
 
-@checked
+@checked(SourceError)
 @dataclass(frozen=True, init=False)
 class Join:
     """A further table whose `key` a foreign key points to: many rows to one, so that a join never adds or drops a row.

@@ -325,7 +325,7 @@ class CapSeen:
     people_over: int
 
 
-@checked
+@checked()
 @dataclass(frozen=True)
 class CapsSeen:
     """The rows of a table, those of nobody, its people, and what several caps would do."""
