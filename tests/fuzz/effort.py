@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 
 from blowfishdb.errors import BlowfishError, InternalError, ReleaseFailed, SourceFailed
 from tests import effort as usual
@@ -15,9 +16,25 @@ FAULTS = (InternalError, ReleaseFailed, SourceFailed)
 Result = TypeVar("Result")
 
 
-def effort(examples: int) -> settings:
-    """The settings of a fuzz test."""
-    return usual.effort(examples, HealthCheck.filter_too_much, HealthCheck.data_too_large)
+Test = TypeVar("Test", bound=Callable[..., None])
+inputs = 0
+"""The number of inputs that fuzz tests have made in this process."""
+
+
+def effort(examples: int) -> Callable[[Test], Test]:
+    """A decorator with the settings of a fuzz test, whose inputs are counted."""
+    chosen = usual.effort(examples, HealthCheck.filter_too_much, HealthCheck.data_too_large)
+
+    def decorated(test: Test) -> Test:
+        @functools.wraps(test)
+        def counted(*given: Any, **named: Any) -> None:
+            global inputs
+            inputs += 1
+            test(*given, **named)
+
+        return cast(Test, chosen(counted))
+
+    return decorated
 
 
 def outcome(work: Callable[[], Result]) -> Result | BlowfishError:

@@ -6,7 +6,7 @@ import hashlib
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ ROUNDS = 10
 TINY = 1e-9
 
 
+@runtime_checkable
 class NumericColumns(Protocol):
     """Columns of a dataset as points, perhaps filtered."""
 
@@ -93,7 +94,10 @@ class KMeans:
         return -float(self._apart(points).min(axis=1).sum())
 
     def _apart(self, points: ArrayLike) -> Floats:
-        table = np.asarray(points, dtype=np.float64)
+        try:
+            table = np.asarray(points, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            table = np.empty(0)
         if table.ndim != 2 or table.shape[1] != self.n_features_in_ or not np.all(np.isfinite(table)):
             raise InvalidInput(f"points are a table of finite numbers with {self.n_features_in_} columns")
         return distances(table, self.cluster_centers_)

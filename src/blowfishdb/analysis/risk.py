@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -35,6 +35,7 @@ SHOWN = (0.05, 0.5)
 """Priors whose posterior is written beside the curve."""
 
 
+@runtime_checkable
 class Declared(Protocol):
     """A dataset, a table, or anything else with a domain and a policy."""
 

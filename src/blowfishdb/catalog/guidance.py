@@ -21,6 +21,7 @@ from blowfishdb.engine.program import QuantilesRelease
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import AccuracyTarget, make_request
 from blowfishdb.errors import BlowfishError, CatalogError, plural
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import Presence
@@ -228,6 +229,7 @@ class Pair:
     two: object
 
 
+@checked()
 @dataclass(frozen=True)
 class PolicyPrice:
     """A question under one policy. `steps` has the distance of each pair, None where it is not hidden at all.
@@ -244,6 +246,8 @@ class PolicyPrice:
 
     def odds(self, place: int) -> float | None:
         """By what factor an observer's odds between a pair's values may change; None: they may become certain."""
+        if not 0 <= place < len(self.steps):
+            raise CatalogError(f"there are {plural(len(self.steps), 'pair')}, the first of which is 0")
         steps = self.steps[place]
         if steps is None or self.epsilon is None:
             return None
@@ -339,6 +343,7 @@ class ColumnGuidance:
     beliefs: tuple[Belief, ...]
 
 
+@checked()
 @dataclass(frozen=True)
 class Guidance:
     """What a declaration protects and what three typical questions cost, each count within 100 (95 %)."""

@@ -137,7 +137,8 @@ class Answer(AnswerValues):
                 content = export.TABLES[ending][1](self)
             case _:
                 raise InvalidInput(f"an answer is saved as {', '.join(export.TABLES)}, .geojson or .json")
-        Path(path).write_bytes(content)
+        with export.written(path) as place:
+            place.write_bytes(content)
 
     def to_geojson(
         self, regions: Mapping[str, Any] | str | PathLike[str] | None = None, key: str = "name"
@@ -149,7 +150,8 @@ class Answer(AnswerValues):
         """Writes the matplotlib picture to a file; the ending chooses the format."""
         from blowfishdb.present.chart_matplotlib import save_plot
 
-        save_plot(self, path, dpi)
+        with export.written(path):
+            save_plot(self, path, dpi)
 
     def interactive(self) -> page.Interactive:
         """A picture with values under the pointer, for notebooks and files; needs no network and no script."""

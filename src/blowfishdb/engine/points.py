@@ -16,6 +16,7 @@ from blowfishdb.engine.release import Release, ledger_document
 from blowfishdb.engine.request import AccuracyTarget
 from blowfishdb.errors import AccuracyError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.mechanisms.point_grids import GridOffer, offers
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.cells import Points, compile_points
 from blowfishdb.model.explain import not_protected
@@ -68,6 +69,7 @@ class PointColumn:
         return np.maximum(0.0, 1.0 - np.abs(np.arange(self.grid_points.size)[:, None] - self.places[None, :]))
 
 
+@checked()
 @dataclass(frozen=True, eq=False, repr=False)
 class PointWeights:
     """Noisy numbers of records at each point of a grid; and exact numbers of each block, where they are public.

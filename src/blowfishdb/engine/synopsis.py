@@ -50,7 +50,7 @@ from blowfishdb.model.workload import Intervals, Rows, Sparse, as_intervals
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
 from blowfishdb.present.answer_values import CUT, AnswerAxis, software_version
-from blowfishdb.present.export import free_name
+from blowfishdb.present.export import free_name, written
 from blowfishdb.present.words import read_counted
 
 if TYPE_CHECKING:
@@ -619,8 +619,8 @@ class Synopsis(Questions[Answer]):
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Writes the file that `open_synopsis` reads; any Parquet tool opens it as well."""
-        where = Path(path)
-        where.write_bytes(to_bytes(self.artefact))
+        with written(path) as where:
+            where.write_bytes(to_bytes(self.artefact))
         return where
 
     def _ask(self, query: Query) -> Answer:

@@ -46,6 +46,17 @@ class InvalidInput(BlowfishError, ValueError):
     code = "invalid-input"
 
 
+class FileRefused(InvalidInput, OSError):
+    """A file that cannot be written where somebody asked for it."""
+
+    code = "file-refused"
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(
+            f"{name!r} is not written: {reason}. Name a file in a folder that is there and may be written."
+        )
+
+
 class DomainError(InvalidInput):
     """A domain that is empty, overlaps itself or names a value it does not have."""
 

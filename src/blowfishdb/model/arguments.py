@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import datetime
 import functools
@@ -9,9 +10,11 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from types import FunctionType, NoneType, UnionType
@@ -25,7 +28,8 @@ Made = TypeVar("Made")
 
 LIKE: Mapping[object, tuple[type, ...]] = {
     int: (int, np.integer),
-    float: (float, int, np.floating, np.integer),
+    float: (float, int, Fraction, np.floating, np.integer),
+    Fraction: (Fraction, int),
     bool: (bool, np.bool_),
     Path: (PathLike,),
 }
@@ -35,8 +39,8 @@ WORDS: Mapping[type, str] = {
     bool: "True or False",
     int: "a whole number",
     float: "a number",
-    Fraction: "a number",
-    Decimal: "a number",
+    Fraction: "a fraction",
+    Decimal: "a decimal number",
     np.number: "a number of numpy",
     str: "text",
     bytes: "bytes",
@@ -54,6 +58,8 @@ NAMED = {"Condition": "a condition such as col('age') >= 18 (mind the brackets)"
 OPERATORS = frozenset(
     f"__{name}__" for name in ("and", "or", "eq", "ne", "lt", "le", "gt", "ge", "getitem", "contains", "call")
 )
+PLAIN = (NoneType, str, bytes, bool, int, float, Decimal, Fraction, datetime.date, datetime.time, np.generic)
+OWN = __name__.partition(".")[0] + "."
 MARK = "__checks_arguments__"
 
 
@@ -167,10 +173,20 @@ class Rules:
 
 
 class _Names(dict[str, object]):
-    """The names of a module; one that only a type checker loads is anything."""
+    """The names of a module, with those that it imports for type checkers alone; what is not installed is anything."""
 
     def __missing__(self, name: str) -> object:
-        return getattr(builtins, name, Any)
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        source = ast.parse(inspect.getsource(sys.modules[str(self["__name__"])]))
+        for node in ast.walk(source):
+            if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
+                with suppress(ImportError, AttributeError):
+                    return getattr(import_module(node.module or ""), name)
+            if isinstance(node, ast.Import) and name in [alias.name for alias in node.names]:
+                with suppress(ImportError):
+                    return import_module(name)
+        return Any
 
 
 def resolved(annotation: Any, module: str) -> Any:
@@ -199,9 +215,18 @@ def expected_of(hint: Any) -> Expected | None:
     kind = origin or hint
     if kind is Callable:
         return Expected("a function", callable)
-    if not isinstance(kind, type) or kind in (object, Any) or getattr(kind, "_is_protocol", False):
+    if kind is object:
+        return Expected("a number, text, a truth value, a date or a time", is_plain)
+    if not isinstance(kind, type) or kind is Any:
         return None
+    if getattr(kind, "_is_protocol", False):
+        return _of_class(kind) if getattr(kind, "_is_runtime_protocol", False) else None
     return _of_class(kind)
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is one that a column may hold, or an object of this package, which says itself what it is not."""
+    return isinstance(value, PLAIN) or type(value).__module__.startswith(OWN)
 
 
 def _of_class(kind: type) -> Expected:
@@ -241,7 +266,7 @@ def _sequence(origin: type, inner: tuple[Any, ...]) -> Expected:
             return each is None or all(map(each.holds, value))
         if isinstance(value, str):
             return each is not None and each.kinds is not None and str in each.kinds
-        if isinstance(value, bytes | bytearray) or not isinstance(value, Iterable):
+        if isinstance(value, bytes | bytearray) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
             return False
         return origin is Iterable or not isinstance(value, Iterator)
 

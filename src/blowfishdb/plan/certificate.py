@@ -45,6 +45,7 @@ LISTED_EDGES = 1_000_000
 """Up to this many edges are compared one by one where no structure gives the exact answer sooner."""
 
 
+@checked()
 @dataclass(frozen=True)
 class Certificate:
     """Publishing the plan's answers is (epsilon, G)-Blowfish private.

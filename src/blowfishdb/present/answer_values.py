@@ -14,9 +14,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths
-from blowfishdb.errors import InvalidInput
+from blowfishdb.errors import InvalidInput, QueryError, plural
 from blowfishdb.inference.consistency import Consistent
 from blowfishdb.mechanisms.parameters import ParameterValues
+from blowfishdb.model.arguments import checked
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.query import COUNTS, KINDS, PUBLISHED, Kind
@@ -183,6 +184,7 @@ class MeasuredRows:
         return MeasuredRows(noisy, exact, total)
 
 
+@checked()
 @dataclass(frozen=True, eq=False, repr=False)
 class AnswerValues:
     """The released answers to one query.
@@ -305,6 +307,8 @@ class AnswerValues:
 
     def column(self, place: int) -> Self:
         """One column of a table as a table of its own."""
+        if not 0 <= place < len(self.columns):
+            raise QueryError(f"the answer has {plural(len(self.columns), 'column')}, the first of which is 0")
         starts = np.cumsum([0, *(table.size for table in self.tables)])
         places = np.arange(*starts[place : place + 2])
         column = chosen_numbers(self, places, (self.tables[place],), (self.columns[place],))

@@ -9,6 +9,7 @@ import io
 import itertools
 import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from blowfishdb.errors import ExtraMissing, InvalidInput, QueryError, plural
+from blowfishdb.errors import ExtraMissing, FileRefused, InvalidInput, QueryError, plural
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.answer_values import AnswerAxis, AnswerTable, AnswerValues
 from blowfishdb.present.words import (
@@ -41,6 +42,20 @@ LabelColumn: TypeAlias = list[str | None]
 
 ROWS = 12
 """An answer with more rows shows its first and last ones."""
+
+
+@contextmanager
+def written(path: str | PathLike[str]) -> Iterator[Path]:
+    """The place of a file that is being written; FileRefused where that cannot be."""
+    where = Path(path)
+    try:
+        yield where
+    except OSError as error:
+        raise FileRefused(where.name[-100:], error.strerror or "the system refuses it") from None
+    except ValueError as error:
+        if "\0" in str(where) or isinstance(error, UnicodeError):
+            raise FileRefused(where.name[-100:], "no file can have that name") from None
+        raise
 
 
 def needed(module: str, extra: str) -> Any:

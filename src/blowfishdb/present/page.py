@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from pathlib import Path
 
 from blowfishdb.errors import plural
 from blowfishdb.model.arguments import checked
 from blowfishdb.present.answer_values import AnswerValues
 from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
 from blowfishdb.present.chart_svg import element, escaped, picture
-from blowfishdb.present.export import ROWS, cells, column_names, headings, shown_rows
+from blowfishdb.present.export import ROWS, cells, column_names, headings, shown_rows, written
 from blowfishdb.present.words import caption_words, note
 
 BOX = f"font:13px system-ui,sans-serif;color:{INK};background:{PAPER};padding:10px 12px;max-width:744px"
@@ -133,7 +132,8 @@ class Interactive:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes a page with the picture, the note and all values as a table."""
-        Path(path).write_text(self.page, encoding="utf-8")
+        with written(path) as place:
+            place.write_text(self.page, encoding="utf-8")
 
 
 def interactive(answer: AnswerValues) -> Interactive:

@@ -93,8 +93,12 @@ def budget_words(left: Fraction, price: Fraction) -> str:
     after = left - price
     if left <= 0 and price:
         return "You have nothing left to spend here; the curator can renew your budget."
-    rest = f"this leaves {readable(float(after))}" if after >= 0 else "this is too expensive"
-    return f"You have {readable(float(left))} left; {rest}."
+    rest = f"this leaves {_readable(after)}" if after >= 0 else "this is too expensive"
+    return f"You have {_readable(left)} left; {rest}."
+
+
+def _readable(number: Fraction) -> str:
+    return readable(float(number)) if abs(number) < 10**300 else "more than 10^300"
 
 
 def percent(beta: float) -> str:
