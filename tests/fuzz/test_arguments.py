@@ -76,6 +76,7 @@ ODD: list[Any] = [
     *NASTY_NUMBERS,
     *NASTY_TEXTS,
     "x" * 11_000,
+    10**5_000,
 ]  # fmt: skip
 TEXTS = [
     *("visits", "stays", "age", "ward", "cost", "day", "id", "patient", "ana", "A1", "A2", "count"),
@@ -248,7 +249,7 @@ def test_nothing_public_is_left_out(world: World) -> None:
 
 
 @given(data=st.data())
-@effort(500)
+@effort(900)
 def test_whatever_is_given(world: World, data: st.DataObject) -> None:
     face = data.draw(st.sampled_from(FACES))
     given, named = arguments(face, world, data.draw)

@@ -34,7 +34,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
 
 
 @given(QUESTION | ANYTHING)
-@effort(80)
+@effort(240)
 def test_questions_read_back_or_are_refused(written: Any) -> None:
     found = outcome(lambda: read_query(written))
     if isinstance(found, Query):
@@ -44,7 +44,7 @@ def test_questions_read_back_or_are_refused(written: Any) -> None:
 
 
 @given(ANY_TARGET | ANYTHING)
-@effort(80)
+@effort(240)
 def test_demands_read_back_or_are_refused(written: Any) -> None:
     found = outcome(lambda: read_target(written))
     if isinstance(found, AccuracyTarget):

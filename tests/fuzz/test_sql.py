@@ -139,7 +139,7 @@ def check(text: str) -> Selection | BlowfishError:
 
 
 @given(statements())
-@effort(80)
+@effort(320)
 def test_statements_that_are_often_right(text: str) -> None:
     found = check(text)
     if isinstance(found, Selection):
@@ -149,7 +149,7 @@ def test_statements_that_are_often_right(text: str) -> None:
 
 
 @given(statements(), st.integers(0, 10**6), texts())
-@effort(60)
+@effort(240)
 def test_statements_with_a_piece_torn_out(text: str, place: int, put: str) -> None:
     at = place % (len(text) + 1)
     check(text[:at] + put[:40] + text[at + place % 9 :])
@@ -160,13 +160,13 @@ def test_statements_with_a_piece_torn_out(text: str, place: int, put: str) -> No
         texts() | st.sampled_from(["SELECT", "FROM", "(", ")", ",", "'", "--", "/*", ";", "::", "$", "@", "{", "["])
     )
 )
-@effort(40)
+@effort(160)
 def test_words_in_any_order(words: list[str]) -> None:
     check(" ".join(words))
 
 
 @given(CONDITION | texts(), GROUP | texts())
-@effort(40)
+@effort(160)
 def test_pieces_of_the_command_line(where: str, groups: str) -> None:
     outcome(lambda: read_where(where, ATTRIBUTES))
     outcome(lambda: read_axes(groups, ATTRIBUTES))

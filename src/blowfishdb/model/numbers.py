@@ -22,7 +22,7 @@ LARGEST_EXPONENT = 400
 
 def exact(value: object, what: str, error: type[InvalidInput] = InvalidInput) -> Fraction:
     """The number as a fraction; text such as '1/3' and '0.1' is welcome, NaN and infinity are not."""
-    plain = value.item() if hasattr(value, "item") else value
+    plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, bool) or not isinstance(plain, int | float | str | Decimal | Fraction):
         raise error(f"{what} must be a number, not {value!r}")
     if isinstance(plain, str | Decimal) and _is_vast(plain):

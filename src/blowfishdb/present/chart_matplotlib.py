@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from blowfishdb.errors import InvalidInput
 from blowfishdb.model.numbers import Floats
 from blowfishdb.present.answer_values import AnswerValues
 from blowfishdb.present.chart import (
@@ -51,12 +53,22 @@ def plot(answer: AnswerValues, ax: Axes | None = None) -> Axes:
     return draw(chart, new_axes(figure_size(chart)) if ax is None else ax)
 
 
+LEAST_DPI, MOST_DPI = 10, 2_400
+
+
 def save_plot(answer: AnswerValues, path: str | PathLike[str], dpi: int = 160) -> None:
     """Writes the picture to a file; the ending chooses the format (png, svg, pdf)."""
     chart = chart_of(answer, DETAIL)
     figure: Figure = needed("matplotlib.figure", "plot").Figure(figsize=figure_size(chart), layout="constrained")
     draw(chart, figure.add_subplot())
-    figure.savefig(path, dpi=dpi)
+    formats = figure.canvas.get_supported_filetypes()
+    if Path(path).suffix.lower().removeprefix(".") not in ("", *formats):
+        raise InvalidInput(
+            f"a picture is saved as one of {', '.join(sorted(formats))}; the ending of the name says which"
+        )
+    if not LEAST_DPI <= dpi <= MOST_DPI:
+        raise InvalidInput(f"dpi is a number of dots per inch, from {LEAST_DPI} to {MOST_DPI:,}")
+    figure.savefig(path, dpi=int(dpi))
 
 
 def new_axes(size: tuple[float, float]) -> Axes:
