@@ -41,6 +41,12 @@ ITSELF.append(ITSELF)
         (lambda: bf.query("count", where=True), QueryError, "where of query is a condition .* not a truth value"),
         (lambda: bf.query("histogram", ITSELF), QueryError, "group_by of query is .* not a list with something"),
         (lambda: bf.query("histogram", iter(["age", 3])), QueryError, "not one that gives a whole number"),
+        (lambda: bf.threshold(10**5_000), PolicyError, "theta of threshold is .* not a whole number of thousands of"),
+        (
+            lambda: bf.integers(0, 10**5_000),
+            DomainError,
+            "high of integers .* not a whole number of thousands of digits",
+        ),
         (lambda: bf.connect(4), InvalidInput, "address of connect is text or a path, not a whole number"),
         (lambda: bf.connect("x", analyst=b"a"), InvalidInput, "analyst of connect is text, not bytes"),
         (lambda: bf.Dataset("a", source=Path("x"), domain={}), CatalogError, "source of Dataset is text, not a path"),

@@ -59,6 +59,8 @@ OPERATORS = frozenset(
     f"__{name}__" for name in ("and", "or", "eq", "ne", "lt", "le", "gt", "ge", "getitem", "contains", "call")
 )
 PLAIN = (NoneType, str, bytes, bool, int, float, Decimal, Fraction, datetime.date, datetime.time, np.generic)
+MOST_BITS = 10_000
+"""Whole numbers have at most about 3,000 digits."""
 OWN = __name__.partition(".")[0] + "."
 MARK = "__checks_arguments__"
 
@@ -226,7 +228,14 @@ def expected_of(hint: Any) -> Expected | None:
 
 def is_plain(value: object) -> bool:
     """Whether a value is one that a column may hold, or an object of this package, which says itself what it is not."""
-    return isinstance(value, PLAIN) or type(value).__module__.startswith(OWN)
+    return (isinstance(value, PLAIN) and is_writable(value)) or type(value).__module__.startswith(OWN)
+
+
+def is_writable(value: object) -> bool:
+    """Whether a number has so few digits that Python writes it, which messages and records need."""
+    if isinstance(value, int):
+        return value.bit_length() <= MOST_BITS
+    return not isinstance(value, Fraction) or max(map(int.bit_length, value.as_integer_ratio())) <= MOST_BITS
 
 
 def _of_class(kind: type) -> Expected:
@@ -234,7 +243,14 @@ def _of_class(kind: type) -> Expected:
 
 
 def _of_kinds(words: str, *kinds: type) -> Expected:
-    return Expected(words, lambda value: isinstance(value, kinds), kinds)
+    return Expected(words, _one_of(kinds), kinds)
+
+
+def _one_of(kinds: tuple[type, ...]) -> Callable[[object], bool]:
+    """Whether a value is of one of the kinds, and can be written if it is a number."""
+    if int in kinds or Fraction in kinds:
+        return lambda value: isinstance(value, kinds) and is_writable(value)
+    return lambda value: isinstance(value, kinds)
 
 
 def _any_of(options: Sequence[Expected | None]) -> Expected | None:
@@ -250,8 +266,9 @@ def _any_of(options: Sequence[Expected | None]) -> Expected | None:
     kinds = tuple(kind for one in known for kind in one.kinds or ())
     others = [one.holds for one in known if one.kinds is None]
     if not others:
-        return Expected(said, lambda value: isinstance(value, kinds), kinds)
-    return Expected(said, lambda value: isinstance(value, kinds) or any(holds(value) for holds in others), each=each)
+        return Expected(said, _one_of(kinds), kinds)
+    is_one = _one_of(kinds)
+    return Expected(said, lambda value: is_one(value) or any(holds(value) for holds in others), each=each)
 
 
 def _sequence(origin: type, inner: tuple[Any, ...]) -> Expected:
@@ -328,5 +345,7 @@ def given_words(value: object, expected: Expected | None = None) -> str:
     words = known or f"{'an' if kind.__name__[:1] in 'AEIOUaeiou' else 'a'} {kind.__name__[:40]}"
     if kind is bool:
         words = "a truth value"
+    if isinstance(value, PLAIN) and not is_writable(value):
+        words = f"{words} of thousands of digits"
     is_inside = expected is not None and expected.kinds is None and isinstance(value, list | tuple | dict | set)
     return f"{words} with something else in it" if is_inside and value else words
