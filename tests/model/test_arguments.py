@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import blowfishdb as bf
@@ -45,7 +44,7 @@ ITSELF.append(ITSELF)
         (
             lambda: bf.integers(0, 10**5_000),
             DomainError,
-            "high of integers .* not a whole number of thousands of digits",
+            "high of integers .* of thousands of digits",
         ),
         (lambda: bf.connect(4), InvalidInput, "address of connect is text or a path, not a whole number"),
         (lambda: bf.connect("x", analyst=b"a"), InvalidInput, "analyst of connect is text, not bytes"),
@@ -63,7 +62,7 @@ def test_the_argument_is_named_and_the_value_is_not_shown(
 
 
 def test_what_is_like_a_kind_is_taken() -> None:
-    assert bf.categorical(np.array(["a", "b"])).size == bf.categorical(iter("ab")).size == 2
+    assert bf.categorical(iter("ab")) == bf.categorical("ab")
     assert bf.query("histogram", (name for name in ["age"])) == bf.query("histogram", "age")
     assert bf.threshold(Decimal(5)) == bf.threshold("5")
 
