@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 
-from blowfishdb.errors import InvalidInput
+from blowfishdb.errors import AccuracyError, InvalidInput
 
 Made = TypeVar("Made")
 
@@ -62,6 +62,10 @@ PLAIN = (NoneType, str, bytes, bool, int, float, Decimal, Fraction, datetime.dat
 MOST_BITS = 10_000
 """Whole numbers have at most about 3,000 digits."""
 OWN = __name__.partition(".")[0] + "."
+TERMS = frozenset(
+    ("alpha", "beta", "epsilon", "accuracy", "confidence", "mechanism", "parameters", "per_query", "fresh")
+)
+"""Arguments that say how accurate or how expensive an answer may be, of whatever function."""
 MARK = "__checks_arguments__"
 
 
@@ -161,7 +165,8 @@ class Rules:
     def wrong(self, rule: Rule, value: object) -> InvalidInput:
         """The refusal of a value."""
         name, expected = rule
-        return self.error(f"{name} of {self.function} is {expected.words}, not {given_words(value, expected)}")
+        error = AccuracyError if name in TERMS else self.error
+        return error(f"{name} of {self.function} is {expected.words}, not {given_words(value, expected)}")
 
     def looked_at(self, rule: Rule, values: Iterator[object]) -> Iterator[object]:
         """The values of an iterator, each looked at when it is read."""
