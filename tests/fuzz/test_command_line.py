@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.core import TyperArgument
 
 from blowfishdb.cli import run
 from blowfishdb.cli.output import EXIT_CODES
@@ -39,11 +39,10 @@ NUMBER = st.sampled_from(["0", "1", "2", "5", "50", "-1", "99999999999999999999"
 
 
 def value(option: Any) -> st.SearchStrategy[str]:
-    """What is typed for an option or an argument."""
-    kind = option.type
-    if isinstance(kind, click.Choice):
-        return st.sampled_from([str(getattr(one, "value", one)) for one in kind.choices]) | TEXT
-    return NUMBER | TEXT if kind.name in ("integer", "float", "integer range", "float range") else TEXT
+    """Words for an option or an argument."""
+    is_number = option.type_descriptor.annotation in (int, float)
+    usual = st.just(str(option.default)) if isinstance(option.default, str | int | float) else TEXT
+    return usual | (NUMBER | TEXT if is_number else TEXT)
 
 
 @st.composite
@@ -53,7 +52,7 @@ def typed(draw: st.DrawFn) -> list[str]:
     words = name.split()[1:]
     options: list[list[str]] = []
     for option in COMMANDS[name].params:  # type: ignore[attr-defined]
-        is_argument = option.param_type_name == "argument"
+        is_argument = isinstance(option, TyperArgument)
         if is_argument:
             words += [draw(st.just("people") | value(option)) for _ in range(draw(st.sampled_from([1, 1, 1, 0, 2])))]
         elif draw(st.integers(1, 2 if option.required else 5)) == 1:
