@@ -93,7 +93,7 @@ def test_a_synopsis_cut_in_two_is_compared_with_its_caveat(db: Session) -> None:
             "in the other at most 2 rows",
         ),
         (lambda db: replace(ages(db, "A2", "0.5"), evidence=None), "what was asked"),
-        (lambda db: db["visits"].histogram("ward").publish(epsilon=1), "with answers"),
+        (lambda db: db["visits"].histogram("ward").publish(epsilon=1), "second of compare is an Answer"),
     ],
 )
 def test_anything_else_is_refused_with_its_reason(db: Session, other: object, reason: str) -> None:

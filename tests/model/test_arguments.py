@@ -62,7 +62,7 @@ def test_the_argument_is_named_and_the_value_is_not_shown(
 
 
 def test_what_is_like_a_kind_is_taken() -> None:
-    assert bf.categorical(iter("ab")) == bf.categorical("ab")
+    assert bf.categorical(("a", "b")) == bf.categorical(["a", "b"])
     assert bf.query("histogram", (name for name in ["age"])) == bf.query("histogram", "age")
     assert bf.threshold(Decimal(5)) == bf.threshold("5")
 

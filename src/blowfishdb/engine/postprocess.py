@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-@checked()
+@checked(QueryError)
 @dataclass(frozen=True, eq=False, repr=False)
 class AnswerComparison:
     """Two answers side by side, with intervals that all hold together except with probability `beta`.
@@ -181,7 +181,7 @@ def _groups(answer: Answer) -> list[Answer]:
 PAIR = 2
 
 
-@checked()
+@checked(QueryError)
 def compare(first: Answer, second: Answer | None = None) -> AnswerComparison:
     """The comparison of two answers, or of the two groups of the first attribute of one answer.
 
@@ -207,11 +207,8 @@ def compare(first: Answer, second: Answer | None = None) -> AnswerComparison:
 
 
 def _check_answers(*answers: Answer) -> None:
-    for answer in answers:
-        if not isinstance(answer, Answer):
-            raise QueryError("answers are compared with answers; ask a synopsis first, and compare what it says")
-        if len(answer.columns) > 1:
-            raise QueryError("aggregates are compared one by one: answer.column(0) is the first of them")
+    if len(answer.columns) > 1:
+        raise QueryError("aggregates are compared one by one: answer.column(0) is the first of them")
 
 
 def _check_comparable(first: Answer, second: Answer) -> None:

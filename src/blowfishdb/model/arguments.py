@@ -232,7 +232,13 @@ def expected_of(hint: Any) -> Expected | None:
 
 
 def is_plain(value: object) -> bool:
-    """Whether a value is one that a column may hold, or an object of this package, which says itself what it is not."""
+    """Whether a value is one that a column may hold, or several, or an object of this package, which can be shown."""
+    if isinstance(value, dict):
+        return is_plain([*value, *value.values()])
+    return all(map(_is_single, value)) if isinstance(value, list | tuple) else _is_single(value)
+
+
+def _is_single(value: object) -> bool:
     return (isinstance(value, PLAIN) and is_writable(value)) or type(value).__module__.startswith(OWN)
 
 
