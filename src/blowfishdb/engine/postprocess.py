@@ -207,7 +207,7 @@ def compare(first: Answer, second: Answer | None = None) -> AnswerComparison:
 
 
 def _check_answers(*answers: Answer) -> None:
-    if len(answer.columns) > 1:
+    if any(len(answer.columns) > 1 for answer in answers):
         raise QueryError("aggregates are compared one by one: answer.column(0) is the first of them")
 
 
