@@ -163,7 +163,7 @@ def test_rows_without_people_have_none(tmp_path: Path) -> None:
         seen = curator.look_at_caps("visits", [9, 1, 9], unit)
         assert [(cap.at_most, seen.dropped(cap)) for cap in seen.caps] == [(1, seen.rows - 400), (9, 0)]
         for caps in ([], [0], [True], ["2"], range(1, 40)):
-            with pytest.raises(CatalogError, match="caps (are|of look_at_caps is)"):
+            with pytest.raises(CatalogError, match=r"caps (are|of look_at_caps is)"):
                 curator.look_at_caps("visits", caps, unit)
     with bf.connect(config, analyst="ana") as db, pytest.raises(CatalogError, match="only a policy with a person"):
         db["visits.people"]
