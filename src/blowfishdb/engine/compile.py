@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -33,7 +33,15 @@ from blowfishdb.model.aggregates import (
 from blowfishdb.model.arguments import checked
 from blowfishdb.model.cached import cached_property
 from blowfishdb.model.calendar import DAY, Dates, Timestamps
-from blowfishdb.model.cells import Cells, ConstrainedParts, Labels, compile_cells, constrained_parts, merged_cells
+from blowfishdb.model.cells import (
+    Cells,
+    ConstrainedParts,
+    Labels,
+    compile_cells,
+    constrained_parts,
+    cuts_of,
+    merged_cells,
+)
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints, show
@@ -697,9 +705,18 @@ def _map(cells: Cells, common: Cells) -> csr_array:
 
 def looked_at(query: Query) -> frozenset[str]:
     """The attributes that the answer depends on."""
-    conditions = [query.where, *(part.where for part in query.aggregates)]
-    names = {atom.attribute for condition in conditions for atom in atoms(condition)}
+    names = {atom.attribute for condition in _conditions(query) for atom in atoms(condition)}
     return frozenset(names | {axis.attribute for axis in fine_axes(query.axes, query.aggregates)})
+
+
+def starts_of(domain: Domain, query: Query) -> Mapping[str, frozenset[int]]:
+    """Where a query cuts each attribute that it looks at."""
+    cuts = cuts_of(domain, fine_axes(query.axes, query.aggregates), _conditions(query))
+    return {name: frozenset(cut.starts.tolist()) for name, cut in cuts.items()}
+
+
+def _conditions(query: Query) -> list[Predicate | None]:
+    return [query.where, *(part.where for part in query.aggregates)]
 
 
 Result = TypeVar("Result")

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -33,7 +33,16 @@ from blowfishdb.engine.combination import (
     likely_level,
     spread_of,
 )
-from blowfishdb.engine.compile import OFF, OWN, READ_ONLY, Compiled, DatasetHandle, counts_people, looked_at
+from blowfishdb.engine.compile import (
+    OFF,
+    OWN,
+    READ_ONLY,
+    Compiled,
+    DatasetHandle,
+    counts_people,
+    looked_at,
+    starts_of,
+)
 from blowfishdb.engine.measure import PublishedLevel, measure_given
 from blowfishdb.engine.preview import Shared, Way, WayName, quotes_for, shown_day
 from blowfishdb.engine.release import UNPROVEN, Beside, PlanRelease, Release, Sharing, by_level, public_total
@@ -44,6 +53,7 @@ from blowfishdb.ledger.amounts import SUM
 from blowfishdb.ledger.values import BROKEN, Link, PastLink, Publication, Receipt, owed
 from blowfishdb.mechanisms.table import mechanism_with
 from blowfishdb.model.cached import cached_property
+from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.predicate import Both, Predicate, atoms
 from blowfishdb.model.query import KINDS, Query
@@ -65,6 +75,7 @@ NEAR = 1.3
 """Answers that vary more than fresh ones by more than this factor are surely not accurate enough."""
 FAINT = 1e-9
 """Below this standard deviation floats do not tell answers apart."""
+NOWHERE = frozenset[int]()
 READ_OFF_PAIRS = ("mean", "sum", "table")
 """Kinds whose intervals may be read off the noise of two rows."""
 MOST_OTHERS = 3
@@ -484,16 +495,37 @@ class _Combining:
 
     @cached_property
     def earlier(self) -> list[_Earlier]:
-        """The analyst's own measurements that may tell something, the finest first."""
-        asked, earlier = looked_at(self.plain.compiled.query), list[_Earlier]()
+        """The analyst's own measurements that may tell something, the finest first.
+
+        A price is met by measurements at its level or above, out of whose cells all that is asked about is made.
+        """
+        earlier = list[_Earlier]()
+        least = self.plain.best.epsilon / (1 if self._is_price else TOO_COARSE)
         for level, charge, chain in self.ledger.finest_links(self.handle.account, self.analyst):
-            if level * TOO_COARSE < self.plain.best.epsilon or len(earlier) == MOST_TRIED:
+            if level < least or len(earlier) == MOST_TRIED:
                 break
             query = _measured_query(self.ledger, charge, chain)
-            if query is not None and (not asked or any(asked & looked_at(one) for one in _queries_of(query))):
+            if query is not None and self._may_tell(query, (self.ledger.id, charge, chain)):
                 one = self._checked(query, PastLink(charge, self.analyst, Link(chain, level, level), ""))
                 earlier += [] if one is None else [one]
         return earlier
+
+    @cached_property
+    def _is_price(self) -> bool:
+        return self.plain.target is not None and self.plain.target.alpha is None
+
+    @cached_property
+    def _asked(self) -> Mapping[str, frozenset[int]]:
+        return starts_of(self.handle.domain, self.plain.compiled.query)
+
+    def _may_tell(self, query: Query, entry: tuple[str, int, str]) -> bool:
+        """Whether what a query measured may tell something of what is asked, or for a price, all of it."""
+        if not self._is_price:
+            return not self._asked or any(self._asked.keys() & looked_at(one) for one in _queries_of(query))
+        return any(
+            all(starts <= known.get(name, NOWHERE) for name, starts in self._asked.items())
+            for known in _starts(self.handle.domain, query, entry)
+        )
 
     def at_entry(self, charge: int) -> _Earlier | None:
         """What an earlier entry of the analyst measured."""
@@ -691,6 +723,7 @@ def without(query: Query, past: Query) -> Query | None:
 
 
 _queries: dict[tuple[str, int, str], Query | None] = {}
+_cuts: dict[tuple[str, int, str], tuple[Domain, list[Mapping[str, frozenset[int]]]]] = {}
 
 
 def _measured_query(ledger: Ledger, charge: int, chain: str) -> Query | None:
@@ -704,6 +737,20 @@ def _measured_query(ledger: Ledger, charge: int, chain: str) -> Query | None:
         if len(_queries) > MOST_REMEMBERED:
             _queries.clear()
     return query
+
+
+def _starts(domain: Domain, query: Query, entry: tuple[str, int, str]) -> list[Mapping[str, frozenset[int]]]:
+    """Where each question that an entry measured cuts its attributes, remembered; none where the domain has changed."""
+    known = _cuts.get(entry)
+    if known is None or known[0] is not domain:
+        try:
+            known = domain, [starts_of(domain, one) for one in _queries_of(query)]
+        except BlowfishError:
+            known = domain, []
+        if len(_cuts) > MOST_REMEMBERED:
+            _cuts.clear()
+        _cuts[entry] = known
+    return known[1]
 
 
 def _own_part(compiled: Compiled, quote: Quote) -> CombinedMeasurement:

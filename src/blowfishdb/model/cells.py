@@ -199,6 +199,14 @@ def _together(axes: Iterable[Axis], policy: Policy) -> list[Axis]:
     return [named[name] for names in policy.factors(named) for name in names]
 
 
+def cuts_of(domain: Domain, axes: Iterable[Axis], conditions: Iterable[Predicate | None]) -> Mapping[str, Segments]:
+    """Where axes and conditions cut each attribute that they look at."""
+    groups = {axis.attribute: grouping(axis, domain.find(axis.attribute)) for axis in axes}
+    every = [atom for condition in conditions for atom in atoms(condition)]
+    used = dict.fromkeys([*groups, *(atom.attribute for atom in every)])
+    return {name: _cut(name, domain.find(name), groups, every) for name in used}
+
+
 def _cut(name: str, attribute: Attribute, groups: Mapping[str, Grouping], conditions: Iterable[Atom]) -> Segments:
     starts = [groups[name].runs.starts] if name in groups else []
     starts += [atom_runs(atom, attribute).starts for atom in conditions if atom.attribute == name]
