@@ -30,9 +30,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     made = Counter[str]()
     for reports in terminalreporter.stats.values():
         for report in reports:
-            if getattr(report, "when", "") == "call":
-                name = report.nodeid.partition("[")[0]
-                made[name] += sum(number for key, number in report.user_properties if key == INPUTS)
+            numbers = [number for key, number in getattr(report, "user_properties", ()) if key == INPUTS]
+            if numbers and report.when == "call":
+                made[report.nodeid.partition("[")[0]] += sum(numbers)
     if not made:
         return
     terminalreporter.section("fuzz inputs")

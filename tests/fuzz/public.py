@@ -20,7 +20,7 @@ from blowfishdb.session import Session
 from tools.docs_site.reference import MORE
 
 INSIDE = (
-    *("catalog.config", "ledger.ledger", "mechanisms", "model.calendar", "model.domain", "model.graphs"),
+    *("catalog.config", "ledger", "mechanisms", "model.calendar", "model.domain", "model.graphs"),
     *("plan.plan", "present.chart", "sources"),
 )
 """Modules of objects that a user meets only inside of others: cells, graphs, strategies, the ledger itself."""

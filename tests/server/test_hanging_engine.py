@@ -99,6 +99,7 @@ def test_a_count_that_hangs_holds_nobody_up_and_ends_when_its_program_leaves(eng
         assert engine.ask(price).status_code == 200
 
 
+@pytest.mark.nightly
 def test_the_port_cancels_on_request_and_when_its_client_leaves(engine: SilentEngine) -> None:
     for leave in (psycopg.Connection.cancel, cut):
         price, ended = engine.price(), engine.ended(PORT, CANCELLED)
@@ -126,6 +127,7 @@ def cut(connection: psycopg.Connection[Any]) -> None:
         own.shutdown(socket.SHUT_RDWR)
 
 
+@pytest.mark.nightly
 def test_an_assistant_cancels_and_is_held_up_by_nothing(engine: SilentEngine) -> None:
     paid, price = engine.price(), engine.price()
     arguments = ["-m", "blowfishdb", "mcp", "--config", str(engine.config), "--analyst", "ana", "--spend", "1"]
@@ -168,6 +170,7 @@ def test_an_assistant_cancels_and_is_held_up_by_nothing(engine: SilentEngine) ->
     anyio.run(run)
 
 
+@pytest.mark.nightly
 def test_an_interrupt_ends_a_command(engine: SilentEngine) -> None:
     price = engine.price()
     asking = ["release", FAR, "--histogram", "age", "--epsilon", str(price), "--analyst", "ana", "--json"]
@@ -182,6 +185,7 @@ def test_an_interrupt_ends_a_command(engine: SilentEngine) -> None:
         assert subprocess.run(command, env=environment(), stdout=subprocess.DEVNULL).returncode == 0
 
 
+@pytest.mark.nightly
 def test_a_signal_ends_a_server_whose_count_hangs_and_one_that_starts_in_the_silence_serves_the_rest(
     engine: SilentEngine,
 ) -> None:

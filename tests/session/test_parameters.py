@@ -122,7 +122,7 @@ def test_a_synopsis_names_its_parameters(folder: Path, db: Session) -> None:
         ({"mechanism": "dawa", "parameters": {"rounds": 2}}, "a parameter of matching-transform"),
         ({"mechanism": "dawa", "parameters": {"split": "0.95"}}, "from 0.01 to 0.8"),
         ({"mechanism": "dawa", "parameters": {"split": "much"}}, "the parameter split is a number"),
-        ({"mechanism": "dawa", "parameters": {"split": None}}, "the parameter split is a number"),
+        ({"mechanism": "dawa", "parameters": {"split": "None"}}, "the parameter split is a number"),
         ({"mechanism": "dawa", "parameters": [("split", 1)]}, "parameters are an object"),
         ({"mechanism": "dawa", "parameters": "split"}, "name=value"),
         ({"mechanism": "dawa", "parameters": "split=0.3, split=0.4"}, "set once"),

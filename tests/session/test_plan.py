@@ -21,6 +21,7 @@ from blowfishdb.errors import (
     CatalogError,
     DeadlinePassed,
     Declined,
+    InvalidInput,
     KeyReused,
     QueryError,
     ReleaseFailed,
@@ -247,7 +248,7 @@ def test_plans_that_make_no_sense_are_refused(folder: Path) -> None:
         with pytest.raises(TooLarge):
             db.plan([cdf] * 65, alpha=50)
         wrong: Any = "SELECT 1"
-        with pytest.raises(QueryError, match="made of questions"):
+        with pytest.raises(InvalidInput, match="questions of plan"):
             db.plan([wrong], alpha=50)
         with pytest.raises(CatalogError):
             db["nowhere"]

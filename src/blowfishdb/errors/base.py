@@ -46,7 +46,7 @@ class InvalidInput(BlowfishError, ValueError):
     code = "invalid-input"
 
 
-class FileRefused(InvalidInput, OSError):
+class FileRefused(InvalidInput):
     """A file that cannot be written where somebody asked for it."""
 
     code = "file-refused"

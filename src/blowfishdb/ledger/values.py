@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from blowfishdb.errors import ChainMoved, InvalidInput
 from blowfishdb.ledger.amounts import SUM, AmountParts, check_accounting, check_amount, check_losses, in_parts
-from blowfishdb.model.arguments import checked
 from blowfishdb.model.cached import cached_property
 
 VersionKind = Literal["policy", "domain"]
@@ -95,7 +94,6 @@ class Terms:
         check_accounting(self.accounting)
 
 
-@checked()
 @dataclass(frozen=True)
 class Account:
     """The budget of one body of data: what it may lose, what it has lost, and the versions in force."""
@@ -428,7 +426,6 @@ class Entry:
         return str(title) if title else "asked a question"
 
 
-@checked()
 @dataclass(frozen=True)
 class VersionChange:
     """What a new policy or domain version would do to past loss; `refusal` says why it cannot be done."""
