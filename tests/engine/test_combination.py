@@ -29,8 +29,8 @@ from blowfishdb.engine.combination import (
     likely_level,
 )
 from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.measured import widened, without
 from blowfishdb.engine.request import accuracy_target
-from blowfishdb.engine.sharing import widened, without
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model import cells as cells_module

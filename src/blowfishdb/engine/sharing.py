@@ -44,6 +44,7 @@ from blowfishdb.engine.compile import (
     starts_of,
 )
 from blowfishdb.engine.measure import PublishedLevel, measure_given
+from blowfishdb.engine.measured import measured_query, measured_starts, queries_of, widened, without
 from blowfishdb.engine.preview import Shared, Way, WayName, quotes_for, shown_day
 from blowfishdb.engine.release import UNPROVEN, Beside, PlanRelease, Release, Sharing, by_level, public_total
 from blowfishdb.engine.request import AccuracyTarget, read_query, write_query
@@ -53,9 +54,7 @@ from blowfishdb.ledger.amounts import SUM
 from blowfishdb.ledger.values import BROKEN, Link, PastLink, Publication, Receipt, owed
 from blowfishdb.mechanisms.table import mechanism_with
 from blowfishdb.model.cached import cached_property
-from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.predicate import Both, Predicate, atoms
 from blowfishdb.model.query import KINDS, Query
 from blowfishdb.model.serialize import LONG
 from blowfishdb.noise.coupling import is_served
@@ -82,9 +81,6 @@ MOST_OTHERS = 3
 """The number of queries beside the one asked whose cells are tried."""
 MOST_QUOTED = 4
 """The number of supplements, the likely cheapest ones, whose accuracy is assessed."""
-WIDENED = ("histogram", "histogram2d", "marginals")
-"""Kinds that count cells side by side, of which more cost the same."""
-MOST_REMEMBERED = 4096
 MEASURED = MeasurementCache()
 
 
@@ -504,7 +500,7 @@ class _Combining:
         for level, charge, chain in self.ledger.finest_links(self.handle.account, self.analyst):
             if level < least or len(earlier) == MOST_TRIED:
                 break
-            query = _measured_query(self.ledger, charge, chain)
+            query = measured_query(self.ledger, charge, chain)
             if query is not None and self._may_tell(query, (self.ledger.id, charge, chain)):
                 one = self._checked(query, PastLink(charge, self.analyst, Link(chain, level, level), ""))
                 earlier += [] if one is None else [one]
@@ -521,24 +517,24 @@ class _Combining:
     def _may_tell(self, query: Query, entry: tuple[str, int, str]) -> bool:
         """Whether what a query measured may tell something of what is asked, or for a price, all of it."""
         if not self._is_price:
-            return not self._asked or any(self._asked.keys() & looked_at(one) for one in _queries_of(query))
+            return not self._asked or any(self._asked.keys() & looked_at(one) for one in queries_of(query))
         return any(
             all(starts <= known.get(name, NOWHERE) for name, starts in self._asked.items())
-            for known in _starts(self.handle.domain, query, entry)
+            for known in measured_starts(self.handle.domain, query, entry)
         )
 
     def at_entry(self, charge: int) -> _Earlier | None:
         """What an earlier entry of the analyst measured."""
         receipt = self.ledger.receipt(charge)
         link = None if receipt is None else receipt.charge.link
-        query = None if link is None else _measured_query(self.ledger, charge, link.chain)
+        query = None if link is None else measured_query(self.ledger, charge, link.chain)
         if receipt is None or link is None or query is None or receipt.charge.analyst != self.analyst:
             return None
         return self._checked(query, PastLink(charge, self.analyst, link, ""))
 
     def _checked(self, query: Query, past: PastLink) -> _Earlier | None:
         """The measurement of an entry, if its chain is that of this query's cells under the versions in force."""
-        if any(counts_people(one) for one in _queries_of(query)):
+        if any(counts_people(one) for one in queries_of(query)):
             return None
         link = past.link
         part = self.part(query, link.chain.split(".")[1], link.level)
@@ -690,67 +686,6 @@ class _Combining:
                 part = self.part(other, name, level)
                 if part is not None:
                     yield part
-
-
-def _queries_of(query: Query) -> list[Query]:
-    return [part.query for part in query.parts] or [query]
-
-
-def widened(query: Query) -> Query | None:
-    """The query without conditions on what it groups by, as more cells often cost no more; None where it has none."""
-    if query.kind not in WIDENED or query.where is None:
-        return None
-    grouped = {axis.attribute for axis in query.axes}
-    conditions, others = [query.where], list[Predicate]()
-    while conditions:
-        condition = conditions.pop()
-        if isinstance(condition, Both):
-            conditions += [condition.first, condition.second]
-        elif not {atom.attribute for atom in atoms(condition)} <= grouped:
-            others.insert(0, condition)
-    where = None
-    for condition in others:
-        where = condition if where is None else where & condition
-    return None if where == query.where else replace(query, where=where)
-
-
-def without(query: Query, past: Query) -> Query | None:
-    """The query about the records that a past one did not count; None where that counted all, or was of several."""
-    if past.where is None or past.parts or past.where == query.where:
-        return None
-    rest = ~past.where
-    return replace(query, where=rest if query.where is None else query.where & rest)
-
-
-_queries: dict[tuple[str, int, str], Query | None] = {}
-_cuts: dict[tuple[str, int, str], tuple[Domain, list[Mapping[str, frozenset[int]]]]] = {}
-
-
-def _measured_query(ledger: Ledger, charge: int, chain: str) -> Query | None:
-    """The query whose cells an entry measured. Entries never change, so it is remembered."""
-    key = ledger.id, charge, chain
-    query = _queries.get(key)
-    if query is None:
-        receipt = ledger.receipt(charge)
-        question = None if receipt is None else json.loads(receipt.charge.certificate).get("measured")
-        query = _queries[key] = None if question is None else read_query(question)
-        if len(_queries) > MOST_REMEMBERED:
-            _queries.clear()
-    return query
-
-
-def _starts(domain: Domain, query: Query, entry: tuple[str, int, str]) -> list[Mapping[str, frozenset[int]]]:
-    """Where each question that an entry measured cuts its attributes, remembered; none where the domain has changed."""
-    known = _cuts.get(entry)
-    if known is None or known[0] is not domain:
-        try:
-            known = domain, [starts_of(domain, one) for one in _queries_of(query)]
-        except BlowfishError:
-            known = domain, []
-        if len(_cuts) > MOST_REMEMBERED:
-            _cuts.clear()
-        _cuts[entry] = known
-    return known[1]
 
 
 def _own_part(compiled: Compiled, quote: Quote) -> CombinedMeasurement:
