@@ -102,11 +102,7 @@ def postgres_server(
         data = folder / "data"
         making = [program("initdb"), "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", *initial]
         _run([*making, "-D", str(data)], user)
-        port = free_port()
-        command = [program("postgres"), "-D", str(data), "-h", "127.0.0.1", "-p", str(port), "-k", str(folder)]
-        for name, value in {**QUIET, **(settings or {})}.items():
-            command += ["-c", f"{name}={value}"]
-        server = PostgresServer(folder, command, port, user)
+        server = _server_over(folder, free_port(), settings or {}, user)
         try:
             server.start()
             yield server
@@ -114,6 +110,41 @@ def postgres_server(
             server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _server_over(folder: Path, port: int, settings: Mapping[str, str], user: str | None) -> PostgresServer:
+    """The server of the data that a folder holds already."""
+    command = [program("postgres"), "-D", str(folder / "data"), "-h", "127.0.0.1", "-p", str(port), "-k", str(folder)]
+    for name, value in {**QUIET, **settings}.items():
+        command += ["-c", f"{name}={value}"]
+    return PostgresServer(folder, command, port, user)
+
+
+@contextmanager
+def standby_of(
+    primary: PostgresServer, settings: Mapping[str, str] | None = None, place: str | None = None
+) -> Iterator[PostgresServer]:
+    """A server that follows another one in a new folder under `place`, and can be promoted; not started yet."""
+    folder = Path(tempfile.mkdtemp(prefix="blowfish-standby-", dir=place))
+    try:
+        if primary.user is not None:
+            account = pwd.getpwnam(primary.user)
+            os.chown(folder, account.pw_uid, account.pw_gid)
+        standby = _server_over(folder, free_port(), settings or {}, primary.user)
+        try:
+            yield standby
+        finally:
+            standby.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def follow(primary: PostgresServer, standby: PostgresServer) -> None:
+    """Makes a server that is down a copy of another one, which it follows from now on, and starts it."""
+    shutil.rmtree(standby.folder / "data", ignore_errors=True)
+    copying = [program("pg_basebackup"), "-h", "127.0.0.1", "-p", str(primary.port), "-U", "postgres"]
+    _run([*copying, "-c", "fast", "-X", "stream", "-R", "-D", str(standby.folder / "data")], primary.user)
+    standby.start()
 
 
 def memory_folder() -> str | None:

@@ -359,11 +359,13 @@ def _ends(case: Case, said: re.Match[str]) -> bool:
     attribute = next(domain[name] for name in domain if name.lower() == said["name"].lower())
     ends = (attribute.value_at(0), attribute.value_at(attribute.size - 1))
     declared = attribute.outside == "clamp" and (not said["null"] or str(attribute.null) == said["null"])
-    return declared and (said["low"], said["high"]) == tuple(map(str, ends))
+    all_values = (case.answer.bounds.low.min(), case.answer.bounds.high.max()) == ends
+    return declared and (said["low"], said["high"]) == tuple(map(str, ends)) and (not said["few"] or all_values)
 
 
 REGISTERED: Registry = (
     (
+        r"(?P<few>So few records may be counted that the mean can be any declared value; )?"
         r"(?P<name>\w+) below (?P<low>-?[\d.]+) or above (?P<high>-?[\d.]+) counts as that end, and intervals are of "
         r"values so counted(?:; NULL of \w+ counts as (?P<null>-?[\d.]+))?\.?",
         _ends,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tools.faults.connections import cut_commits, server_death, terminated_backends
 from tools.faults.corruption import damaged_ledgers
 from tools.faults.disks import file_size_limit, full_disk
+from tools.faults.failover import failed_over
 from tools.faults.hanging import silent_engines
 from tools.faults.lab import HEAD, Lab, Outcome, as_json, failure, line, open_lab
 from tools.faults.processes import (
@@ -28,6 +29,7 @@ KINDS: dict[str, Callable[[Lab], Iterator[Outcome]]] = {
     "terminated": terminated_backends,
     "cuts": cut_commits,
     "server-death": server_death,
+    "fail-over": failed_over,
     "silence": silent_engines,
     "file-size": file_size_limit,
     "disks": full_disk,

@@ -536,8 +536,13 @@ def _path(url: str) -> Path:
 
 
 def _place(url: str) -> str:
-    """The address without user and password, so that a changed password does not lose the mark."""
+    """The address without user and password, so that a changed password, or order of hosts, does not lose the mark."""
     if _scheme(url) == "sqlite":
         return str(_path(url).resolve())
-    parts = urlsplit(url)
-    return f"postgresql://{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
+    try:
+        parts = urlsplit(url)
+        hosts = [urlsplit(f"//{host}") for host in parts.netloc.rpartition("@")[2].split(",")]
+        places = sorted(f"{host.hostname or 'localhost'}:{host.port or 5432}" for host in hosts)
+    except ValueError:
+        raise InvalidInput("the ledger's address is not well formed; check its hosts and ports") from None
+    return f"postgresql://{','.join(places)}{parts.path}"

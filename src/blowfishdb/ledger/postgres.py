@@ -228,7 +228,6 @@ def open_postgres(url: str, patience: float = PATIENCE) -> PostgresStore:
     with PostgresStore._translated():
         writer = _connect_writer(url, patience)
         try:
-            check_durable(writer)
             with writer.transaction():
                 _prepare(PostgresCursor(writer))
         except BaseException:
@@ -238,12 +237,18 @@ def open_postgres(url: str, patience: float = PATIENCE) -> PostgresStore:
 
 
 def _connect_writer(url: str, patience: float) -> PostgresConnection:
-    """A connection for writes, which the server ends when its client falls silent inside one.
+    """A connection for writes to a server that forgets nothing, which ends it when its client falls silent inside one.
 
     A client that froze, or whose network died, would otherwise keep the head row locked for hours; this way those who
     wait for it get their turn before they lose patience.
     """
-    return connect(url, patience, more=f"-c idle_in_transaction_session_timeout={int(500 * patience)}")
+    connection = connect(url, patience, more=f"-c idle_in_transaction_session_timeout={int(500 * patience)}")
+    try:
+        check_durable(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def connect(url: str, patience: float, schema: str = SCHEMA, more: str = "") -> PostgresConnection:
