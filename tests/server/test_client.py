@@ -8,6 +8,7 @@ from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import httpx
 import numpy as np
@@ -155,8 +156,8 @@ def test_releases_of_a_plan_that_make_no_sense_are_refused(place: Place, wrong: 
 def test_a_reply_without_an_answer_to_each_question_is_refused(db: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = db.plan([(db["visits"].count(), {"epsilon": "0.01"}), (db["visits"].cdf("age"), {"epsilon": "0.01"})])
 
-    def reply(self: httpx.Client, method: str, path: str, json: object, headers: object) -> httpx.Response:
-        return httpx.Response(200, json=[]) if path.endswith("plans/answers") else real(self, method, path, json=json)
+    def reply(self: httpx.Client, method: str, path: str, **sent: Any) -> httpx.Response:
+        return httpx.Response(200, json=[]) if path.endswith("plans/answers") else real(self, method, path, **sent)
 
     real = httpx.Client.request
     monkeypatch.setattr(httpx.Client, "request", reply)

@@ -128,10 +128,13 @@ def cut(connection: psycopg.Connection[Any]) -> None:
 
 
 @pytest.mark.nightly
-def test_an_assistant_cancels_and_is_held_up_by_nothing(engine: SilentEngine) -> None:
+@pytest.mark.parametrize("place", ["here", "server"])
+def test_an_assistant_cancels_and_is_held_up_by_nothing(engine: SilentEngine, place: str) -> None:
     paid, price = engine.price(), engine.price()
-    arguments = ["-m", "blowfishdb", "mcp", "--config", str(engine.config), "--analyst", "ana", "--spend", "1"]
-    command = StdioServerParameters(command=sys.executable, args=arguments, env=environment())
+    where = ["--server", engine.address] if place == "server" else ["--config", str(engine.config), "--analyst", "ana"]
+    arguments = ["-m", "blowfishdb", "mcp", *where, "--spend", "1"]
+    variables = {**environment(), "BLOWFISH_TOKEN": engine.secrets["ana"]}
+    command = StdioServerParameters(command=sys.executable, args=arguments, env=variables)
 
     async def script(client: Client) -> None:
         async def call(name: str, **values: object) -> dict[str, Any]:

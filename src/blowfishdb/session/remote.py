@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run, decode
+from blowfishdb.engine.compile import LONGEST_COUNT
 from blowfishdb.engine.points import PointPreview
 from blowfishdb.engine.preview import AnyPreview, Preview
 from blowfishdb.engine.request import write_query
@@ -32,15 +33,22 @@ from blowfishdb.model.serialize import Field
 from blowfishdb.present.export import needed
 from blowfishdb.session.backend import Backend, Budget, ListPart, Past, Published, ReleaseRequest
 from blowfishdb.sources.base import Join
+from blowfishdb.sources.calls import Calls, severed, stopped_by
 
 if TYPE_CHECKING:
     import httpx
 
 
 PREVIEWS = {"synopsis": SynopsisPreview, "points": PointPreview}
+Send = Callable[..., "httpx.Response"]
+"""What sends a request: method, path, and what goes with it by name."""
 PATIENCE = 600.0
-"""Seconds that an answer may take; connecting takes far fewer."""
+"""Seconds that a reply without a count may take; connecting takes far fewer."""
 CONNECTING = 10.0
+MOST_RELEASES = 1_000
+"""Releases that one session may have under way."""
+SPARE = 60.0
+"""Seconds beyond the deadline of a count in which its answer may still come."""
 AMOUNTS = ("requested", "remaining_dataset", "remaining_analyst", "epsilon", "nearest_above", "allowed")
 """Fields of errors that are exact numbers."""
 MEDIA_TYPES = ("application/json", "application/vnd.apache.parquet")
@@ -66,12 +74,16 @@ def open_remote(
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     foreign = f"{address} answers, but not as BlowfishDB does: check the address and its port."
     timeout = http.Timeout(PATIENCE, connect=CONNECTING)
-    client: httpx.Client = http.Client(base_url=base, headers=headers, timeout=timeout, follow_redirects=False)
+    # Certificates take longer to read than a small answer takes to come.
+    trusted = http.create_ssl_context()
+    client: httpx.Client = http.Client(base_url=base, headers=headers, timeout=timeout, verify=trusted)
+    send: Send = client.request
+    leaving = Calls(most=MOST_RELEASES, pause=0)
 
-    def ask(method: str, path: str, body: object = None, key: str | None = None) -> httpx.Response:
+    def ask(method: str, path: str, body: object = None, key: str | None = None, by: Send = send) -> httpx.Response:
         sent = {} if key is None else {"Idempotency-Key": key}
         try:
-            response = client.request(method, path, json=body, headers=sent)
+            response = by(method, path, json=body, headers=sent)
         except (http.HTTPError, UnicodeError):
             response = None
         if response is None:
@@ -88,6 +100,26 @@ def open_remote(
             return reply.json()[name]
         except (ValueError, KeyError, TypeError):
             raise ServerUnreachable(foreign) from None
+
+    def release(path: str, body: object, run: Run, key: str | None = None) -> httpx.Response:
+        """The reply of a server that counts; whoever leaves takes the connection along, which ends the count."""
+        limit = http.Timeout(max(PATIENCE, SPARE + (run.deadline or LONGEST_COUNT)), connect=CONNECTING)
+
+        def by(method: str, path: str, **sent: Any) -> httpx.Response:
+            # A connection of its own, so that it is known which one to cut.
+            with ExitStack() as opened:
+                same = {"headers": client.headers, "cookies": client.cookies, "verify": trusted}
+                own = opened.enter_context(http.Client(base_url=base, timeout=limit, **same))
+
+                def watch(event: str, known: Mapping[str, Any]) -> None:
+                    if event == "connection.connect_tcp.complete":
+                        held = known["return_value"].get_extra_info("socket").fileno()
+                        opened.enter_context(stopped_by(opened.enter_context(severed(held))))
+
+                response: httpx.Response = own.request(method, path, **sent, extensions={"trace": watch})
+                return response
+
+        return leaving.run(lambda: ask("POST", path, body, key, by), None)
 
     try:
         if password is not None:
@@ -131,7 +163,7 @@ def open_remote(
             {**_body(request), "deadline": run.deadline, "spend": _spend(run)},
             run.for_target(request.target).key,
         )
-        content = ask("POST", place(request.dataset, "answers"), body, key).content
+        content = release(place(request.dataset, "answers"), body, run, key).content
         run.report_done()
         return bytes(content)
 
@@ -140,7 +172,7 @@ def open_remote(
         runs = [run for _, run in requests]
         runs[0].report("charge")
         body = {"releases": releases, "deadline": runs[0].deadline}
-        replies = ask("POST", place(requests[0][0].dataset, "plans", "answers"), body).json()
+        replies = release(place(requests[0][0].dataset, "plans", "answers"), body, runs[0]).json()
         if not isinstance(replies, list) or len(replies) != len(requests):
             raise DocumentError("the server's reply does not hold an answer to each question")
         for run in runs:
@@ -148,6 +180,7 @@ def open_remote(
         return [Answer.from_json(json.dumps(reply)) for reply in replies]
 
     def close() -> None:
+        leaving.close()
         if password is not None:
             with suppress(BlowfishError):
                 ask("DELETE", "/sessions/current")
