@@ -581,12 +581,20 @@ def published(payload: bytes, receipt: Receipt) -> bytes:
     return payload
 
 
-def repeated(ledger: Ledger, account: str, analyst: str, request_digest: str, level: Fraction) -> Shared | None:
-    """What is told of a request that the analyst has an answer to: the entry that paid for it; None without one."""
-    record = ledger.replay(account, request_digest, analyst=analyst)
-    if record is None or _is_failure(record.payload):
+def repeated(
+    ledger: Ledger, handle: DatasetHandle, analyst: str, request_digest: str, level: Fraction
+) -> Shared | None:
+    """What is told of a request that the analyst has paid for: the entry, answered or not; None without one."""
+    record = ledger.replay(handle.account, request_digest, analyst=analyst)
+    receipt = None if record is None else record.receipt
+    if record is not None and _is_failure(record.payload):
         return None
-    return Shared(Fraction(0), level, record.receipt.sequence, shown_day(ledger.time_of(record.receipt.sequence)))
+    if receipt is None:
+        _, receipt = _key(ledger, handle, analyst, request_digest, Run())
+    if receipt is None:
+        return None
+    day = shown_day(ledger.time_of(receipt.sequence))
+    return Shared(Fraction(0), level, receipt.sequence, day, is_answered=record is not None)
 
 
 Result = TypeVar("Result")

@@ -89,10 +89,14 @@ class Shared:
     level: Fraction
     entry: int
     at: str
+    is_answered: bool = True
+    """Whether what that entry paid for was answered; if not, this question is answered on its charge."""
 
     def words(self) -> str:
         """The price and what it builds on, in a sentence."""
         paid = readable(float(self.level - self.price))
+        if not self.is_answered:
+            return f"It costs nothing more: entry {self.entry} paid for it on {self.at} and has no answer yet."
         if self.price == 0:
             return f"It costs nothing: what entry {self.entry} paid on {self.at} covers it."
         return f"It costs {readable(float(self.price))} more: {paid} of it was paid on {self.at} (entry {self.entry})."

@@ -176,7 +176,7 @@ def local_backend(
                 )
             if isinstance(preview, Preview):
                 if preview.epsilon and not request.target.fresh:
-                    known = repeated(ledger, handle.account, analyst, request.digest, preview.best.epsilon)
+                    known = repeated(ledger, handle, analyst, request.digest, preview.best.epsilon)
                     preview = replace(preview, shared=known or preview.shared)
                 fresh = Way("fresh", preview.best.epsilon, preview.alpha)
                 published = synopsis_ways(ledger, handle, request.query, request.target)

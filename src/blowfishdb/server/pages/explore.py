@@ -169,8 +169,9 @@ def show_quote(
         notice(text, "is-accent", "hourglass_empty").style("margin-top:12px").props('data-testid="waits"')
     if preview.shared is not None:
         with notice(preview.shared.words(), icon="link").style("margin-top:12px").props('data-testid="shared"'):
-            earlier = answer_link(preview.dataset, preview.shared.entry)
-            ui.link("Open it", earlier).classes("bf-small").style("white-space:nowrap")
+            if preview.shared.is_answered:
+                earlier = answer_link(preview.dataset, preview.shared.entry)
+                ui.link("Open it", earlier).classes("bf-small").style("white-space:nowrap")
     if priced.instead is not None:
         near = readable(upper_end(priced.instead.alpha or 0.0))
         # Columns are as near as their own units say: no one number asks for all of them.
