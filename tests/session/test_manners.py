@@ -116,6 +116,17 @@ def test_a_real_engine_failure_is_an_incident(tmp_path: Path) -> None:
         question.release(alpha=50)
     assert "A1" not in str(failure.value)
     assert failure.value.can_retry
+    # The charge waits for its answer, and the price of asking again says so.
+    paid, again, other = db.budget("visits").spent, question.preview(alpha=50), question.preview(alpha=49)
+    assert paid > 0 == again.epsilon < other.epsilon
+    assert any("paid for it on" in line and "has no answer yet" in line for line in again.notes())
+    assert question.preview(alpha=50, fresh=True).epsilon > 0
+    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as connection:
+        connection.execute("DROP VIEW visits")
+        connection.execute("ALTER TABLE kept RENAME TO visits")
+    answer = question.release(alpha=50)
+    assert db.budget("visits").spent == paid == answer.epsilon
+    assert any("covers it" in line for line in question.preview(alpha=50).notes())
 
 
 def test_a_table_that_changed_is_noticed_before_the_charge(tmp_path: Path) -> None:
