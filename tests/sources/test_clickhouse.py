@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from urllib.request import urlopen
@@ -25,6 +23,7 @@ from tests.sources.cases import CASES, Case
 from tests.sources.people import check_people
 from tests.sources.reference import expected_counts
 from tests.sources.tables import SAMPLES
+from tools.clickhouse_server import running_clickhouse
 
 pytest.importorskip("chdb")
 WALL_CLOCKS = ("days of timestamps", "weeks of timestamps", "readings that come twice or never")
@@ -34,14 +33,8 @@ WALL_CLOCKS = ("days of timestamps", "weeks of timestamps", "readings that come 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("clickhouse")
-    command = [sys.executable, "-m", "tests.sources.clickhouse_server", str(folder / "data")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            url = f"clickhouse://127.0.0.1:{int(process.stdout.readline())}/default"
-            yield stores.load_clickhouse(url, folder, SAMPLES)
-        finally:
-            process.terminate()
+    with running_clickhouse(folder / "data") as url:
+        yield stores.load_clickhouse(url, folder, SAMPLES)
 
 
 SHORT = 8

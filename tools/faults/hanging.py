@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
+from tools.clickhouse_server import running_clickhouse
 from tools.database_servers import PASSWORD as SECRET
 from tools.database_servers import running_mariadb
 from tools.faults.lab import SQLITE, Lab, Outcome
@@ -16,7 +18,7 @@ from tools.faults.swarm import ROWS
 from tools.silent_proxy import silent_proxy
 
 SETTINGS = "longest_count = 1\n"
-SILENCE, BETWEEN = (0.2, 3.0), (0.2, 2.0)
+SILENCE, BETWEEN = (0.2, 3.0), (0.02, 0.3)
 """Seconds without and with a network; some silences are longer than a count may take."""
 VARIABLE = "BLOWFISH_FAULTS_PASSWORD"
 """Where the password of the data is: a configuration holds none."""
@@ -59,7 +61,23 @@ def _mariadb(lab: Lab) -> Iterator[str]:
         yield url
 
 
-ENGINES: dict[str, Callable[[Lab], AbstractContextManager[str]]] = {"PostgreSQL": _postgres, "MariaDB": _mariadb}
+@contextmanager
+def _clickhouse(lab: Lab) -> Iterator[str]:
+    with running_clickhouse(lab.folder / "clickhouse") as url:
+        for sql in (
+            "CREATE DATABASE IF NOT EXISTS default",
+            "CREATE TABLE default.visits (ward String) ENGINE = MergeTree ORDER BY ward",
+            f"INSERT INTO default.visits VALUES {', '.join([ROW] * (ROWS // 3))}",
+        ):
+            urlopen(url.replace("clickhouse://", "http://"), sql.encode()).close()
+        yield url
+
+
+ENGINES: dict[str, Callable[[Lab], AbstractContextManager[str]]] = {
+    "PostgreSQL": _postgres,
+    "MariaDB": _mariadb,
+    "ClickHouse": _clickhouse,
+}
 
 
 def silent_engines(lab: Lab) -> Iterator[Outcome]:
