@@ -40,6 +40,13 @@ class Cluster:
             os.kill(process, signal.SIGKILL)
         worker.wait()
 
+    def kill(self) -> None:
+        """Kills all of it outright."""
+        while self.workers:
+            self.kill_worker()
+        self.master.kill()
+        self.master.wait()
+
     def worked(self) -> float:
         """Seconds of CPU that the executors have taken so far."""
         return sum(cpu_of(executor) for worker in self.workers for executor in _children(worker.pid))
@@ -100,9 +107,9 @@ def _daemon(*arguments: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """A standalone cluster of one master and workers of one core each."""
-    port = free_port()
+def running_cluster(folder: Path, workers: int = 2, port: int | None = None) -> Iterator[Cluster]:
+    """A standalone cluster of one master, at a port, and workers of one core each."""
+    port = port or free_port()
     address = f"spark://127.0.0.1:{port}"
     common = ("--host", "127.0.0.1", "--webui-port", "0")
     size = ("--cores", "1", "--memory", "600m")
