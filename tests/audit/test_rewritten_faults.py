@@ -476,13 +476,6 @@ FAULTS: dict[str, tuple[ModuleType, str, str, str, Checks]] = {
         "finer is None",
         SHARED,
     ),
-    "one's own sharing is everybody's": (
-        sharing,
-        "rows_digest",
-        "analyst if handle.sharing == OWN else None",
-        "None",
-        SHARED,
-    ),
     "a receipt pays for another plan": (charge, "check_receipt", "paid != digest or level", "level", RECEIPTS),
     "parts charged as their worst": (
         release,
@@ -584,3 +577,12 @@ def test_a_rewritten_place_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch
     module, function, old, new, checks = FAULTS[name]
     rewrite(monkeypatch, module, function, old, new)
     assert next(iter(checks()), None) is not None
+
+
+@pytest.mark.nightly
+def test_what_two_places_hold_apart_is_noticed_once_both_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who shares with themselves alone is kept apart twice: by the digest of rows, and where chains are looked at."""
+    rewrite(monkeypatch, sharing, "rows_digest", "analyst if handle.sharing == OWN else None", "None")
+    assert next(iter(SHARED()), None) is None
+    rewrite(monkeypatch, sharing, "_Offers._is_possible", "self.handle.sharing == OWN or ", "")
+    assert next(iter(SHARED()), None) is not None
