@@ -29,7 +29,7 @@ pytestmark = [
     # A driver that was killed leaves its sockets behind.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
 ]
-ROWS = 10_000_000
+ROWS = 30_000_000
 """Rows that take Spark, uncompiled, some seconds."""
 PAID, HANGING = Fraction(1, 2), Fraction(1, 4)
 LONGEST = 120.0

@@ -27,6 +27,14 @@ SMALL, SMALL_SERVER = "12m", "160m"
 BLOCK = 4096
 
 
+def _size(path: Path) -> int:
+    """The bytes of a file; those beside the ledger go when the last client leaves."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 def small_files(number: int) -> None:
     """Lets no file of this process grow far beyond what a ledger beside it has now, as a full disk would not."""
     del number
@@ -34,7 +42,7 @@ def small_files(number: int) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     if chance.random() > UNLIMITED_SHARE:
         folder = Path(os.environ["FAULTS_FOLDER"])
-        largest = max(path.stat().st_size for path in folder.rglob("blowfish.ledger*"))
+        largest = max(map(_size, folder.rglob("blowfish.ledger*")))
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest + chance.randrange(ROOM), resource.RLIM_INFINITY))
 
 
