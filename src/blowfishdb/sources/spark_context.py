@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from blowfishdb.errors import SourceError
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -29,7 +27,7 @@ PAUSE = 10.0
 STANDALONE = "spark://"
 
 
-class SparkLost(SourceError):
+class SparkLost(RuntimeError):
     """A Spark whose driver or cluster is gone and that is not ours to start, or did not start a moment ago."""
 
 
