@@ -59,4 +59,4 @@ def test_the_synopsis_answers(tmp_path: Path) -> None:
 def test_the_client_of_a_server_gets_the_same_face(tmp_path: Path) -> None:
     shown = shown_by(FOLDER / "server_client.py", tmp_path)
     assert "every value within 60 (95 %)" in shown
-    assert "left: 1." in shown
+    assert "spent: 0." in shown
