@@ -16,16 +16,17 @@ SOURCE = str(Path(sqlite_files.__file__).parent) + os.sep
 OTHERS = tuple(str(Path(__file__).parents[1] / name) + os.sep for name in ("tests", "tools"))
 LOGS = ("-wal", "-shm", "-journal")
 
-_data: set[tuple[int, int]] = set()
-"""Databases that were read as data, which other threads may read at any time."""
+_data: dict[tuple[int, int], Path] = {}
+"""Databases that were read as data, which other threads may read at any time, and where they are."""
 _found: list[str] = []
 
 
 def _watch(event: str, arguments: tuple[object, ...]) -> None:
     if event == "sqlite3.connect" and "?mode=ro" in str(arguments[0]):
-        identity = sqlite_files._identity(Path(unquote(urlsplit(str(arguments[0])).path)))
+        path = Path(unquote(urlsplit(str(arguments[0])).path))
+        identity = sqlite_files._identity(path)
         if identity is not None:
-            _data.add(identity)
+            _data[identity] = path
     if event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
         _check(os.fsdecode(arguments[0]), arguments[2])
 
@@ -35,8 +36,13 @@ def _check(path: str, flags: object) -> None:
     if isinstance(flags, int) and flags & os.O_EXCL:
         return
     ending = next((one for one in LOGS if path.endswith(one)), "")
-    in_use = _data | {one._file for one in list(sqlite_files._connections) if one._handle is not None and one._file}
-    if in_use and sqlite_files._identity(Path(path.removesuffix(ending))) in in_use:
+    in_use = {one._file for one in list(sqlite_files._connections) if one._handle is not None and one._file}
+    if not in_use and not _data:
+        return
+    identity = sqlite_files._identity(Path(path.removesuffix(ending)))
+    # The number of a file that was removed is given to another one.
+    is_data = identity in _data and sqlite_files._identity(_data[identity]) == identity
+    if identity in in_use or is_data:
         opener = _opener()
         if opener is not None:
             _found.append(f"{opener} opens {path}, which SQLite has open: all of its locks end when that is closed")

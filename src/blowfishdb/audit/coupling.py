@@ -104,6 +104,7 @@ Access = Callable[[], tuple[Ints, Ints]]
 """Asks the data once: the noisy or chosen values, and what is published without noise."""
 ROWS = "rows of a plan"
 NAMES = "names of groups"
+CHOICES = (NAMES, "the stage partition")
 FAR = 2**50 + 1
 """Added to noise: whatever rounds it or leaves it out changes what is published by another number."""
 
@@ -193,8 +194,8 @@ class Coupling:
             return before.values, run()[1]
         what = before.what
         values, exact = self._played(before, [draw.values for draw in before.draws], run)
-        # How many names are chosen is part of the choice, which is forced.
-        if values.shape != before.values.shape and what != NAMES:
+        # How many names, or parts of an axis, are chosen is part of the choice, which is forced.
+        if values.shape != before.values.shape and what not in CHOICES:
             self.differences.append(f"{what}: {before.values.size} values on one table, {values.size} on the other")
         elif on_rows and (moved := values - before.values).any():
             shifted = [draw.values - moved for draw in before.draws]
