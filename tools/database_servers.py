@@ -169,7 +169,8 @@ def free_port() -> int:
 
 def _wait_for_postgres(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     until = time.monotonic() + START_SECONDS
-    ready = [program("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
+    # By its socket, which is beside its log: at the port somebody else's server may answer.
+    ready = [program("pg_isready"), "-q", "-h", str(log.parent), "-p", str(port)]
     while subprocess.run(ready).returncode != 0:
         if server.poll() is not None or time.monotonic() > until:
             raise ServerFailed(log.read_text(errors="replace"))
@@ -204,29 +205,20 @@ def running_mariadb() -> Iterator[str]:
         done = subprocess.run(install, capture_output=True, text=True, cwd="/")
         if done.returncode != 0:
             raise ServerFailed(done.stdout + done.stderr)
-        port = free_port()
         start = folder / "start.sql"
         start.write_text(
             f"CREATE DATABASE {DATABASE}; CREATE USER {USER}@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';"
             f"GRANT ALL ON *.* TO {USER}@'127.0.0.1';".replace(";", ";\n"),
             encoding="ascii",
         )
-        command = [
-            mariadb_program("mariadbd"),
-            "--no-defaults",
-            f"--datadir={data}",
-            f"--socket={socket}",
-            f"--port={port}",
-        ]
+        start.chmod(0o644)
+        command = [mariadb_program("mariadbd"), "--no-defaults", f"--datadir={data}", f"--socket={socket}"]
         command += ["--bind-address=127.0.0.1", f"--init-file={start}", f"--log-error={log}", "--skip-name-resolve"]
         command += ["--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M"]
         command += [f"--pid-file={folder / 'pid'}", *([f"--user={user}"] if user else [])]
-        start.chmod(0o644)
-        server = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
-        url = f"mysql://{USER}:{PASSWORD}@127.0.0.1:{port}/{DATABASE}"
+        server, port = _started_mariadb(command, folder, socket, log)
         try:
-            _wait_for_mariadb(server, port, log)
-            yield url
+            yield f"mysql://{USER}:{PASSWORD}@127.0.0.1:{port}/{DATABASE}"
         finally:
             # The data is thrown away, so nothing need be saved.
             server.kill()
@@ -235,17 +227,26 @@ def running_mariadb() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait_for_mariadb(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _started_mariadb(command: list[str], folder: Path, socket: Path, log: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """The server, and its port: another one where somebody else took the first before the server did."""
+    for is_last in (False, False, True):
+        port = free_port()
+        server = subprocess.Popen([*command, f"--port={port}"], cwd=folder, stderr=subprocess.DEVNULL)
+        try:
+            _wait_for_mariadb(server, socket, log)
+            return server, port
+        except ServerFailed:
+            server.kill()
+            server.wait(START_SECONDS)
+            if is_last:
+                raise
+    raise AssertionError
+
+
+def _wait_for_mariadb(server: subprocess.Popen[bytes], socket: Path, log: Path) -> None:
     until = time.monotonic() + START_SECONDS
-    ping = [
-        mariadb_program("mariadb-admin"),
-        "--no-defaults",
-        "-h127.0.0.1",
-        f"-P{port}",
-        f"-u{USER}",
-        f"-p{PASSWORD}",
-        "ping",
-    ]
+    # By its socket: at the port somebody else's server may answer.
+    ping = [mariadb_program("mariadb-admin"), "--no-defaults", f"--socket={socket}", "ping"]
     while subprocess.run(ping, capture_output=True).returncode != 0:
         if server.poll() is not None or time.monotonic() > until:
             raise ServerFailed(log.read_text(errors="replace") if log.exists() else "no log")

@@ -11,7 +11,7 @@ from tests.browser.fixture import ARRIVED, settle, shoot
 from tests.server.places import PASSWORD
 from tests.server.silence import FAR, silent_engine
 
-pytestmark = [pytest.mark.chromium, pytest.mark.postgres]
+pytestmark = [pytest.mark.chromium, pytest.mark.postgres, pytest.mark.nightly]
 
 
 def test_a_button_ends_a_count_that_hangs(page: Page, tmp_path: Path, postgres_url: str) -> None:
