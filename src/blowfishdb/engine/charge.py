@@ -584,7 +584,7 @@ def published(payload: bytes, receipt: Receipt) -> bytes:
 def repeated(
     ledger: Ledger, handle: DatasetHandle, analyst: str, request_digest: str, level: Fraction
 ) -> Shared | None:
-    """What is told of a request that the analyst has paid for: the entry, answered or not; None without one."""
+    """The entry that paid for a request of this analyst, answered or not, as a preview tells it; None without one."""
     record = ledger.replay(handle.account, request_digest, analyst=analyst)
     receipt = None if record is None else record.receipt
     if record is not None and _is_failure(record.payload):

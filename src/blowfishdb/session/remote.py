@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 PREVIEWS = {"synopsis": SynopsisPreview, "points": PointPreview}
 Send = Callable[..., "httpx.Response"]
-"""What sends a request: method, path, and what goes with it by name."""
+"""A function that sends a request: method, path, and what goes with it by name."""
 PATIENCE = 600.0
 """Seconds that a reply without a count may take; connecting takes far fewer."""
 CONNECTING = 10.0
