@@ -115,14 +115,14 @@ def test_a_cluster_counts_alike_and_survives_a_worker_that_is_killed(tmp_path: P
             # A cluster that is gone: the release fails with its charge, and finishes on the same charge later.
             stopping = during_a_job(session, session.stop)
             with pytest.raises(ReleaseFailed) as failed:
-                question.release(mechanism="identity", epsilon=str(EPSILON / 2), key="once")
+                question.release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True, key="once")
             stopping.join()
             assert failed.value.can_retry
     with running_spark(tmp_path) as session:
         session.range(1000).selectExpr("CAST(id % 10 AS BIGINT) AS x").createOrReplaceTempView("slow")
         with bf.connect(config, analyst="ann") as db:
             before = spent(config)
-            db["t"].histogram("x").release(mechanism="identity", epsilon=str(EPSILON / 2), key="once")
+            db["t"].histogram("x").release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True, key="once")
             assert spent(config) == before == EPSILON * 3 / 2
 
 
@@ -203,11 +203,11 @@ def test_a_connect_server_counts_alike_and_a_release_survives_a_worker_and_the_s
                 assert abs(sum(answer.raw) - SLOW_UNCOMPILED) < 10_000
                 assert spent(config) == EPSILON
                 with while_they_count(cluster, server.kill), pytest.raises(ReleaseFailed) as failed:
-                    question.release(mechanism="identity", epsilon=str(EPSILON / 2), key="once")
+                    question.release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True, key="once")
                 assert failed.value.can_retry
         with running_connect(tmp_path, cluster.address, port, {**settings, "spark.cores.max": "1"}):
             make_view(remote_session(url), 1000)
             with bf.connect(config, analyst="ann") as db:
                 before = spent(config)
-                db["t"].histogram("x").release(mechanism="identity", epsilon=str(EPSILON / 2), key="once")
+                db["t"].histogram("x").release(mechanism="identity", epsilon=str(EPSILON / 2), fresh=True, key="once")
                 assert spent(config) == before == EPSILON * 3 / 2
