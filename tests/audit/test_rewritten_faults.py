@@ -581,7 +581,7 @@ def test_a_rewritten_place_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.nightly
 def test_what_two_places_hold_apart_is_noticed_once_both_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who shares with themselves alone is kept apart twice: by the digest of rows, and where chains are looked at."""
+    """Own sharing is kept apart twice: by the digest of rows, and where chains are looked at."""
     rewrite(monkeypatch, sharing, "rows_digest", "analyst if handle.sharing == OWN else None", "None")
     assert next(iter(SHARED()), None) is None
     rewrite(monkeypatch, sharing, "_Offers._is_possible", "self.handle.sharing == OWN or ", "")

@@ -10,7 +10,7 @@ import pytest
 
 from blowfishdb.errors import InvalidInput, LedgerRolledBack
 from blowfishdb.ledger import open_ledger
-from blowfishdb.ledger.ledger import default_mark
+from blowfishdb.ledger.ledger import default_mark, open_mark
 from tests.ledger.support import charge_of, opened
 from tools.faults.failover import LOOSE, running_pair
 
@@ -51,3 +51,9 @@ def test_the_order_of_hosts_does_not_lose_the_mark_and_odd_ports_are_refused() -
     for odd in ("postgresql://a:1,b:2:3/books", "postgresql://a:port/books", "postgresql://[a/books"):
         with pytest.raises(InvalidInput, match="check its hosts and ports"):
             default_mark(odd)
+
+
+def test_a_mark_on_one_host_of_the_ledger_is_in_its_database() -> None:
+    for mark in ("postgresql://marks@b/books#visits", "postgresql://c,a:1/books"):
+        with pytest.raises(InvalidInput, match="the ledger's own database"):
+            open_mark("postgresql://ledger:x@a:1,b/books", mark)

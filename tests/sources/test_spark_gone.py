@@ -60,7 +60,7 @@ def while_it_counts(act: Callable[[], object]) -> Iterator[None]:
 
 
 def active_jobs() -> int:
-    """How many jobs the session of this process runs."""
+    """The number of jobs that the session of this process runs."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context

@@ -104,7 +104,9 @@ Access = Callable[[], tuple[Ints, Ints]]
 """Asks the data once: the noisy or chosen values, and what is published without noise."""
 ROWS = "rows of a plan"
 NAMES = "names of groups"
-CHOICES = (NAMES, "the stage partition")
+PARTS = "the stage partition"
+CHOICES = (NAMES, PARTS)
+"""Accesses of which the number of values is a part of what is chosen."""
 FAR = 2**50 + 1
 """Added to noise: whatever rounds it or leaves it out changes what is published by another number."""
 
@@ -197,6 +199,8 @@ class Coupling:
         # How many names, or parts of an axis, are chosen is part of the choice, which is forced.
         if values.shape != before.values.shape and what not in CHOICES:
             self.differences.append(f"{what}: {before.values.size} values on one table, {values.size} on the other")
+        elif what == PARTS and not before.draws and not np.array_equal(values, before.values):
+            self.differences.append(f"{what}: another choice on the other table, and no noise that explains it")
         elif on_rows and (moved := values - before.values).any():
             shifted = [draw.values - moved for draw in before.draws]
             if not np.array_equal(self._played(before, shifted, run)[0], before.values):

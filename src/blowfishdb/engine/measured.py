@@ -20,6 +20,7 @@ MOST_REMEMBERED = 4096
 
 
 def queries_of(query: Query) -> list[Query]:
+    """The questions of a joint query, or the one question."""
     return [part.query for part in query.parts] or [query]
 
 

@@ -500,7 +500,7 @@ def open_mark(url: str | Path, mark: str | Path | None) -> HighWaterMark:
         return FileMark(usual)
     if isinstance(mark, Path) or mark.partition("://")[0] not in POSTGRES:
         return FileMark(Path(mark))
-    if _scheme(str(url)) != "sqlite" and _place(mark) == _place(str(url)):
+    if _scheme(str(url)) != "sqlite" and _are_one_database(mark, str(url)):
         raise InvalidInput("the mark is in the ledger's own database: a restored dump would restore both. Use another.")
     try:
         from blowfishdb.ledger.postgres import open_postgres_mark
@@ -539,10 +539,21 @@ def _place(url: str) -> str:
     """The address without user and password, so that a changed password, or order of hosts, does not lose the mark."""
     if _scheme(url) == "sqlite":
         return str(_path(url).resolve())
+    hosts, database = _hosts(url)
+    return f"postgresql://{','.join(sorted(hosts))}{database}"
+
+
+def _are_one_database(one: str, other: str) -> bool:
+    """Whether two addresses may be of one database: a host that both name is enough."""
+    (hosts, database), (others, another) = _hosts(one), _hosts(other)
+    return database == another and bool(hosts & others)
+
+
+def _hosts(url: str) -> tuple[set[str], str]:
+    """The hosts of an address in PostgreSQL, with their ports, and its database."""
     try:
         parts = urlsplit(url)
         hosts = [urlsplit(f"//{host}") for host in parts.netloc.rpartition("@")[2].split(",")]
-        places = sorted(f"{host.hostname or 'localhost'}:{host.port or 5432}" for host in hosts)
+        return {f"{host.hostname or 'localhost'}:{host.port or 5432}" for host in hosts}, parts.path
     except ValueError:
-        raise InvalidInput("the ledger's address is not well formed; check its hosts and ports") from None
-    return f"postgresql://{','.join(places)}{parts.path}"
+        raise InvalidInput("the address in PostgreSQL is not well formed; check its hosts and ports") from None
